@@ -1,0 +1,68 @@
+# Every target sets itself up: a virtual environment per interpreter under .venv/, pinned by constraints.txt.
+#
+#   make demo                  see a function and a module lifted
+#   make test                  the whole test suite       (make test PYTHON=python3.12 for another interpreter)
+#   make lint                  ruff, clang-format, mypy, import-linter
+#   make native-tests          the tests that need no torch, on every supported interpreter found
+#   make bench                 capture time and call overhead against torch.compile
+#   make asan                  the native tests under AddressSanitizer and UndefinedBehaviorSanitizer
+
+PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; then echo $$p; break; fi; done)
+MINOR  := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV   := .venv/$(MINOR)
+PY     := $(VENV)/bin/python
+JOBS   ?= auto
+ARGS   ?=
+
+SOURCES := $(wildcard setup.py src/framelift/native/*.c src/framelift/native/*.h)
+PIP     := -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: demo test lint format native-tests bench asan venv clean
+
+demo: venv
+	@$(PY) examples/demo.py $(ARGS)
+
+test: venv
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+lint: venv
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) scripts/clang_format.py --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: venv
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+	$(PY) scripts/clang_format.py
+
+native-tests:
+	@scripts/native_tests $(ARGS)
+
+bench: venv
+	$(PY) benchmarks/run.py $(ARGS)
+
+asan: venv
+	scripts/asan $(ARGS)
+
+venv: $(VENV)/built
+
+$(VENV)/installed: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	    || { echo "framelift needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $(MINOR). Use make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PY) $(PIP) setuptools wheel
+	$(PY) $(PIP) torch==2.13.0
+	$(PY) $(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# The C extension is built in place, beside its sources; touching one of them builds it again.
+$(VENV)/built: $(VENV)/installed $(SOURCES)
+	$(PY) setup.py --quiet build_ext --inplace
+	@touch $@
+
+clean:
+	rm -rf build dist .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src -name '*.so' -delete
+	find . -name __pycache__ -prune -exec rm -rf {} +

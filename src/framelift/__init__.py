@@ -1,0 +1,64 @@
+"""framelift lifts running Python frames into PyTorch FX graphs.
+
+    >>> import framelift, torch
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     return (x + x).relu()
+    >>> f(torch.ones(2))
+    tensor([2., 2.])
+
+The public names live in `framelift.api`. They are loaded when first used, so that the parts that need no torch
+(`framelift.bytecode`, `framelift.native`) can be imported without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framelift import config as config
+    from framelift.api import compile as compile
+    from framelift.api import counters as counters
+    from framelift.api import disable as disable
+    from framelift.api import explain as explain
+    from framelift.api import export as export
+    from framelift.api import graph_break as graph_break
+    from framelift.api import is_compiling as is_compiling
+    from framelift.api import list_backends as list_backends
+    from framelift.api import optimize as optimize
+    from framelift.api import register_backend as register_backend
+    from framelift.api import reset as reset
+    from framelift.api import set_logs as set_logs
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "compile",
+    "optimize",
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "reset",
+    "export",
+    "explain",
+    "counters",
+    "set_logs",
+    "list_backends",
+    "register_backend",
+    "config",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "config":
+        return importlib.import_module("framelift.config")
+    if name in __all__:
+        value = getattr(importlib.import_module("framelift.api"), name)
+        globals()[name] = value  # found directly from now on
+        return value
+    raise AttributeError(f"module 'framelift' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

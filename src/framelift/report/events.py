@@ -1,0 +1,163 @@
+"""The events: what framelift did, as typed values. Readers (logs, counters, explain) know nothing else.
+
+Every event of one capture carries the same `capture` number (`stream.new_capture()`), so that a reader can put a
+graph, its guards and its residual code together:
+
+    CaptureStarted  GraphCaptured*  GraphBroke*  BackendCalled*  GuardsBuilt?  ResidualBuilt?  CaptureFinished
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
+Outcome = Literal["captured", "partial", "eager"]
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's program."""
+
+    filename: str
+    line: int
+    function: str = ""
+
+    @property
+    def text(self) -> str:
+        """The line itself, as far as it can be found."""
+        return linecache.getline(self.filename, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardText:
+    """One guard in words: what must hold, of what (`L['x']`), and the user's line that needed it."""
+
+    words: str
+    source: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStarted(Event):
+    """A frame of `function` (its qualified name) is about to be lifted."""
+
+    capture: int
+    function: str
+    filename: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCaptured(Event):
+    """A graph is complete and about to be given to the backend. `ops` counts its call nodes, `inputs` names them."""
+
+    capture: int
+    graph_module: GraphModule
+    ops: int
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardsBuilt(Event):
+    """The guards of the new entry, in the order in which they are checked."""
+
+    capture: int
+    guards: tuple[GuardText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualBuilt(Event):
+    """The code that will run in place of the original."""
+
+    capture: int
+    original: CodeType
+    residual: CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBroke(Event):
+    """A graph ended before its function did: `id` from the registry of breaks, `text` the user's line."""
+
+    capture: int
+    id: str
+    reason: str
+    filename: str
+    line: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiled(Event):
+    """A function that had entries is captured again; `reasons` say which guard of each entry failed, and on what."""
+
+    capture: int
+    function: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCalled(Event):
+    """The backend has turned a graph into a callable."""
+
+    capture: int
+    backend: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFinished(Event):
+    """The capture is over: wholly ("captured"), with a break ("partial"), or the frame runs in Python ("eager")."""
+
+    capture: int
+    function: str
+    outcome: Outcome
+    seconds: float
+    ops: int
+    guards: int
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalFailure(Event):
+    """framelift failed; the frame runs in Python. `id` is stable, `error` the text of what went wrong."""
+
+    capture: int
+    id: str
+    function: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RanEagerly(Event):
+    """A call of a lifted function ran the original code, for a reason other than the user's `disable`."""
+
+    function: str
+    reason: str
+
+
+EVENTS: tuple[type[Event], ...] = (
+    CaptureStarted,
+    GraphCaptured,
+    GuardsBuilt,
+    ResidualBuilt,
+    GraphBroke,
+    Recompiled,
+    BackendCalled,
+    CaptureFinished,
+    InternalFailure,
+    RanEagerly,
+)

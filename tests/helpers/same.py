@@ -1,0 +1,287 @@
+"""Structural equality that a test can believe: exact types, bits of floats, order of dicts, identity and aliasing.
+
+`assert_same(a, b)` walks two object graphs in step. Objects with an identity (lists, tensors, user objects) must
+correspond one to one: if eager returned its own argument, so must the lifted function; if two outputs are one list,
+they must be one list on both sides. No method of a user object is called on the way.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import struct
+import types
+import weakref
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tests.tolerances import EXACT, Tolerance
+
+Tolerances = Callable[[torch.dtype | None], Tolerance]
+
+
+class Difference(AssertionError):
+    """Two things that should be the same are not; says where and how."""
+
+
+def assert_same(expected: object, actual: object, tolerances: Tolerances = lambda dtype: EXACT) -> None:
+    """Raise Difference unless the two object graphs are the same."""
+    Comparison(tolerances).compare(expected, actual, "value")
+
+
+class Comparison:
+    """One walk over two object graphs; keep it for several calls to compare identity across them."""
+
+    def __init__(self, tolerances: Tolerances = lambda dtype: EXACT) -> None:
+        self.tolerances = tolerances
+        self._partner: dict[int, int] = {}
+        self._reverse: dict[int, int] = {}
+        self._storages: dict[int, int] = {}
+        self._reverse_storages: dict[int, int] = {}
+        self._keep: list[object] = []  # ids stay valid while the walk lasts
+
+    def compare(self, expected: Any, actual: Any, path: str) -> None:
+        if type(expected) is not type(actual):
+            raise Difference(f"{path}: type {_name(type(expected))} became {_name(type(actual))}")
+        if self._is_atom(expected, actual, path):
+            return
+        if not self._first_meeting(expected, actual, path):
+            return
+        for kind, walk in _WALKS:
+            if isinstance(expected, kind):
+                walk(self, expected, actual, path)
+                break
+        self._attributes(expected, actual, path)
+
+    def _is_atom(self, expected: Any, actual: Any, path: str) -> bool:
+        """Compare things that have no identity of their own, or whose identity is all they have."""
+        kind = type(expected)
+        if (
+            kind in (int, bool, str, bytes, type(None), type(...), type(NotImplemented), range)
+            or kind in _TORCH_CONSTANTS
+        ):
+            if expected != actual:
+                raise Difference(f"{path}: {expected!r} became {actual!r}")
+        elif kind is float:
+            if _bits(expected) != _bits(actual) and not (math.isnan(expected) and math.isnan(actual)):
+                limit = self.tolerances(torch.float64)
+                if limit.exact or not math.isclose(expected, actual, rel_tol=limit.rtol, abs_tol=limit.atol):
+                    raise Difference(f"{path}: {expected!r} became {actual!r}")
+        elif kind is complex:
+            self.compare(expected.real, actual.real, f"{path}.real")
+            self.compare(expected.imag, actual.imag, f"{path}.imag")
+        elif kind is slice:
+            for part in ("start", "stop", "step"):
+                self.compare(getattr(expected, part), getattr(actual, part), f"{path}.{part}")
+        elif isinstance(expected, _BY_IDENTITY):
+            if expected is not actual:
+                raise Difference(f"{path}: {expected!r} became {actual!r}")
+        else:
+            return False
+        return True
+
+    def _first_meeting(self, expected: object, actual: object, path: str) -> bool:
+        """False where the pair was compared before; Difference where one of them already has another partner."""
+        if type(expected) in (tuple, frozenset, torch.Size, types.MethodType):
+            return True  # immutable: whether two equal ones are one object is the interpreter's business
+        mine, theirs = id(expected), id(actual)
+        if mine in self._partner or theirs in self._reverse:
+            if self._partner.get(mine) != theirs or self._reverse.get(theirs) != mine:
+                where = "eager" if mine in self._partner else "the lifted program"
+                raise Difference(
+                    f"{path}: this is an object met before in {where}, and a different one on the other side"
+                )
+            return False
+        self._partner[mine], self._reverse[theirs] = theirs, mine
+        self._keep += [expected, actual]
+        return True
+
+    def _attributes(self, expected: object, actual: object, path: str) -> None:
+        """The instance dict and the slots, read without running code of the class."""
+        mine, theirs = _instance_dict(expected), _instance_dict(actual)
+        if mine is not None and theirs is not None:
+            self.dicts(mine, theirs, f"{path}.__dict__")
+        for name, member in _slots(type(expected)):
+            a, b = _slot_value(member, expected), _slot_value(member, actual)
+            if (a is _EMPTY) != (b is _EMPTY):
+                raise Difference(f"{path}.{name}: set on one side only")
+            if a is not _EMPTY:
+                self.compare(a, b, f"{path}.{name}")
+
+    # The walks: one per family of objects with contents.
+
+    def sequences(self, expected: Any, actual: Any, path: str) -> None:
+        if _length(expected) != _length(actual):
+            raise Difference(f"{path}: length {_length(expected)} became {_length(actual)}")
+        for index, (a, b) in enumerate(zip(_items(expected), _items(actual), strict=True)):
+            self.compare(a, b, f"{path}[{index}]")
+
+    def dicts(self, expected: Any, actual: Any, path: str) -> None:
+        mine, theirs = list(dict.keys(expected)), list(dict.keys(actual))
+        if len(mine) != len(theirs):
+            raise Difference(f"{path}: keys {mine!r} became {theirs!r}")
+        for a, b in zip(mine, theirs, strict=True):
+            self.compare(a, b, f"{path} key {a!r}" if type(a) is str else f"{path} key")
+        for (a, mine_value), (_, their_value) in zip(dict.items(expected), dict.items(actual), strict=True):
+            self.compare(mine_value, their_value, f"{path}[{a!r}]" if type(a) in (str, int) else f"{path}[...]")
+        if isinstance(expected, defaultdict):
+            self.compare(expected.default_factory, actual.default_factory, f"{path}.default_factory")
+
+    def sets(self, expected: Any, actual: Any, path: str) -> None:
+        mine, theirs = list(_base_of(expected).__iter__(expected)), list(_base_of(actual).__iter__(actual))
+        if len(mine) != len(theirs):
+            raise Difference(f"{path}: {len(mine)} elements became {len(theirs)}")
+        for a in mine:
+            for index, b in enumerate(theirs):
+                if self._would_match(a, b):
+                    self.compare(a, b, f"{path} element")
+                    del theirs[index]
+                    break
+            else:
+                raise Difference(f"{path}: element {a!r} is missing")
+
+    def _would_match(self, a: object, b: object) -> bool:
+        try:
+            Comparison(self.tolerances).compare(a, b, "")
+        except Difference:
+            return False
+        return id(a) not in self._partner or self._partner[id(a)] == id(b)
+
+    def functions(self, expected: Any, actual: Any, path: str) -> None:
+        if expected.__code__ is not actual.__code__ and expected.__code__ != actual.__code__:
+            raise Difference(f"{path}: function {expected.__qualname__} became {actual.__qualname__}")
+        self.compare(expected.__defaults__, actual.__defaults__, f"{path}.__defaults__")
+        self.compare(expected.__kwdefaults__, actual.__kwdefaults__, f"{path}.__kwdefaults__")
+        for name, a, b in zip(
+            expected.__code__.co_freevars, expected.__closure__ or (), actual.__closure__ or (), strict=True
+        ):
+            self.compare(a, b, f"{path} closure {name}")
+
+    def cells(self, expected: Any, actual: Any, path: str) -> None:
+        a, b = cell_value(expected), cell_value(actual)
+        if (a is EMPTY_CELL) != (b is EMPTY_CELL):
+            raise Difference(f"{path}: filled on one side only")
+        if a is not EMPTY_CELL:
+            self.compare(a, b, path)
+
+    def methods(self, expected: Any, actual: Any, path: str) -> None:
+        self.compare(expected.__func__, actual.__func__, f"{path}.__func__")
+        self.compare(expected.__self__, actual.__self__, f"{path}.__self__")
+
+    def exceptions(self, expected: Any, actual: Any, path: str) -> None:
+        self.compare(expected.args, actual.args, f"{path}.args")
+        self.compare(expected.__cause__, actual.__cause__, f"{path}.__cause__")
+
+    def tensors(self, expected: Any, actual: Any, path: str) -> None:
+        limit = self.tolerances(expected.dtype)
+        facts = [("dtype", "dtype"), ("device", "device"), ("shape", "shape"), ("layout", "layout")]
+        facts += [("requires_grad", "requires_grad"), ("is_leaf", "is_leaf")]
+        for what, name in facts:
+            a, b = getattr(expected, name), getattr(actual, name)
+            if a != b:
+                raise Difference(f"{path}: {what} {a} became {b}")
+        strided = expected.layout is torch.strided and expected.device.type != "meta"
+        if strided and limit.strides and expected.stride() != actual.stride() and expected.numel() > 1:
+            raise Difference(f"{path}: stride {expected.stride()} became {actual.stride()}")
+        if strided and limit.sharing:
+            self._sharing(expected, actual, path)
+        if expected.device.type != "meta":
+            self._values(expected, actual, path, limit)
+        with torch.no_grad():
+            if expected.is_leaf and (expected.grad is not None or actual.grad is not None):
+                self.compare(expected.grad, actual.grad, f"{path}.grad")
+
+    def _sharing(self, expected: Any, actual: Any, path: str) -> None:
+        """Tensors that share memory in eager must share it in the lifted program, and no others."""
+        if type(expected) not in (torch.Tensor, torch.nn.Parameter) or expected.numel() == 0:
+            return
+        mine, theirs = expected.untyped_storage().data_ptr(), actual.untyped_storage().data_ptr()
+        if self._storages.setdefault(mine, theirs) != theirs:
+            raise Difference(f"{path}: shares memory with another tensor in eager, not here")
+        if self._reverse_storages.setdefault(theirs, mine) != mine:
+            raise Difference(f"{path}: shares memory with another tensor here, not in eager")
+        if expected.storage_offset() != actual.storage_offset():
+            raise Difference(f"{path}: storage offset {expected.storage_offset()} became {actual.storage_offset()}")
+
+    def _values(self, expected: Any, actual: Any, path: str, limit: Tolerance) -> None:
+        with torch.no_grad():
+            a, b = expected.detach(), actual.detach()
+            try:
+                torch.testing.assert_close(
+                    b, a, rtol=limit.rtol, atol=limit.atol, equal_nan=True, check_stride=False, check_layout=True
+                )
+            except AssertionError as problem:
+                raise Difference(f"{path}: tensor values differ: {problem}") from None
+
+
+EMPTY_CELL = object()
+_EMPTY = object()
+_CONSTANTS = {int, bool, str, bytes, type(None), type(...), type(NotImplemented), range}
+_CONSTANTS |= {torch.dtype, torch.device, torch.layout, torch.memory_format}
+_BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, types.CodeType, weakref.ref)
+
+_WALKS: list[tuple[Any, Callable[..., None]]] = [
+    (torch.Tensor, Comparison.tensors),
+    ((list, tuple, deque), Comparison.sequences),
+    ((dict, OrderedDict, defaultdict, Counter), Comparison.dicts),
+    ((set, frozenset), Comparison.sets),
+    (types.FunctionType, Comparison.functions),
+    (types.MethodType, Comparison.methods),
+    (types.CellType, Comparison.cells),
+    (BaseException, Comparison.exceptions),
+]
+
+
+def cell_value(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return EMPTY_CELL
+
+
+def _bits(value: float) -> bytes:
+    return struct.pack("<d", value)
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
+
+
+def _base_of(value: object) -> Any:
+    """The builtin container class of a value, whose methods are safe to call on subclasses with their own."""
+    return next(kind for kind in (list, tuple, deque, dict, set, frozenset) if isinstance(value, kind))
+
+
+def _length(value: object) -> int:
+    return _base_of(value).__len__(value)
+
+
+def _items(value: object) -> Any:
+    return _base_of(value).__iter__(value)
+
+
+def _instance_dict(value: object) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    return [
+        (name, member)
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+        if type(member) is types.MemberDescriptorType and base.__module__ not in ("builtins", "torch", "collections")
+    ]
+
+
+def _slot_value(member: Any, owner: object) -> object:
+    try:
+        return member.__get__(owner, type(owner))
+    except AttributeError:
+        return _EMPTY

@@ -1,0 +1,41 @@
+"""How close a lifted result must be to eager's, per backend and dtype: exact, unless the backend rounds its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Allowed difference; `exact` also asks for equal strides, and equal sharing of memory."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    strides: bool = True
+    sharing: bool = True
+
+    @property
+    def exact(self) -> bool:
+        return self.rtol == self.atol == 0.0
+
+
+EXACT = Tolerance()
+
+# Inductor fuses and reorders floating-point arithmetic; the bounds are those torch's own suite uses for it.
+INDUCTOR = {
+    torch.float16: Tolerance(1e-3, 1e-3, strides=False, sharing=False),
+    torch.bfloat16: Tolerance(1.6e-2, 1e-3, strides=False, sharing=False),
+    torch.float32: Tolerance(1.3e-6, 1e-5, strides=False, sharing=False),
+    torch.float64: Tolerance(1e-7, 1e-7, strides=False, sharing=False),
+    torch.complex64: Tolerance(1.3e-6, 1e-5, strides=False, sharing=False),
+    torch.complex128: Tolerance(1e-7, 1e-7, strides=False, sharing=False),
+}
+
+
+def tolerance(backend: object, dtype: torch.dtype | None) -> Tolerance:
+    """The tolerance for results of this dtype with this backend (a callable backend is taken to be exact)."""
+    if backend != "inductor":
+        return EXACT
+    return INDUCTOR.get(dtype, Tolerance(strides=False, sharing=False)) if dtype is not None else EXACT

@@ -1,0 +1,53 @@
+/* What the parts of the extension share: the state of a thread, the C stack's marks. */
+#ifndef FRAMELIFT_COMMON_H
+#define FRAMELIFT_COMMON_H
+
+#include "compat.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+typedef struct {
+    int suspended;         /* > 0: lifted callables act as their functions, frames are left alone */
+    PyObject *context;     /* asked about frames; NULL: none. Held by the run_hooked() that set it */
+    PyObject *context_key; /* the key of the tables that frames are looked up in; held likewise */
+    uintptr_t deep;        /* C stack addresses below this one are deep, below the next one the stack is used up; */
+    uintptr_t used_up;     /* deep is UINTPTR_MAX until the stack's bounds were read */
+} ThreadData;
+
+extern _Thread_local ThreadData thread_data;
+
+/* The slow halves of the two questions below (module.c). */
+bool stack_is_deep_slow(ThreadData *thread, uintptr_t here);
+
+/* More than a quarter of this thread's C stack is in use. Every call through this extension is a recursion in C, where
+ * a plain Python call is none; from here on we neither lift frames nor hide our recursion from CPython. */
+static inline bool
+stack_is_deep(ThreadData *thread)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return UNLIKELY(here < thread->deep) && stack_is_deep_slow(thread, here);
+}
+
+/* Going on would overflow the C stack: CPython 3.11 has no brake of its own once the recursion limit was raised. */
+static inline bool
+stack_is_used_up(ThreadData *thread)
+{
+    return stack_is_deep(thread) && (uintptr_t)__builtin_frame_address(0) < thread->used_up;
+}
+
+/* Calls a callable from C, without the recursion being counted where there is plenty of stack. */
+static inline PyObject *
+call_nested(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (stack_is_deep(thread)) {
+        return PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    }
+    PyThreadState *tstate = PyThreadState_GET();
+    c_recursion_give_back(tstate);
+    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    c_recursion_take_again(tstate);
+    return result;
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* The differences between CPython 3.11, 3.12 and 3.13 that this extension knows of, all in one place.
+ *
+ * Only public names and the internal headers CPython installs are used; every fact below is asserted again at
+ * import time by check_layout() (module.c), because struct layouts are not promised between patch releases. */
+#ifndef FRAMELIFT_COMPAT_H
+#define FRAMELIFT_COMPAT_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE 1
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#include <Python.h>
+/* pycore_gc.h defines it anew. */
+#undef _PyGC_FINALIZED
+#include <internal/pycore_code.h>
+#include <internal/pycore_frame.h>
+#include <internal/pycore_pystate.h>
+#include <opcode.h>
+#pragma GCC diagnostic pop
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if PY_VERSION_HEX < 0x030b0000 || PY_VERSION_HEX >= 0x030e0000
+#error "framelift supports CPython 3.11, 3.12 and 3.13"
+#endif
+#ifdef Py_GIL_DISABLED
+#error "framelift does not support free-threaded CPython"
+#endif
+
+#define SINCE_312 (PY_VERSION_HEX >= 0x030c0000)
+#define SINCE_313 (PY_VERSION_HEX >= 0x030d0000)
+
+typedef _PyInterpreterFrame Frame;
+
+/* What a code object carries for others: one pointer per index. */
+#if SINCE_312
+#define code_extra_request PyUnstable_Eval_RequestCodeExtraIndex
+#define code_extra_get PyUnstable_Code_GetExtra
+#define code_extra_set PyUnstable_Code_SetExtra
+#else
+#define code_extra_request _PyEval_RequestCodeExtraIndex
+#define code_extra_get _PyCode_GetExtra
+#define code_extra_set _PyCode_SetExtra
+#endif
+
+static inline PyCodeObject *
+frame_code(Frame *frame)
+{
+#if SINCE_313
+    return (PyCodeObject *)frame->f_executable;
+#else
+    return frame->f_code;
+#endif
+}
+
+static inline PyFunctionObject *
+frame_function(Frame *frame)
+{
+#if SINCE_312
+    return (PyFunctionObject *)frame->f_funcobj;
+#else
+    return frame->f_func;
+#endif
+}
+
+/* Takes over the reference; the caller drops the old one. */
+static inline void
+frame_set_code(Frame *frame, PyCodeObject *code)
+{
+#if SINCE_313
+    frame->f_executable = (PyObject *)code;
+#else
+    frame->f_code = code;
+#endif
+}
+
+/* Takes over the reference; the caller drops the old one. Globals and builtins are borrowed from the function. */
+static inline void
+frame_set_function(Frame *frame, PyFunctionObject *function)
+{
+#if SINCE_312
+    frame->f_funcobj = (PyObject *)function;
+#else
+    frame->f_func = function;
+#endif
+    frame->f_globals = function->func_globals;
+    frame->f_builtins = function->func_builtins;
+}
+
+/* Makes `next` the instruction that runs first. */
+static inline void
+frame_set_next(Frame *frame, _Py_CODEUNIT *next)
+{
+#if SINCE_313
+    frame->instr_ptr = next;
+#else
+    frame->prev_instr = next - 1;
+#endif
+}
+
+/* Words a frame of this code takes on the data stack. */
+static inline Py_ssize_t
+code_framesize(PyCodeObject *code)
+{
+#if SINCE_312
+    return code->co_framesize;
+#else
+    return (Py_ssize_t)code->co_nlocalsplus + code->co_stacksize + (Py_ssize_t)FRAME_SPECIALS_SIZE;
+#endif
+}
+
+/* 3.12 and 3.13 count C recursion in units that stand for stack space; one evaluation of a frame takes two. A caller
+ * that has looked at the real stack (stack_is_deep) gives them back, so that calls through this extension can nest
+ * as deep as plain Python calls, which take none. */
+#if SINCE_312
+#define EVALUATION_UNITS 2
+#define c_recursion_give_back(tstate) ((tstate)->c_recursion_remaining += EVALUATION_UNITS)
+#define c_recursion_take_again(tstate) ((tstate)->c_recursion_remaining -= EVALUATION_UNITS)
+#else
+#define c_recursion_give_back(tstate) ((void)(tstate))
+#define c_recursion_take_again(tstate) ((void)(tstate))
+#endif
+
+#endif

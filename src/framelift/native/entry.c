@@ -1,0 +1,311 @@
+/* Lifted: a callable that stands for a Python function and enters its specialisations.
+ *
+ * A call binds the arguments as the function would, asks the table of the function's code for an entry whose guards
+ * hold, and calls that entry's residual function: no Python code runs before it. Without such an entry miss() is asked
+ * for one, and the function itself runs if there is none. */
+#include "entry.h"
+
+#include <structmember.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyFunctionObject *function;
+    PyObject *code; /* the function's code when the table was looked up; held, so that its address stays its own */
+    Table *table;
+    PyObject *miss;
+    PyObject *dict;
+    PyObject *weakrefs;
+} Lifted;
+
+/* ---- calls ---------------------------------------------------------------------------------------------------- */
+
+/* The function may have been given another code: then its calls belong to that code's table. */
+static int
+lifted_follow_code(Lifted *self)
+{
+    PyObject *code = self->function->func_code;
+    if (LIKELY(code == self->code)) {
+        return 0;
+    }
+    Py_INCREF(code);
+    Table *table = table_find_or_make((PyCodeObject *)code, self->table->key);
+    if (!table) {
+        Py_DECREF(code);
+        return -1;
+    }
+    Py_SETREF(self->code, code);
+    Py_SETREF(self->table, table);
+    return 0;
+}
+
+PyObject *
+entry_run(Entry *entry, Call *call)
+{
+    ThreadData *thread = &thread_data;
+    PyObject *const *vector = call->slots;
+    if (entry->nfetched) {
+        if (!call->owned) {
+            memcpy(call->room, call->slots, (size_t)call->nslots * sizeof(PyObject *));
+        }
+        vector = call->room;
+    }
+    /* Residual code says itself around which calls it wants frames to be lifted (run_hooked). */
+    PyObject *context = thread->context;
+    thread->context = NULL;
+    PyObject *result = call_nested(thread, entry->residual, vector, (size_t)(call->nslots + entry->nfetched), NULL);
+    thread->context = context;
+    entry_drop_fetched(entry, call);
+    return result;
+}
+
+/* Asks for an entry that fits the call: a new reference with the fetched objects in the call's room, or NULL. */
+static Entry *
+ask_for_entry(Lifted *self, Table *table, Call *call)
+{
+    table->misses++;
+    PyObject *slots = self->miss != Py_None ? PyTuple_New(call->nslots) : NULL;
+    if (!slots) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < call->nslots; i++) {
+        PyTuple_SET_ITEM(slots, i, Py_NewRef(call->slots[i]));
+    }
+    PyObject *args[] = {(PyObject *)self, slots};
+    PyObject *answer = PyObject_Vectorcall(self->miss, args, 2, NULL);
+    Py_DECREF(slots);
+    if (!answer || answer == Py_None) {
+        Py_XDECREF(answer);
+        return NULL;
+    }
+    if (!Py_IS_TYPE(answer, &Entry_Type)) {
+        PyErr_Format(PyExc_TypeError, "miss() must return an Entry or None, not %.100s", Py_TYPE(answer)->tp_name);
+        Py_DECREF(answer);
+        return NULL;
+    }
+    /* It was made for these arguments, but other code may have run since: only its guards can tell. */
+    Entry *entry = (Entry *)answer;
+    if (entry_check(entry, call, (PyObject *)self->function) != 1) {
+        Py_DECREF(entry);
+        return NULL;
+    }
+    table_count_hit(table, entry);
+    table->hits--;
+    return entry;
+}
+
+static PyObject *
+lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    Lifted *self = (Lifted *)object;
+    ThreadData *thread = &thread_data;
+    Call call;
+    if (UNLIKELY(stack_is_used_up(thread))) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+        return NULL;
+    }
+    PyFunctionObject *function = self->function;
+    if (thread->suspended) {
+        return call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+    }
+    if (lifted_follow_code(self) < 0) {
+        return NULL;
+    }
+    int bound = call_bind(&call, function, args, PyVectorcall_NARGS(nargsf), kwnames);
+    if (UNLIKELY(bound != 1)) {
+        return bound < 0 ? NULL : call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+    }
+    bool failed;
+    PyObject *result;
+    Table *table = (Table *)Py_NewRef(self->table);
+    Entry *entry = table_lookup(table, &call, (PyObject *)function, &failed);
+    if (UNLIKELY(!entry && !failed)) {
+        entry = ask_for_entry(self, table, &call);
+    }
+    if (LIKELY(entry != NULL)) {
+        result = entry_run(entry, &call);
+        Py_DECREF(entry);
+    }
+    else if (PyErr_Occurred()) {
+        result = NULL;
+    }
+    else {
+        result = call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+    }
+    Py_DECREF(table);
+    call_release(&call);
+    return result;
+}
+
+/* ---- the object ----------------------------------------------------------------------------------------------- */
+
+static PyObject *
+lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "table", "miss", NULL};
+    PyObject *function, *table, *miss;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O:Lifted", names, &PyFunction_Type, &function, &Table_Type,
+                                     &table, &miss)) {
+        return NULL;
+    }
+    if (!PyCallable_Check(miss)) {
+        PyErr_SetString(PyExc_TypeError, "miss must be callable");
+        return NULL;
+    }
+    Lifted *self = (Lifted *)type->tp_alloc(type, 0);
+    if (!self) {
+        return NULL;
+    }
+    self->vectorcall = lifted_vectorcall;
+    self->function = (PyFunctionObject *)Py_NewRef(function);
+    self->code = Py_NewRef(PyFunction_GET_CODE(function));
+    self->table = (Table *)Py_NewRef(table);
+    self->miss = Py_NewRef(miss);
+    return (PyObject *)self;
+}
+
+static int
+lifted_traverse(Lifted *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    Py_VISIT(self->code);
+    Py_VISIT(self->table);
+    Py_VISIT(self->miss);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+/* The function, its code and its table stay: a finalizer elsewhere in the cycle may still call us. A cycle through the
+ * function can be broken up in the function. */
+static int
+lifted_clear(Lifted *self)
+{
+    Py_CLEAR(self->dict);
+    Py_SETREF(self->miss, Py_NewRef(Py_None));
+    return 0;
+}
+
+static void
+lifted_dealloc(Lifted *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    Py_CLEAR(self->dict);
+    Py_CLEAR(self->miss);
+    Py_CLEAR(self->table);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->function);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+lifted_repr(Lifted *self)
+{
+    return PyUnicode_FromFormat("<lifted %U at %p>", self->function->func_qualname, self);
+}
+
+static PyObject *
+lifted_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+{
+    if (!instance || instance == Py_None) {
+        return Py_NewRef(self);
+    }
+    return PyMethod_New(self, instance);
+}
+
+/* What is not set on the lifted callable itself is read from its function, now: names, defaults, annotations, and
+ * whatever users hang on functions. */
+static PyObject *
+lifted_getattro(Lifted *self, PyObject *name)
+{
+    PyObject *value = _PyObject_GenericGetAttrWithDict((PyObject *)self, name, NULL, 1);
+    if (value || PyErr_Occurred()) {
+        return value;
+    }
+    return PyObject_GetAttr((PyObject *)self->function, name);
+}
+
+static PyObject *
+get_shadowed(Lifted *self, const char *name)
+{
+    PyObject *value = self->dict ? PyDict_GetItemString(self->dict, name) : NULL;
+    return value ? Py_NewRef(value) : PyObject_GetAttrString((PyObject *)self->function, name);
+}
+
+/* These two exist on the type already, for itself; an instance must answer for its function. */
+static PyObject *
+lifted_get_named(Lifted *self, void *name)
+{
+    return get_shadowed(self, name);
+}
+
+static int
+lifted_set_named(Lifted *self, PyObject *value, void *name)
+{
+    if (!self->dict && !(self->dict = PyDict_New())) {
+        return -1;
+    }
+    return PyDict_SetItemString(self->dict, name, value ? value : Py_None);
+}
+
+static PyObject *
+lifted_get_table(Lifted *self, void *Py_UNUSED(closure))
+{
+    return lifted_follow_code(self) < 0 ? NULL : Py_NewRef(self->table);
+}
+
+static PyObject *
+lifted_copy(PyObject *self, PyObject *Py_UNUSED(memo))
+{
+    return Py_NewRef(self);
+}
+
+static PyMethodDef lifted_methods[] = {
+    {"__copy__", lifted_copy, METH_NOARGS, "Like a function, a lifted callable is its own copy."},
+    {"__deepcopy__", lifted_copy, METH_O, "Like a function, a lifted callable is its own copy."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef lifted_members[] = {
+    {"__wrapped__", T_OBJECT_EX, offsetof(Lifted, function), READONLY, "the function"},
+    {"miss", T_OBJECT_EX, offsetof(Lifted, miss), READONLY, "asked for an entry when none fits a call"},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Lifted, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Lifted, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef lifted_getset[] = {
+    {"table", (getter)lifted_get_table, NULL, "the table of the function's present code", NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {"__doc__", (getter)lifted_get_named, (setter)lifted_set_named, NULL, "__doc__"},
+    {"__module__", (getter)lifted_get_named, (setter)lifted_set_named, NULL, "__module__"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject Lifted_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Lifted",
+    .tp_basicsize = sizeof(Lifted),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = lifted_new,
+    .tp_dealloc = (destructor)lifted_dealloc,
+    .tp_traverse = (traverseproc)lifted_traverse,
+    .tp_clear = (inquiry)lifted_clear,
+    .tp_repr = (reprfunc)lifted_repr,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Lifted, vectorcall),
+    .tp_descr_get = lifted_descr_get,
+    .tp_getattro = (getattrofunc)lifted_getattro,
+    .tp_methods = lifted_methods,
+    .tp_members = lifted_members,
+    .tp_getset = lifted_getset,
+    .tp_dictoffset = offsetof(Lifted, dict),
+    .tp_weaklistoffset = offsetof(Lifted, weakrefs),
+};
+
+int
+entry_init(PyObject *module)
+{
+    return PyModule_AddType(module, &Lifted_Type);
+}

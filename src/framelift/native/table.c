@@ -1,0 +1,657 @@
+/* Entry and Table: which specialisation takes a call.
+ *
+ * Lookup tries the entry that took the last call, then the entries that took calls like this one before (two hashed
+ * indices of hints, by value and by shape), then all others. A hint is only a guess: guards decide always, so a stale
+ * or colliding hint costs time and never correctness. That is why the indices may be small, bounded and forgetful. */
+#include "table.h"
+#include "guards.h"
+
+#include <structmember.h>
+
+static Table *all_tables;
+
+/* Entries that cannot be hit any more go on a miss, and every so many hits where there are no misses. */
+#define DEAD_ENTRIES_EVERY 256
+
+/* ---- Entry ---------------------------------------------------------------------------------------------------- */
+
+int
+entry_check(Entry *entry, Call *call, PyObject *function)
+{
+    if (UNLIKELY(call->nslots != entry->nslots)) {
+        return 0;
+    }
+    if (call_reserve(call, entry->nfetched) < 0) {
+        return -1;
+    }
+    return guard_tree_check(entry->tree, call->slots, function, call->room + call->nslots);
+}
+
+static bool
+entry_is_dead(Entry *entry)
+{
+    return guard_tree_dead(entry->tree);
+}
+
+static int
+entry_traverse(Entry *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->tree);
+    Py_VISIT(self->residual);
+    Py_VISIT(self->label);
+    return 0;
+}
+
+static int
+entry_clear(Entry *self)
+{
+    Py_CLEAR(self->tree);
+    Py_CLEAR(self->residual);
+    Py_CLEAR(self->label);
+    return 0;
+}
+
+static void
+entry_dealloc(Entry *self)
+{
+    PyObject_GC_UnTrack(self);
+    entry_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+entry_repr(Entry *self)
+{
+    return PyUnicode_FromFormat("<Entry %R: %llu hits>", self->label, (unsigned long long)self->hits);
+}
+
+static PyObject *
+entry_get_dead(Entry *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(entry_is_dead(self));
+}
+
+static PyMemberDef entry_members[] = {
+    {"tree", T_OBJECT_EX, offsetof(Entry, tree), READONLY, "the guard tree"},
+    {"residual", T_OBJECT_EX, offsetof(Entry, residual), READONLY, "the function that takes slots and fetched objects"},
+    {"label", T_OBJECT_EX, offsetof(Entry, label), 0, "whatever the installer called it"},
+    {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "calls this entry took"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef entry_getset[] = {
+    {"dead", (getter)entry_get_dead, NULL, "something the guards refer to is gone: this entry cannot be hit again", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject Entry_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Entry",
+    .tp_doc = "One specialisation of a code object: a guard tree and the residual function it admits to.",
+    .tp_basicsize = sizeof(Entry),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)entry_dealloc,
+    .tp_traverse = (traverseproc)entry_traverse,
+    .tp_clear = (inquiry)entry_clear,
+    .tp_repr = (reprfunc)entry_repr,
+    .tp_members = entry_members,
+    .tp_getset = entry_getset,
+};
+
+/* ---- hints ---------------------------------------------------------------------------------------------------- */
+
+static inline uint64_t
+mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ (hash >> 29);
+}
+
+static bool
+is_plain_constant(PyObject *object)
+{
+    return PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
+           PyBool_Check(object) || object == Py_None || PyBytes_CheckExact(object) || PyComplex_CheckExact(object);
+}
+
+/* Adds what an argument looks like to both hashes. Runs no Python code. */
+static void
+add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
+{
+    static const int first = 0;
+    uint64_t type = (uint64_t)(uintptr_t)Py_TYPE(object);
+    if (is_plain_constant(object)) {
+        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
+        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)PyObject_Hash(object));
+    }
+    else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+        Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
+        PyObject **items = PySequence_Fast_ITEMS(object);
+        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type + (uint64_t)size);
+        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)size);
+        for (Py_ssize_t i = 0; depth && i < Py_MIN(size, 8); i++) {
+            add_look(hashes, items[i], depth - 1);
+        }
+    }
+    else if (PyDict_CheckExact(object)) {
+        PyObject *key, *value;
+        Py_ssize_t position = 0;
+        for (int i = 0; depth && i < 8 && PyDict_Next(object, &position, &key, &value); i++) {
+            add_look(hashes, key, depth - 1);
+            add_look(hashes, value, depth - 1);
+        }
+    }
+    else {
+        uint64_t shape = shape_hash(&object, &first, 1);
+        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], shape);
+        hashes[BY_VALUE] = mix(hashes[BY_VALUE], shape);
+    }
+}
+
+static void
+forget_hints(Table *table)
+{
+    for (int i = 0; i < NINDICES; i++) {
+        PyMem_Free(table->index[i]);
+        table->index[i] = NULL;
+    }
+    table->nsets = 0;
+}
+
+/* Hints are a help: without memory for them we do without. */
+static void
+grow_index(Table *table)
+{
+    Py_ssize_t nsets = 4;
+    while (nsets < table->count) {
+        nsets *= 2;
+    }
+    if (table->nsets >= nsets) {
+        return;
+    }
+    forget_hints(table);
+    for (int i = 0; i < NINDICES; i++) {
+        table->index[i] = PyMem_Calloc((size_t)(nsets * HINTS_PER_SET), sizeof(Hint));
+        if (!table->index[i]) {
+            forget_hints(table);
+            return;
+        }
+    }
+    table->nsets = nsets;
+}
+
+static void
+add_hint(Table *table, int index, uint64_t hash, Entry *entry)
+{
+    if (!table->nsets) {
+        return;
+    }
+    Hint *set = table->index[index] + (Py_ssize_t)(hash & (uint64_t)(table->nsets - 1)) * HINTS_PER_SET;
+    int victim = (int)(table->clock % HINTS_PER_SET);
+    for (int i = 0; i < HINTS_PER_SET; i++) {
+        if (set[i].hash == hash && set[i].entry == entry) {
+            return;
+        }
+        if (!set[i].entry) {
+            victim = i;
+        }
+    }
+    set[victim] = (Hint){hash, entry};
+}
+
+/* ---- lookup --------------------------------------------------------------------------------------------------- */
+
+static void table_drop_dead(Table *table);
+
+/* The entries are held while their guards run: a check may free objects and so run code that changes the table. */
+static int
+check_held(Entry *entry, Call *call, PyObject *function)
+{
+    Py_INCREF(entry);
+    int result = entry_check(entry, call, function);
+    if (result != 1) {
+        Py_DECREF(entry);
+    }
+    return result;
+}
+
+static Entry *
+lookup_by_hint(Table *table, int index, uint64_t hash, Call *call, PyObject *function, bool *failed)
+{
+    for (int i = 0; i < HINTS_PER_SET && table->nsets; i++) {
+        Hint *hint = table->index[index] + (Py_ssize_t)(hash & (uint64_t)(table->nsets - 1)) * HINTS_PER_SET + i;
+        Entry *entry = hint->entry;
+        if (hint->hash == hash && entry && entry != table->recent) {
+            int result = check_held(entry, call, function);
+            if (result) {
+                *failed = result < 0;
+                return result > 0 ? entry : NULL;
+            }
+        }
+    }
+    return NULL;
+}
+
+static Entry *
+lookup_one_by_one(Table *table, Call *call, PyObject *function, bool *failed)
+{
+    for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
+        if (i >= table->count || table->entries[i] == table->recent) {
+            continue;
+        }
+        Entry *entry = table->entries[i];
+        int result = check_held(entry, call, function);
+        if (result) {
+            *failed = result < 0;
+            return result > 0 ? entry : NULL;
+        }
+    }
+    return NULL;
+}
+
+static Entry *
+lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
+{
+    uint64_t hashes[NINDICES] = {1, 1};
+    for (Py_ssize_t i = 0; i < call->nslots; i++) {
+        if (call->slots[i]) {
+            add_look(hashes, call->slots[i], 2);
+        }
+    }
+    grow_index(table);
+    for (int index = 0; index < NINDICES; index++) {
+        Entry *entry = lookup_by_hint(table, index, hashes[index], call, function, failed);
+        if (entry && index > 0 && entry->table == table) {
+            add_hint(table, BY_VALUE, hashes[BY_VALUE], entry);
+        }
+        if (entry || *failed) {
+            return entry;
+        }
+    }
+    Entry *entry = lookup_one_by_one(table, call, function, failed);
+    if (entry && entry->table == table) {
+        add_hint(table, BY_VALUE, hashes[BY_VALUE], entry);
+        add_hint(table, BY_SHAPE, hashes[BY_SHAPE], entry);
+    }
+    return entry;
+}
+
+void
+table_count_hit(Table *table, Entry *entry)
+{
+    table->hits++;
+    entry->hits++;
+    entry->used = ++table->clock;
+    if (UNLIKELY(table->clock % DEAD_ENTRIES_EVERY == 0)) {
+        table_drop_dead(table);
+    }
+}
+
+Entry *
+table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
+{
+    *failed = false;
+    Entry *entry = table->recent;
+    if (LIKELY(entry != NULL)) {
+        int result = check_held(entry, call, function);
+        if (LIKELY(result == 1)) {
+            table_count_hit(table, entry);
+            return entry;
+        }
+        if (result < 0) {
+            *failed = true;
+            return NULL;
+        }
+    }
+    entry = NULL;
+    if (table->count > 1) {
+        entry = lookup_among_others(table, call, function, failed);
+    }
+    if (entry) {
+        table_count_hit(table, entry);
+        if (entry->table == table) {
+            table->recent = entry;
+        }
+    }
+    else if (!*failed) {
+        table_drop_dead(table);
+    }
+    return entry;
+}
+
+/* ---- Table ---------------------------------------------------------------------------------------------------- */
+
+static void
+table_remove_at(Table *table, Py_ssize_t i)
+{
+    Entry *entry = table->entries[i];
+    table->count--;
+    memmove(table->entries + i, table->entries + i + 1, (size_t)(table->count - i) * sizeof(Entry *));
+    if (table->recent == entry) {
+        table->recent = table->count ? table->entries[table->count - 1] : NULL;
+    }
+    forget_hints(table);
+    entry->table = NULL;
+    Py_DECREF(entry);
+}
+
+static void
+table_drop_dead(Table *table)
+{
+    for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
+        if (i < table->count && entry_is_dead(table->entries[i])) {
+            table_remove_at(table, i);
+        }
+    }
+}
+
+static void
+table_drop_all(Table *table)
+{
+    Entry **entries = table->entries;
+    Py_ssize_t count = table->count;
+    table->entries = NULL;
+    table->recent = NULL;
+    table->count = table->capacity = 0;
+    forget_hints(table);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        entries[i]->table = NULL;
+        Py_DECREF(entries[i]);
+    }
+    PyMem_Free(entries);
+}
+
+/* Called when something the key holds weakly has died: nobody can ask for this table again. */
+static PyObject *
+table_key_died(PyObject *capsule, PyObject *Py_UNUSED(reference))
+{
+    Table *table = PyCapsule_GetPointer(capsule, NULL);
+    if (!table) {
+        return NULL;
+    }
+    Py_INCREF(table);
+    table_drop_all(table);
+    table_disown(table);
+    Py_DECREF(table);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef key_died_method = {"key_died", table_key_died, METH_O, NULL};
+
+static int
+table_watch_key(Table *table, PyObject *part)
+{
+    if (PyTuple_Check(part)) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(part); i++) {
+            if (table_watch_key(table, PyTuple_GET_ITEM(part, i)) < 0) {
+                return -1;
+            }
+        }
+        return 0;
+    }
+    if (!PyWeakref_CheckRef(part)) {
+        return 0;
+    }
+    PyObject *referent = PyObject_CallNoArgs(part);
+    if (!referent || referent == Py_None) {
+        Py_XDECREF(referent);
+        return referent ? 0 : -1;
+    }
+    /* The callback must not keep the table alive; it dies with table->watches, so a bare pointer is enough. */
+    PyObject *capsule = PyCapsule_New(table, NULL, NULL);
+    PyObject *callback = capsule ? PyCFunction_New(&key_died_method, capsule) : NULL;
+    PyObject *watch = callback ? PyWeakref_NewRef(referent, callback) : NULL;
+    int result = watch ? PyList_Append(table->watches, watch) : -1;
+    Py_XDECREF(watch);
+    Py_XDECREF(callback);
+    Py_XDECREF(capsule);
+    Py_DECREF(referent);
+    return result;
+}
+
+static PyObject *
+table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"key", NULL};
+    PyObject *key;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Table", names, &key) || PyObject_Hash(key) == -1) {
+        return NULL;
+    }
+    Table *self = (Table *)type->tp_alloc(type, 0);
+    if (!self) {
+        return NULL;
+    }
+    self->key = Py_NewRef(key);
+    self->next = all_tables;
+    if (all_tables) {
+        all_tables->previous = self;
+    }
+    all_tables = self;
+    if (!(self->watches = PyList_New(0)) || table_watch_key(self, key) < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static int
+table_traverse(Table *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->key);
+    Py_VISIT(self->watches);
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        Py_VISIT(self->entries[i]);
+    }
+    return 0;
+}
+
+static int
+table_tp_clear(Table *self)
+{
+    Py_CLEAR(self->watches);
+    table_drop_all(self);
+    Py_CLEAR(self->key);
+    return 0;
+}
+
+static void
+table_dealloc(Table *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->previous) {
+        self->previous->next = self->next;
+    }
+    else {
+        all_tables = self->next;
+    }
+    if (self->next) {
+        self->next->previous = self->previous;
+    }
+    if (self->weakrefs) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    table_tp_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+table_repr(Table *self)
+{
+    return PyUnicode_FromFormat("<Table %R: %zd entries, %llu hits, %llu misses>", self->key, self->count,
+                                (unsigned long long)self->hits, (unsigned long long)self->misses);
+}
+
+static PyObject *
+table_install(Table *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"tree", "residual", "label", NULL};
+    PyObject *tree, *residual, *label = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|O:install", names, &GuardTree_Type, &tree, &PyFunction_Type,
+                                     &residual, &label)) {
+        return NULL;
+    }
+    Py_ssize_t nslots = guard_tree_nslots(tree), nfetched = guard_tree_nfetched(tree);
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(residual);
+    int unfit = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    if ((code->co_flags & unfit) || code->co_kwonlyargcount || code->co_nfreevars ||
+        code->co_argcount != nslots + nfetched ||
+        (code->co_flags & (CO_OPTIMIZED | CO_NEWLOCALS)) != (CO_OPTIMIZED | CO_NEWLOCALS)) {
+        PyErr_Format(PyExc_ValueError,
+                     "residual code %R must be a flat function: %zd slots and %zd fetched objects as positional "
+                     "arguments, and no free variables",
+                     code->co_name, nslots, nfetched);
+        return NULL;
+    }
+    if (self->code && nslots != code_nslots(self->code)) {
+        PyErr_Format(PyExc_ValueError, "the guards of %R read %zd slots, but a frame of %R has %zd", code->co_name, nslots,
+                     self->code->co_name, code_nslots(self->code));
+        return NULL;
+    }
+    if (code_never_lift(code) < 0) {
+        return NULL;
+    }
+    if (self->count == self->capacity) {
+        Py_ssize_t capacity = self->capacity ? 2 * self->capacity : 2;
+        Entry **entries = PyMem_Resize(self->entries, Entry *, capacity);
+        if (!entries) {
+            return PyErr_NoMemory();
+        }
+        self->entries = entries;
+        self->capacity = capacity;
+    }
+    Entry *entry = (Entry *)Entry_Type.tp_alloc(&Entry_Type, 0);
+    if (!entry) {
+        return NULL;
+    }
+    entry->table = self;
+    entry->tree = Py_NewRef(tree);
+    entry->residual = Py_NewRef(residual);
+    entry->label = Py_NewRef(label);
+    entry->nslots = nslots;
+    entry->nfetched = nfetched;
+    entry->used = ++self->clock;
+    self->entries[self->count++] = (Entry *)Py_NewRef(entry);
+    self->recent = entry;
+    self->skip = false;
+    return (PyObject *)entry;
+}
+
+static PyObject *
+table_remove(Table *self, PyObject *entry)
+{
+    for (Py_ssize_t i = 0; i < self->count; i++) {
+        if ((PyObject *)self->entries[i] == entry) {
+            table_remove_at(self, i);
+            Py_RETURN_NONE;
+        }
+    }
+    PyErr_SetString(PyExc_ValueError, "the entry is not in this table");
+    return NULL;
+}
+
+static PyObject *
+table_clear_method(Table *self, PyObject *Py_UNUSED(ignored))
+{
+    table_drop_all(self);
+    self->hits = self->misses = 0;
+    self->skip = false;
+    Py_RETURN_NONE;
+}
+
+static int
+by_use(const void *left, const void *right)
+{
+    uint64_t a = (*(Entry *const *)left)->used, b = (*(Entry *const *)right)->used;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static PyObject *
+table_get_entries(Table *self, void *Py_UNUSED(closure))
+{
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && i < self->count; i++) {
+        if (PyList_Append(list, (PyObject *)self->entries[i]) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    if (list && PyList_GET_SIZE(list) > 1) {
+        qsort(((PyListObject *)list)->ob_item, (size_t)PyList_GET_SIZE(list), sizeof(PyObject *), by_use);
+    }
+    return list;
+}
+
+static PyObject *
+table_get_code(Table *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->code ? (PyObject *)self->code : Py_None);
+}
+
+static PyMethodDef table_methods[] = {
+    {"install", (PyCFunction)(void (*)(void))table_install, METH_VARARGS | METH_KEYWORDS,
+     "install(tree, residual, label=None) -> Entry\n\nAdds an entry; it is the first to be tried on the next call."},
+    {"remove", (PyCFunction)table_remove, METH_O, "remove(entry)\n\nDrops one entry."},
+    {"clear", (PyCFunction)table_clear_method, METH_NOARGS, "clear()\n\nDrops all entries, and zeroes the counters."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef table_members[] = {
+    {"key", T_OBJECT_EX, offsetof(Table, key), READONLY, "what the table was asked for with"},
+    {"hits", T_ULONGLONG, offsetof(Table, hits), READONLY, "calls an entry took"},
+    {"misses", T_ULONGLONG, offsetof(Table, misses), READONLY, "calls no entry took"},
+    {"skip", T_BOOL, offsetof(Table, skip), 0, "the frame hook leaves frames of this code alone"},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Table, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef table_getset[] = {
+    {"entries", (getter)table_get_entries, NULL, "the entries, most recently used first (a new list)", NULL},
+    {"code", (getter)table_get_code, NULL, "the code object that owns the table, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject Table_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Table",
+    .tp_doc = "Table(key)\n\nThe entries of one code object under one set of options.",
+    .tp_basicsize = sizeof(Table),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = table_new,
+    .tp_dealloc = (destructor)table_dealloc,
+    .tp_traverse = (traverseproc)table_traverse,
+    .tp_clear = (inquiry)table_tp_clear,
+    .tp_repr = (reprfunc)table_repr,
+    .tp_methods = table_methods,
+    .tp_members = table_members,
+    .tp_getset = table_getset,
+    .tp_weaklistoffset = offsetof(Table, weakrefs),
+};
+
+static PyObject *
+list_all_tables(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    PyObject *list = PyList_New(0);
+    /* Appending may collect garbage and so unlink tables: the one in hand is held, so its next is always valid. */
+    Table *table = (Table *)Py_XNewRef(all_tables);
+    while (list && table) {
+        if (PyList_Append(list, (PyObject *)table) < 0) {
+            Py_CLEAR(list);
+        }
+        Table *next = (Table *)Py_XNewRef(table->next);
+        Py_DECREF(table);
+        table = next;
+    }
+    Py_XDECREF(table);
+    return list;
+}
+
+static PyMethodDef functions[] = {
+    {"all_tables", list_all_tables, METH_NOARGS, "all_tables() -> list[Table]\n\nEvery table alive in this process."},
+    {NULL, NULL, 0, NULL},
+};
+
+int
+table_init_types(PyObject *module)
+{
+    if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Table_Type) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,214 @@
+"""The table of backends, and the object a compile() holds for the one it was given."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from torch.fx import GraphModule
+
+from framelift.errors import BackendError, short, unknown
+
+# A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
+CompilerFunction = Callable[..., Callable[..., Any]]
+Function = TypeVar("Function", bound=CompilerFunction)
+OptionPairs = tuple[tuple[str, Any], ...]
+
+# Packages announce their backends to torch in this group of entry points; they serve here as well.
+ENTRY_POINTS = "torch_dynamo_backends"
+
+
+class Backend:
+    """A backend with the mode and options it is to be used with.
+
+    Equal backends (same compiler, mode and options) are interchangeable: entries compiled by one serve the other.
+
+    >>> lookup("eager") == lookup("eager")
+    True
+    """
+
+    __slots__ = ("name", "function", "mode", "options", "_hash")
+
+    def __init__(self, name: str, function: CompilerFunction, mode: str | None, options: OptionPairs) -> None:
+        self.name = name
+        self.function = function
+        self.mode = mode
+        self.options = options
+        self._hash = hash((id(function), mode, options))
+
+    def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
+        keywords: dict[str, Any] = {}
+        if self.mode is not None:
+            keywords["mode"] = self.mode
+        if self.options:
+            keywords["options"] = dict(self.options)
+        try:
+            compiled = self.function(graph_module, example_inputs, **keywords)
+        except BackendError:
+            raise
+        except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
+            what = f"raised {type(error).__name__}: {short_text(error)}"
+            raise BackendError(self.name, last_line(graph_module), what) from error
+        if not callable(compiled):
+            what = f"returned {short(compiled)}, which cannot be called"
+            raise BackendError(self.name, last_line(graph_module), what)
+        return compiled
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Backend):
+            return NotImplemented
+        return self.function is other.function and (self.mode, self.options) == (other.mode, other.options)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        given = [f"mode={self.mode!r}"] if self.mode is not None else []
+        given += [f"{name}={value!r}" for name, value in self.options]
+        return f"<backend {self.name}{' ' if given else ''}{', '.join(given)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One line of the table. The compiler may be given as "module:name", to be imported when first asked for."""
+
+    name: str
+    compiler: CompilerFunction | str | importlib.metadata.EntryPoint
+    tags: tuple[str, ...] = ()
+
+    def load(self) -> CompilerFunction:
+        if isinstance(self.compiler, importlib.metadata.EntryPoint):
+            return self.compiler.load()
+        if isinstance(self.compiler, str):
+            module, _, attribute = self.compiler.partition(":")
+            return getattr(importlib.import_module(module), attribute)
+        return self.compiler
+
+
+BUILTIN = (
+    Registered("eager", "framelift.backends.eager:eager", ("debug",)),
+    Registered("aot_eager", "framelift.backends.aot_eager:aot_eager", ("debug",)),
+    Registered("inductor", "framelift.backends.inductor:inductor"),
+)
+
+
+@dataclass(slots=True)
+class Registry:
+    """The backends known by name."""
+
+    table: dict[str, Registered] = field(default_factory=lambda: {line.name: line for line in BUILTIN})
+    _discovered: bool = False
+
+    def add(self, line: Registered) -> None:
+        known = self.table.get(line.name)
+        if known is not None and known.compiler is not line.compiler:
+            raise ValueError(f"a backend named {line.name!r} is registered already")
+        self.table[line.name] = line
+
+    def find(self, name: str) -> Registered:
+        line = self.table.get(name)
+        if line is None:
+            self.discover()
+            line = self.table.get(name)
+        if line is None:
+            raise ValueError(unknown("backend", name, sorted(self.table)))
+        return line
+
+    def discover(self) -> None:
+        """Adds what installed packages announce. Reading their metadata takes milliseconds, so only when needed."""
+        if not self._discovered:
+            self._discovered = True
+            for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+                self.table.setdefault(entry.name, Registered(entry.name, entry))
+
+    def names(self, exclude_tags: Sequence[str]) -> list[str]:
+        self.discover()
+        excluded = set(exclude_tags)
+        return sorted(line.name for line in self.table.values() if not excluded & set(line.tags))
+
+
+_REGISTRY = Registry()
+
+
+@overload
+def register_backend(compiler: Function, name: str | None = ..., tags: Sequence[str] = ...) -> Function: ...
+@overload
+def register_backend(
+    compiler: str | None = ..., name: str | None = ..., tags: Sequence[str] = ...
+) -> Callable[[Function], Function]: ...
+def register_backend(
+    compiler: Function | str | None = None, name: str | None = None, tags: Sequence[str] = ()
+) -> Function | Callable[[Function], Function]:
+    """Makes a backend known by name. A decorator, with or without a name, or a plain call.
+
+    >>> @register_backend
+    ... def counting(graph_module, example_inputs):
+    ...     return graph_module.forward
+    >>> "counting" in list_backends()
+    True
+    """
+    if isinstance(compiler, str):
+        compiler, name = None, compiler
+    if compiler is None:
+        return lambda function: register_backend(function, name, tags)
+    if not callable(compiler):
+        raise TypeError(f"a backend is a callable (graph module, example inputs), got {short(compiler)}")
+    _REGISTRY.add(Registered(name or name_of(compiler), compiler, tuple(tags)))
+    return compiler
+
+
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names of the known backends, without those meant for debugging unless asked for.
+
+    >>> "inductor" in list_backends(), "eager" in list_backends(), "eager" in list_backends(exclude_tags=())
+    (True, False, True)
+    """
+    return _REGISTRY.names(exclude_tags or ())
+
+
+def lookup(
+    backend: str | CompilerFunction, mode: str | None = None, options: Mapping[str, Any] | OptionPairs | None = None
+) -> Backend:
+    """The backend for a name or a callable; unknown names and options are refused here, not at the first call.
+
+    >>> lookup("eager").name
+    'eager'
+    """
+    if isinstance(backend, Backend):
+        return backend if mode is None and not options else lookup(backend.function, mode, options)
+    if isinstance(backend, str):
+        name, function = backend, _REGISTRY.find(backend).load()
+    elif callable(backend):
+        name, function = name_of(backend), backend
+    else:
+        raise TypeError(f"backend is {short(backend)}: a name or a callable is needed")
+    pairs = tuple(sorted(options.items() if isinstance(options, Mapping) else options or ()))
+    # A compiler that knows which modes and options it takes says so here.
+    check = getattr(function, "check_options", None)
+    if check is not None:
+        check(mode, dict(pairs))
+    return Backend(name, function, mode, pairs)
+
+
+def name_of(function: CompilerFunction) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def last_line(graph_module: object) -> str:
+    """The user's line of the last operation in a graph, as "file.py:12"."""
+    graph = getattr(graph_module, "graph", None)
+    for node in reversed(list(graph.nodes) if graph is not None else []):
+        for line in reversed(str(node.meta.get("stack_trace") or "").splitlines()):
+            words = line.strip().split(", ")
+            if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
+                return f"{words[0][5:].strip(chr(34))}:{words[1][5:]}"
+    return "an unknown line"
+
+
+def short_text(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else "(no message)"

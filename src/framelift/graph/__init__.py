@@ -1,0 +1,8 @@
+"""Building FX graphs: tensor metadata, its memo, and the graph itself."""
+
+from framelift.graph.builder import GraphBuilder, Mark
+from framelift.graph.errors import MemoMismatch, MetadataFailure
+from framelift.graph.metadata import Descriptor, TensorRef, TokenRef
+from framelift.graph.record import Location
+
+__all__ = ["Descriptor", "GraphBuilder", "Location", "Mark", "MemoMismatch", "MetadataFailure", "TensorRef", "TokenRef"]

@@ -1,0 +1,415 @@
+"""Builds the graph of a program while it is captured.
+
+Operations are recorded as they come, with the metadata of their results; FX nodes are made once, in
+:meth:`GraphBuilder.finish`. So taking operations back is dropping records, and dead ones cost nothing.
+
+    >>> builder = GraphBuilder()
+    >>> x = builder.add_input("x", torch.ones(2, 3), "L['x']")
+    >>> y = builder.call_method("sum", (x, 1), {})
+    >>> y.shape, y.dtype
+    (torch.Size([2]), torch.float32)
+    >>> module = builder.finish([y])
+    >>> module(torch.ones(2, 3))
+    (tensor([3., 3.]),)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.fx._lazy_graph_module import _LazyGraphModule
+
+from framelift.graph.emit import Emitter
+from framelift.graph.errors import MetadataFailure
+from framelift.graph.fake import Fakes, Observed, can_sketch, describe, failure_kind, storage_of
+from framelift.graph.metadata import Descriptor, Interner, Ref, Storage, TensorRef, TokenRef
+from framelift.graph.names import input_base
+from framelift.graph.nest import NotAConstant, collect, map_refs, map_result, pairs
+from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
+from framelift.graph.record import Location, Operation, Record, operation_name
+from framelift.graph.state import entered, read_state
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point in the building of a graph to come back to."""
+
+    records: int
+    changes: int
+
+
+class GraphBuilder:
+    """The graph of one capture, under construction."""
+
+    def __init__(self) -> None:
+        self.fakes = Fakes()
+        self.inputs: list[TensorRef] = []
+        # After finish(): the inputs the graph takes, in the order it takes them.
+        self.live_inputs: list[TensorRef] = []
+        self.records: list[Record] = []
+        self._interner = Interner()
+        self._input_by_example: dict[int, TensorRef] = {}
+        self._storage_by_example: dict[int, Storage] = {}
+        # Metadata an operation changed in place: (tensor, what it was before), oldest first.
+        self._changes: list[tuple[TensorRef, Descriptor]] = []
+        self._finished = False
+
+    @property
+    def fake_mode(self) -> Any:
+        return self.fakes.mode
+
+    @property
+    def shape_env(self) -> Any:
+        return self.fakes.shape_env
+
+    @property
+    def mutated(self) -> set[TensorRef]:
+        """The inputs whose memory the graph writes to."""
+        return {ref for ref in self.inputs if ref.storage.writes}
+
+    @property
+    def uses_rng(self) -> bool:
+        """Whether the graph draws random numbers."""
+        return any(record.is_random for record in self.records)
+
+    # Inputs
+
+    def add_input(
+        self, name: str | None, example: torch.Tensor, source_name: str | None = None, kind: str | None = None
+    ) -> TensorRef:
+        """An input of the graph. The same tensor object added twice is one input.
+
+        ``kind`` is for whoever reads the graph ("parameter", "buffer", "argument", ...).
+        """
+        self._check_open()
+        known = self._input_by_example.get(id(example))
+        if known is not None:
+            return known
+        storage = self._storage_of_example(example)
+        ref = TensorRef(self._interner.intern(describe(example)), storage, None, (), self._make_fake)
+        ref.example = example
+        ref.input_name = input_base(name or source_name or "input")
+        ref.source_name = source_name
+        ref.kind = kind
+        self.inputs.append(ref)
+        self._input_by_example[id(example)] = ref
+        return ref
+
+    def _storage_of_example(self, example: torch.Tensor) -> Storage:
+        untyped = storage_of(example)
+        if untyped is None:
+            return Storage()
+        return self._storage_by_example.setdefault(untyped._cdata, Storage())
+
+    # Operations
+
+    def call_function(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        location: Location | str | None = None,
+    ) -> Any:
+        """Records a call of a function; gives its result with values in place of tensors."""
+        if target in MODE_SWITCHES or target in CHECKS:
+            return self.call_effect(target, args, kwargs, location)
+        if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
+            raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")
+        return self._call("call_function", target, args, kwargs or {}, location)
+
+    def call_method(
+        self,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        location: Location | str | None = None,
+    ) -> Any:
+        """Records a call of a tensor's method; ``args[0]`` is the tensor."""
+        if name in UNANSWERABLE:
+            raise MetadataFailure("unsupported", f"Tensor.{name}", "a fake tensor cannot answer it")
+        return self._call("call_method", name, args, kwargs or {}, location)
+
+    def call_effect(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        location: Location | str | None = None,
+    ) -> TokenRef:
+        """Records a call that is made for its effect, without running it now: a mode switch, a runtime check.
+
+        The result can be passed to other effects (``_exit_autocast`` takes what ``_enter_autocast`` returned).
+        """
+        record = self._record("call_function", target, args, kwargs or {}, location)
+        record.is_effect = True
+        token = TokenRef(record, ())
+        record.result = token
+        record.outputs = [token]
+        self._commit(record)
+        return token
+
+    def _record(
+        self, op: Operation, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | str | None
+    ) -> Record:
+        self._check_open()
+        uses: list[Ref] = []
+        try:
+            collect(args, uses)
+            if kwargs:
+                collect(kwargs, uses)
+        except NotAConstant as error:
+            reason = f"{error} cannot be an argument in a graph"
+            raise MetadataFailure("argument", operation_name(target), reason) from None
+        return Record(op, target, args, kwargs, uses, location, read_state())
+
+    def _commit(self, record: Record) -> None:
+        record.index = len(self.records)
+        self.records.append(record)
+
+    def _call(
+        self, op: Operation, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | str | None
+    ) -> Any:
+        return self._run(self._record(op, target, args, kwargs, location))
+
+    def _run(self, record: Record) -> Any:
+        """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
+        tensors = _tensors(record)
+        storages = _storages(tensors)
+        self._materialise([ref for storage in storages for ref in storage.refs])
+        result, seen = self._propagate(record, storages)
+        record.writes = tuple([s for s in storages if s.untyped is not None and s.untyped._cdata in seen.written])
+        record.is_random = seen.is_random
+        record.is_effect = self._redescribe(storages, record) and not record.writes
+        try:
+            record.result = self._wrap(result, record, tensors, storages)
+        except NotAConstant as error:
+            self._undo(record, storages)
+            reason = f"{error} cannot be a result in a graph"
+            raise MetadataFailure("result", record.name, reason) from None
+        is_new = any(ref.record is record for ref in record.outputs)
+        if is_new or record.writes or record.is_random or record.is_effect:
+            self._commit(record)
+            for storage in record.writes:
+                storage.writes.append(record)
+        return record.result
+
+    def _propagate(self, record: Record, storages: list[Storage]) -> tuple[Any, Observed]:
+        """Runs an operation on the fakes of its arguments."""
+        args = map_refs(record.args, _known_fake)
+        kwargs = map_refs(record.kwargs, _known_fake)
+        try:
+            if record.op == "call_method":
+                function = getattr(args[0], record.target)
+                return self.fakes.run(function, args[1:], kwargs)
+            return self.fakes.run(record.target, args, kwargs)
+        except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
+            if self.fakes.mode.seen.written:
+                self._forget(storages)
+            raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
+
+    def _wrap(self, result: Any, record: Record, tensors: list[TensorRef], storages: list[Storage]) -> Any:
+        """The result with a TensorRef for each tensor: an argument's own where the operation returned it."""
+        by_fake = {id(ref.known_fake): ref for ref in tensors}
+        by_address = {s.untyped._cdata: s for s in storages if s.untyped is not None}
+        created: list[TensorRef] = []
+
+        def wrap(tensor: torch.Tensor, path: tuple[int | str, ...]) -> TensorRef:
+            ref = by_fake.get(id(tensor))
+            if ref is None:
+                untyped = storage_of(tensor)
+                storage = None if untyped is None else by_address.get(untyped._cdata)
+                if storage is None:
+                    storage = Storage()
+                    storage.untyped = untyped
+                    if untyped is not None:
+                        by_address[untyped._cdata] = storage
+                descriptor = self._interner.intern(describe(tensor))
+                ref = TensorRef(descriptor, storage, record, path, self._make_fake)
+                ref.known_fake = tensor
+                by_fake[id(tensor)] = ref
+                created.append(ref)
+            record.outputs.append(ref)
+            return ref
+
+        try:
+            return map_result(result, wrap)
+        except NotAConstant:
+            for ref in created:
+                ref.storage.refs.remove(ref)
+            raise
+
+    def _redescribe(self, storages: list[Storage], record: Record) -> bool:
+        """Takes up what an operation changed in the metadata of its arguments and their aliases; says if it did."""
+        changed = False
+        for storage in storages:
+            for ref in storage.refs:
+                fake = ref.known_fake
+                assert fake is not None
+                descriptor = self._interner.intern(describe(fake))
+                if descriptor is ref.descriptor:
+                    continue
+                if storage.untyped is not None and fake.untyped_storage()._cdata != storage.untyped._cdata:
+                    self._undo(record, storages)
+                    raise MetadataFailure("unsupported", record.name, "it moves a tensor to another storage")
+                self._changes.append((ref, ref.descriptor))
+                ref.descriptor = descriptor
+                changed = True
+        return changed
+
+    # Fakes
+
+    def _make_fake(self, ref: TensorRef) -> torch.Tensor:
+        self._materialise([ref])
+        assert ref.known_fake is not None
+        return ref.known_fake
+
+    def _materialise(self, refs: Iterable[TensorRef]) -> None:
+        """Gives values their fakes: from the example, from the metadata alone, or by running their record again."""
+        pending = [ref for ref in refs if ref.known_fake is None]
+        if not pending:
+            return
+        needed: dict[int, Record] = {}
+        made: list[TensorRef] = []
+        while pending:
+            ref = pending.pop()
+            if ref.known_fake is not None:
+                continue
+            made.append(ref)
+            storage = ref.storage
+            if ref.record is None:
+                self._bind(ref, self._fake_input(ref))
+            elif not ref.aliases and can_sketch(ref.descriptor) and not storage.writes:
+                self._bind(ref, self.fakes.sketch(ref.descriptor, storage))
+            elif ref.record.index not in needed:
+                needed[ref.record.index] = ref.record
+                pending += _tensors(ref.record)
+            # A storage that was written to is brought to its present state by all its writes, in order.
+            for record in storage.writes:
+                if record.index not in needed:
+                    needed[record.index] = record
+                    pending += _tensors(record)
+                    pending += storage.refs
+        for index in sorted(needed):
+            self._replay(needed[index])
+        for ref in made:
+            assert ref.known_fake is not None
+            now = self._interner.intern(describe(ref.known_fake))
+            if now is not ref.descriptor:
+                raise AssertionError(f"{ref} was made again with other metadata: {now.difference(ref.descriptor)}")
+
+    def _fake_input(self, ref: TensorRef) -> torch.Tensor:
+        assert ref.example is not None
+        plain = can_sketch(ref.descriptor) and not ref.descriptor.is_view and len(ref.storage.refs) == 1
+        if plain and not ref.storage.writes:
+            return self.fakes.sketch(ref.descriptor, ref.storage)
+        return self.fakes.from_example(ref.example)
+
+    def _bind(self, ref: TensorRef, fake: torch.Tensor) -> None:
+        ref.known_fake = fake
+        if ref.storage.untyped is None:
+            ref.storage.untyped = storage_of(fake)
+
+    def _replay(self, record: Record) -> None:
+        with entered(record.state):
+            result, _ = self._propagate(record, [])
+        for ref, fake in pairs(record.result, result):
+            if ref.known_fake is None:
+                self._bind(ref, fake)
+
+    def _forget(self, storages: Iterable[Storage]) -> None:
+        """Drops fakes that no longer show the state recorded; they are made again when needed."""
+        for storage in storages:
+            storage.untyped = None
+            for ref in storage.refs:
+                ref.known_fake = None
+        self.fakes.forget_examples()
+
+    # Taking back
+
+    def mark(self) -> Mark:
+        return Mark(len(self.records), len(self._changes))
+
+    def rollback(self, mark: Mark) -> None:
+        """Takes back every operation since the mark. Inputs stay: those without a use are not in the graph."""
+        self._check_open()
+        dropped = self.records[mark.records :]
+        del self.records[mark.records :]
+        for ref, descriptor in reversed(self._changes[mark.changes :]):
+            ref.descriptor = descriptor
+        changed = {id(ref.storage): ref.storage for ref, _ in self._changes[mark.changes :]}
+        del self._changes[mark.changes :]
+        for record in reversed(dropped):
+            for output in record.outputs:
+                if isinstance(output, TensorRef) and output.record is record:
+                    output.storage.refs.remove(output)
+            for storage in record.writes:
+                assert storage.writes.pop() is record
+                changed[id(storage)] = storage
+        if changed:
+            self._forget(changed.values())
+
+    def _undo(self, record: Record, storages: list[Storage]) -> None:
+        """Takes back the changes of an operation that is not recorded after all."""
+        for ref, descriptor in reversed(self._changes):
+            if ref.storage not in storages:
+                break
+            ref.descriptor = descriptor
+        if record.writes or record.is_effect:
+            self._forget(storages)
+
+    # The end
+
+    def finish(self, outputs: Sequence[Any], example_values: bool = True) -> GraphModule:
+        """The graph as a module that takes ``live_inputs`` and returns the tuple of outputs.
+
+        ``example_values=False`` leaves out the fake tensors on the nodes, for a backend that does not look at them.
+        """
+        self._check_open()
+        returned: list[TensorRef] = []
+        collect(tuple(outputs), returned)
+        emitter = Emitter(self._example_value if example_values else None)
+        self.live_inputs = emitter.emit(self.inputs, self.records, returned)
+        self._finished = True
+        emitter.graph.lint()
+        # Code is generated when somebody first calls or prints the module: many backends never do.
+        module = _LazyGraphModule({}, emitter.graph)
+        module.shape_env = self.shape_env
+        module.fake_mode = self.fake_mode
+        return module
+
+    @property
+    def example_inputs(self) -> list[torch.Tensor]:
+        """After finish(): the real tensors the graph's inputs were captured with."""
+        return [ref.example for ref in self.live_inputs if ref.example is not None]
+
+    def _example_value(self, ref: TensorRef) -> torch.Tensor:
+        if ref.known_fake is None and can_sketch(ref.descriptor):
+            # Views included: what is missing of autograd's view tracking does not show in metadata.
+            self._bind(ref, self.fakes.sketch(ref.descriptor, ref.storage))
+        return ref.fake
+
+    def _check_open(self) -> None:
+        if self._finished:
+            raise RuntimeError("this graph is finished")
+
+
+def _known_fake(ref: TensorRef) -> torch.Tensor:
+    assert ref.known_fake is not None
+    return ref.known_fake
+
+
+def _tensors(record: Record) -> list[TensorRef]:
+    return [ref for ref in record.uses if isinstance(ref, TensorRef)]
+
+
+def _storages(tensors: list[TensorRef]) -> list[Storage]:
+    return list({id(ref.storage): ref.storage for ref in tensors}.values())
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -1,0 +1,175 @@
+"""Turns the records of a capture into an FX graph, once: dead records never become nodes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from framelift.graph.metadata import Ref, TensorRef
+from framelift.graph.names import Names, operation_base
+from framelift.graph.nest import map_refs
+from framelift.graph.record import Location, Record
+
+Modules = dict[str, tuple[str, str]]
+
+# Dead code elimination of torch.fx looks at a node's users and at a table of functions known to have effects. A write
+# by a method (x.add_(1)) or by a flag (relu(x, inplace=True)) is in no table, so such a node gets a user that is: an
+# assertion that always holds and takes the node as its message. It costs nothing, compilers and caches know it.
+KEEP = torch._assert
+
+
+class Emitter:
+    """Writes one graph. ``example_value`` gives the fake tensor to show to the backend for a value, or None."""
+
+    def __init__(self, example_value: Callable[[TensorRef], torch.Tensor] | None) -> None:
+        self.graph = Graph()
+        self._example_value = example_value
+        self._names = Names()
+        self._traces: dict[int, tuple[str | None, Modules | None]] = {}
+
+    def emit(
+        self, inputs: Sequence[TensorRef], records: Sequence[Record], outputs: Sequence[TensorRef]
+    ) -> list[TensorRef]:
+        """Emits everything the outputs and the effects need; returns the inputs that are left."""
+        kept, live = alive(records, outputs)
+        used = [ref for ref in inputs if ref in live]
+        for ref in used:
+            self._placeholder(ref)
+        emitted = [(record, self._record(record, live)) for record in kept]
+        for record, node in emitted:
+            if needs_keeping(record, node):
+                self._keep(node)
+        self.graph.output(tuple([ref.node for ref in outputs]))
+        return used
+
+    def _placeholder(self, ref: TensorRef) -> None:
+        assert ref.input_name is not None
+        name = self._names.unique(ref.input_name)
+        node = ref.node = self._node("placeholder", name, name, (), {})
+        if self._example_value is not None:
+            node.meta["example_value"] = self._example_value(ref)
+
+    def _record(self, record: Record, live: set[Ref]) -> Node:
+        args = map_refs(record.args, _node_of)
+        kwargs = map_refs(record.kwargs, _node_of)
+        node = self._node(record.op, self._names.unique(operation_base(record.target)), record.target, args, kwargs)
+        trace, modules = self._place(record.location)
+        self._describe(node, record.result, record, trace, modules)
+        items: dict[tuple[int | str, ...], Node] = {(): node}
+        for ref in record.outputs:
+            if not ref.path or ref.record is not record:
+                # The result itself, or an argument returned by an in-place operation: later uses follow the write.
+                if record.result is ref:
+                    ref.node = node
+            elif ref in live:
+                ref.node = self._item(items, ref, trace, modules)
+        return node
+
+    def _item(
+        self, items: dict[tuple[int | str, ...], Node], ref: Ref, trace: str | None, modules: Modules | None
+    ) -> Node:
+        """The node that takes one value out of a result with several."""
+        for length in range(1, len(ref.path) + 1):
+            path = ref.path[:length]
+            if path not in items:
+                whole = items[path[:-1]]
+                args = (whole, path[-1])
+                node = self._node("call_function", self._names.unique("getitem"), operator.getitem, args, {})
+                self._describe(node, ref if length == len(ref.path) else None, ref.record, trace, modules)
+                items[path] = node
+        return items[ref.path]
+
+    def _keep(self, node: Node) -> None:
+        with self.graph.inserting_after(node):
+            keep = self.graph.create_node("call_function", KEEP, (True, node), name=self._names.unique("keep"))
+        keep.meta["example_value"] = None
+        for key in ("stack_trace", "nn_module_stack"):
+            if key in node.meta:
+                keep.meta[key] = node.meta[key]
+
+    def _describe(
+        self,
+        node: Node,
+        result: Any,
+        record: Record | None,
+        trace: str | None,
+        modules: Modules | None,
+    ) -> None:
+        meta = node.meta
+        if self._example_value is not None:
+            meta["example_value"] = map_refs(result, self._value)
+        if trace is not None:
+            meta["stack_trace"] = trace
+        if modules:
+            meta["nn_module_stack"] = modules
+        if record is not None:
+            meta["source_fn_stack"] = [(node.name, record.target)]
+
+    def _value(self, ref: Ref) -> torch.Tensor | None:
+        assert self._example_value is not None
+        return self._example_value(ref) if isinstance(ref, TensorRef) else None
+
+    def _place(self, location: Location | str | None) -> tuple[str | None, Modules | None]:
+        if location is None or isinstance(location, str):
+            return location, None
+        known = self._traces.get(id(location))
+        if known is None:
+            known = self._traces[id(location)] = (location.stack_trace(), location.module_stack())
+        return known
+
+    def _node(self, op: str, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        # Graph.create_node spends most of its time on finding a name and on looking for symbolic numbers among the
+        # arguments; the name is known here and the arguments are checked when they are recorded.
+        graph = self.graph
+        node = Node(graph, name, op, target, args, kwargs, None)
+        namespace = graph._graph_namespace
+        namespace._used_names.add(name)
+        namespace._obj_to_name[node] = name
+        graph._insert(node)
+        graph._find_nodes_lookup_table.insert(node)
+        graph._len += 1
+        return node
+
+
+def alive(records: Sequence[Record], outputs: Sequence[TensorRef]) -> tuple[list[Record], set[Ref]]:
+    """The records that must be in the graph, in order, and the values they use or that are returned."""
+    live: set[Ref] = set(outputs)
+    kept: list[Record] = []
+    for record in reversed(records):
+        if has_effect(record) or any(ref in live for ref in record.outputs):
+            kept.append(record)
+            live.update(record.uses)
+    kept.reverse()
+    return kept, live
+
+
+def has_effect(record: Record) -> bool:
+    """Whether a record matters although nobody uses its result."""
+    return record.is_effect or record.is_random or (bool(record.writes) and not is_private_write(record))
+
+
+def is_private_write(record: Record) -> bool:
+    """Whether a record writes only to a tensor of the graph that has no alias, and returns it.
+
+    Whoever reads that tensor later uses this record's result, so the write is an ordinary data dependency.
+    """
+    if len(record.writes) != 1:
+        return False
+    refs = record.writes[0].refs
+    return len(refs) == 1 and record.result is refs[0] and not refs[0].is_input
+
+
+def needs_keeping(record: Record, node: Node) -> bool:
+    """Whether torch.fx might remove a node that must stay."""
+    if not has_effect(record) or node.is_impure():
+        return False
+    return bool(record.writes) or not node.users
+
+
+def _node_of(ref: Ref) -> Node:
+    assert ref.node is not None, f"{ref} is used before it is computed"
+    return ref.node

@@ -1,0 +1,35 @@
+"""The one error graph building raises for a program it cannot put into a graph."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from framelift.errors import FrameliftError
+
+FailureKind = Literal["data-dependent", "unsupported", "error", "argument", "result"]
+
+
+class MetadataFailure(FrameliftError):
+    """An operation could not be put into the graph; the cause is chained as ``__cause__``.
+
+    ``kind`` says why:
+
+    * ``data-dependent`` — the result depends on tensor values (``item()``, ``nonzero()``, ``bool(t)``),
+    * ``unsupported`` — no metadata rule is known for the operation or for one of its tensors,
+    * ``error`` — the operation itself raises for these inputs (a shape mismatch, a bad argument),
+    * ``argument`` — an argument is neither a tensor of the graph nor a constant a graph can hold,
+    * ``result`` — the result holds an object a graph cannot hold (a storage, an iterator, a ``grad_fn``).
+
+    >>> str(MetadataFailure("data-dependent", "item", "depends on the values of a tensor"))
+    'item: depends on the values of a tensor (data-dependent)'
+    """
+
+    def __init__(self, kind: FailureKind, operation: str, reason: str) -> None:
+        super().__init__(f"{operation}: {reason} ({kind})")
+        self.kind: FailureKind = kind
+        self.operation = operation
+        self.reason = reason
+
+
+class MemoMismatch(AssertionError):
+    """Check mode found that the metadata memo disagrees with a fresh run of the same operation."""

@@ -1,0 +1,279 @@
+"""The one place that knows torch's FakeTensor and ShapeEnv; a torch upgrade changes this file only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorConverter,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.nn.parameter import Parameter
+
+from framelift.graph.errors import FailureKind
+from framelift.graph.metadata import Descriptor, Facts, Storage
+from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
+
+DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
+
+_STRIDED = torch.strided
+
+
+class Observed:
+    """What an operation did while it ran: the storages it wrote to, and whether it drew random numbers."""
+
+    __slots__ = ("written", "is_random")
+
+    def __init__(self) -> None:
+        self.written: set[int] = set()  # storages by address
+        self.is_random = False
+
+
+class OperatorTraits:
+    """What an operator's schema says about its effects, worked out once per operator."""
+
+    __slots__ = ("writes", "flag", "is_random", "random_flags")
+
+    def __init__(self, operator: OpOverload) -> None:
+        arguments = operator._schema.arguments
+        writes: list[tuple[int, str]] = []
+        for index, argument in enumerate(arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                writes.append((index, argument.name))
+        self.flag: tuple[int, str] | None = None
+        hidden = HIDDEN_WRITES.get(operator._schema.name)
+        if hidden is not None and not writes:
+            flag, positions = hidden
+            writes = [(index, arguments[index].name) for index in positions]
+            self.flag = None if flag is None else (flag, arguments[flag].name)
+        self.writes = tuple(writes)
+        self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
+        self.random_flags = tuple(
+            (index, argument.name) for index, argument in enumerate(arguments) if argument.name in RANDOM_ONLY_IF
+        )
+
+    def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
+        if self.writes and (self.flag is None or _argument(self.flag, args, kwargs)):
+            for place in self.writes:
+                _note_written(_argument(place, args, kwargs), seen.written)
+        if self.is_random and not any(_is_off(_argument(place, args, kwargs)) for place in self.random_flags):
+            seen.is_random = True
+
+
+class ObservingFakeMode(FakeTensorMode):
+    """A FakeTensorMode that tells which storages are written and whether random numbers are drawn."""
+
+    def __init__(self, shape_env: ShapeEnv) -> None:
+        super().__init__(shape_env=shape_env, allow_non_fake_inputs=True)
+        self.seen = Observed()
+        self._traits: dict[OpOverload, OperatorTraits] = {}
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        traits = self._traits.get(func)
+        if traits is None:
+            traits = self._traits[func] = OperatorTraits(func)
+        if traits.writes or traits.is_random:
+            traits.observe(args, kwargs, self.seen)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def can_run_unsafe_fallback(self, func: OpOverload) -> bool:
+        # The fallback runs the real kernel: a random operator would advance the user's generator during capture.
+        return torch.Tag.nondeterministic_seeded not in func.tags and super().can_run_unsafe_fallback(func)
+
+
+class Fakes:
+    """Makes fake tensors and runs operations on them.
+
+    >>> fakes = Fakes()
+    >>> x = fakes.from_example(torch.zeros(2, 3))
+    >>> result, seen = fakes.run(torch.relu_, (x,), {})
+    >>> tuple(result.shape), len(seen.written), seen.is_random
+    ((2, 3), 1, False)
+    """
+
+    def __init__(self) -> None:
+        # Sizes and scalars that depend on data raise, so that the caller can break the graph there.
+        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.mode = ObservingFakeMode(self.shape_env)
+        self._converter = FakeTensorConverter()
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
+        """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
+        seen = self.mode.seen = Observed()
+        with self.mode:
+            return function(*args, **kwargs), seen
+
+    def from_example(self, example: torch.Tensor) -> torch.Tensor:
+        """The fake of a real tensor with static shape: views, aliases and subclasses included, gradient left out."""
+        context = (
+            StatelessSymbolicContext(dynamic_sizes=[DimDynamic.STATIC] * example.dim())
+            if (example.layout is _STRIDED and type(example) in (torch.Tensor, Parameter))
+            else None
+        )
+        fake = self._converter.from_real_tensor(
+            self.mode, example, shape_env=self.shape_env if context else None, symbolic_context=context
+        )
+        if fake.is_leaf and fake.grad is not None:
+            fake.grad = None
+        return fake
+
+    def forget_examples(self) -> None:
+        """Makes ``from_example`` give fresh fakes from now on, for when the old ones have been written to."""
+        self._converter = FakeTensorConverter()
+
+    def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
+        """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
+        if not descriptor.requires_grad or descriptor.is_leaf:
+            fake = self._bare(descriptor, storage)
+            if descriptor.requires_grad:
+                fake.requires_grad_()
+        else:
+            fake = _Computed.apply(_anchor(), lambda: self._bare(descriptor, storage))
+        if descriptor.is_parameter:
+            fake._is_param = True
+        return fake
+
+    def _bare(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
+        if storage.untyped is None:
+            storage.untyped = torch.UntypedStorage(descriptor.storage_bytes, device="meta")
+        with torch.inference_mode(descriptor.is_inference):
+            meta = torch.empty(0, dtype=descriptor.dtype, device="meta")
+            meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
+            return FakeTensor(self.mode, meta, descriptor.device)
+
+
+def failure_kind(error: BaseException) -> FailureKind:
+    """Says what kind of failure an exception from running an operation on fake tensors is."""
+    if isinstance(error, DATA_DEPENDENT):
+        return "data-dependent"
+    if isinstance(error, UNSUPPORTED):
+        return "unsupported"
+    return "error"
+
+
+def can_sketch(descriptor: Descriptor) -> bool:
+    """Whether a tensor that is no view can be made from its descriptor alone."""
+    return descriptor.is_plain and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_constant)
+
+
+def describe(tensor: torch.Tensor) -> Facts:
+    """The facts of a real or fake tensor, in the order of Descriptor's fields."""
+    kind = type(tensor)
+    if kind is FakeTensor:
+        device = tensor.fake_device
+        is_parameter = "_is_param" in tensor.__dict__
+        is_constant = tensor.constant is not None
+    else:
+        device = tensor.device
+        is_parameter = kind is Parameter
+        is_constant = False
+    shape = tensor.shape
+    is_leaf = tensor.is_leaf
+    is_plain = (
+        tensor.layout is _STRIDED
+        and (kind is FakeTensor or kind is torch.Tensor or is_parameter)
+        and not tensor._has_symbolic_sizes_strides
+        and not tensor.is_nested
+        and not tensor.is_quantized
+    )
+    if not is_plain:
+        return _describe_odd(tensor, device, is_parameter)
+    return (
+        shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.dtype,
+        device,
+        tensor.requires_grad,
+        is_leaf,
+        is_parameter,
+        tensor.is_inference(),
+        tensor._is_view(),
+        tensor.is_conj(),
+        tensor.is_neg(),
+        is_constant,
+        tensor.untyped_storage().nbytes(),
+        True,
+    )
+
+
+def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool) -> Facts:
+    """What can be said of a sparse, nested, quantized, named or symbolic tensor or of a subclass."""
+    shape = () if tensor.is_nested else tuple(tensor.shape)
+    strided = tensor.layout is _STRIDED and not tensor.is_nested
+    return (
+        shape,
+        tensor.stride() if strided else (),
+        tensor.storage_offset() if strided else 0,
+        tensor.dtype,
+        device,
+        tensor.requires_grad,
+        tensor.is_leaf,
+        is_parameter,
+        tensor.is_inference(),
+        tensor._is_view(),
+        False,
+        False,
+        False,
+        0,
+        False,
+    )
+
+
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The storage of a strided tensor; sparse tensors and wrapper subclasses have none of their own."""
+    if tensor.layout is not _STRIDED or tensor.is_nested:
+        return None
+    try:
+        return tensor.untyped_storage()
+    except NotImplementedError:
+        return None
+
+
+class _Computed(torch.autograd.Function):
+    """Gives a tensor made from metadata a ``grad_fn``, as the result of a differentiable operation has."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:  # noqa: ARG004
+        return make()
+
+
+def _anchor() -> torch.Tensor:
+    return torch.empty((), device="meta", requires_grad=True)
+
+
+def _argument(place: tuple[int, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    index, name = place
+    return args[index] if index < len(args) else kwargs.get(name)
+
+
+def _is_off(value: Any) -> bool:
+    return value is False or (isinstance(value, float) and value == 0.0)
+
+
+def _note_written(argument: Any, written: set[int]) -> None:
+    if isinstance(argument, torch.Tensor):
+        storage = storage_of(argument)
+        if storage is not None:
+            written.add(storage._cdata)
+    elif isinstance(argument, list | tuple):
+        for item in argument:
+            _note_written(item, written)

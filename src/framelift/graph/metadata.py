@@ -1,0 +1,212 @@
+"""What graph building knows about a tensor: its metadata, the storage it lives in, and the value it is.
+
+A :class:`TensorRef` stands for one tensor of the program under capture. Its metadata is an interned
+:class:`Descriptor`, so two tensors with equal metadata share one object and comparing them is comparing
+identities. The fake tensor behind it is made only when somebody needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Node
+
+if TYPE_CHECKING:
+    from framelift.graph.record import Record
+
+# The facts a descriptor is interned by, in the order of Descriptor's fields.
+Facts = tuple[Any, ...]
+
+
+class Descriptor:
+    """The metadata of a tensor. Made by :class:`Interner` only: equal metadata is the same object.
+
+    >>> facts = (torch.Size([2]), (1,), 0, torch.float32, torch.device("cpu"), False, True, *[False] * 6, 8, True)
+    >>> interner = Interner()
+    >>> interner.intern(facts) is interner.intern(facts)
+    True
+    """
+
+    __slots__ = (
+        "shape",
+        "stride",
+        "offset",
+        "dtype",
+        "device",
+        "requires_grad",
+        "is_leaf",
+        "is_parameter",
+        "is_inference",
+        "is_view",
+        "is_conj",
+        "is_neg",
+        "is_constant",
+        "storage_bytes",
+        "is_plain",
+    )
+
+    shape: torch.Size
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+    is_leaf: bool
+    is_parameter: bool
+    is_inference: bool
+    is_view: bool
+    is_conj: bool
+    is_neg: bool
+    # The values are known too (torch.tensor([1, 2])): results computed from it may depend on them.
+    is_constant: bool
+    storage_bytes: int
+    # Strided, static, not a subclass: everything about the tensor is said by the fields above.
+    is_plain: bool
+
+    def __init__(self, facts: Facts) -> None:
+        for name, value in zip(self.__slots__, facts, strict=True):
+            setattr(self, name, value)
+
+    @property
+    def facts(self) -> Facts:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def difference(self, other: Descriptor) -> str:
+        """The fields in which two descriptors differ, in words."""
+        parts = []
+        for name in self.__slots__:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                parts.append(f"{name} {mine} != {theirs}")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        flags = "".join(f" {name}" for name in self.__slots__ if getattr(self, name) is True and name != "is_plain")
+        return f"<{self.dtype} {tuple(self.shape)} stride {self.stride} on {self.device}{flags}>"
+
+
+class Interner:
+    """Gives equal facts the same descriptor."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[Facts, Descriptor] = {}
+
+    def intern(self, facts: Facts) -> Descriptor:
+        descriptor = self._descriptors.get(facts)
+        if descriptor is None:
+            descriptor = self._descriptors[facts] = Descriptor(facts)
+        return descriptor
+
+    def clear(self) -> None:
+        self._descriptors.clear()
+
+    def __len__(self) -> int:
+        return len(self._descriptors)
+
+
+class Storage:
+    """The memory behind one or several tensors of the program."""
+
+    __slots__ = ("refs", "writes", "untyped")
+
+    def __init__(self) -> None:
+        # Every tensor known to live here, oldest first.
+        self.refs: list[TensorRef] = []
+        # The records that wrote to it, oldest first.
+        self.writes: list[Record] = []
+        # The fake storage, once some tensor in it has a fake.
+        self.untyped: torch.UntypedStorage | None = None
+
+
+class Ref:
+    """A value computed by the graph."""
+
+    __slots__ = ("node", "record", "path")
+
+    def __init__(self, record: Record | None, path: tuple[int | str, ...]) -> None:
+        # The record that computes it (None: an input of the graph) and where in that record's result it stands.
+        self.record = record
+        self.path = path
+        # Set when the graph is emitted.
+        self.node: Node | None = None
+
+
+class TensorRef(Ref):
+    """A tensor of the program under capture."""
+
+    __slots__ = (
+        "descriptor",
+        "storage",
+        "aliases",
+        "known_fake",
+        "example",
+        "input_name",
+        "source_name",
+        "kind",
+        "_make_fake",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        storage: Storage,
+        record: Record | None,
+        path: tuple[int | str, ...],
+        make_fake: Callable[[TensorRef], torch.Tensor],
+    ) -> None:
+        super().__init__(record, path)
+        self.descriptor = descriptor
+        self.storage = storage
+        # Shares its storage with an older tensor.
+        self.aliases = bool(storage.refs)
+        self.known_fake: torch.Tensor | None = None
+        # Of an input: the real tensor it was captured with, its name in the graph, where it comes from.
+        self.example: torch.Tensor | None = None
+        self.input_name: str | None = None
+        self.source_name: str | None = None
+        self.kind: str | None = None
+        self._make_fake = make_fake
+        storage.refs.append(self)
+
+    @property
+    def fake(self) -> torch.Tensor:
+        """The FakeTensor that stands for it, made on first use."""
+        if self.known_fake is None:
+            return self._make_fake(self)
+        return self.known_fake
+
+    @property
+    def is_input(self) -> bool:
+        return self.record is None
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.descriptor.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.descriptor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.descriptor.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.descriptor.requires_grad
+
+    def stride(self) -> tuple[int, ...]:
+        return self.descriptor.stride
+
+    def __repr__(self) -> str:
+        origin = self.input_name if self.record is None else f"{self.record.name}{list(self.path) or ''}"
+        return f"TensorRef({origin}: {self.descriptor})"
+
+
+class TokenRef(Ref):
+    """A value only other operations of the graph can use, such as the handle of an entered autocast region."""
+
+    __slots__ = ()

@@ -1,0 +1,130 @@
+"""Nests: the tuples, lists, dicts and slices that arguments and results of operations are made of."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from framelift.graph.metadata import Ref, TensorRef, TokenRef
+
+# Exact types of the constants a graph can hold: they print as Python and never change.
+CONSTANTS: frozenset[type] = frozenset(
+    {
+        int,
+        float,
+        bool,
+        complex,
+        str,
+        bytes,
+        type(None),
+        type(Ellipsis),
+        range,
+        torch.Size,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        torch.qscheme,
+    }
+)
+
+
+class NotAConstant(Exception):
+    """A nest holds an object that is neither a value of the graph nor a constant."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"a {type(value).__qualname__}")
+        self.value = value
+
+
+def collect(nest: Any, refs: list[Any]) -> None:
+    """Appends the values of the graph in a nest to ``refs`` and checks that all the rest is constant.
+
+    >>> collect(([1, 2.0], {"dim": slice(None, 3)}, torch.float32), [])
+    """
+    kind = type(nest)
+    if kind is TensorRef or kind is TokenRef:
+        refs.append(nest)
+    elif kind in CONSTANTS:
+        return
+    elif kind is tuple or kind is list:
+        for item in nest:
+            collect(item, refs)
+    elif kind is dict:
+        for key, item in nest.items():
+            if type(key) not in CONSTANTS:
+                raise NotAConstant(key)
+            collect(item, refs)
+    elif kind is slice:
+        collect(nest.start, refs)
+        collect(nest.stop, refs)
+        collect(nest.step, refs)
+    elif isinstance(nest, tuple):  # named tuples and torch.return_types: an operation takes them as tuples
+        for item in nest:
+            collect(item, refs)
+    elif not isinstance(nest, enum.Enum):
+        raise NotAConstant(nest)
+
+
+def map_refs(nest: Any, function: Callable[[Any], Any]) -> Any:
+    """The nest with every value of the graph replaced by ``function(value)``; tuple types become plain tuples."""
+    kind = type(nest)
+    if kind is TensorRef:
+        return function(nest)
+    if kind in CONSTANTS:
+        return nest
+    if kind is tuple:
+        return tuple([map_refs(item, function) for item in nest])
+    if kind is list:
+        return [map_refs(item, function) for item in nest]
+    if kind is dict:
+        return {key: map_refs(item, function) for key, item in nest.items()}
+    if kind is slice:
+        parts = nest.start, nest.stop, nest.step
+        return slice(*[map_refs(item, function) for item in parts])
+    if isinstance(nest, Ref):
+        return function(nest)
+    if isinstance(nest, tuple):
+        return tuple([map_refs(item, function) for item in nest])
+    return nest
+
+
+def map_result(
+    result: Any,
+    on_tensor: Callable[[torch.Tensor, tuple[int | str, ...]], Any],
+    path: tuple[int | str, ...] = (),
+) -> Any:
+    """The result of an operation with every tensor replaced by ``on_tensor(tensor, path)``, keeping tuple types."""
+    if isinstance(result, torch.Tensor):
+        return on_tensor(result, path)
+    kind = type(result)
+    if kind in CONSTANTS:
+        return result
+    if kind is tuple or kind is list:
+        return kind([map_result(item, on_tensor, (*path, index)) for index, item in enumerate(result)])
+    if isinstance(result, tuple):
+        items = [map_result(item, on_tensor, (*path, index)) for index, item in enumerate(result)]
+        # torch.return_types take one sequence, named tuples take their fields.
+        return kind._make(items) if hasattr(kind, "_make") else kind(items)
+    if kind is dict:
+        return {key: map_result(item, on_tensor, (*path, key)) for key, item in result.items()}
+    if isinstance(result, enum.Enum):
+        return result
+    raise NotAConstant(result)
+
+
+def pairs(result: Any, tensors: Any) -> list[tuple[TensorRef, torch.Tensor]]:
+    """The values of a result paired with the tensors of another result of the same shape."""
+    if isinstance(result, TensorRef):
+        return [(result, tensors)]
+    found: list[tuple[TensorRef, torch.Tensor]] = []
+    if isinstance(result, tuple | list):
+        for item, tensor in zip(result, tensors, strict=True):
+            found += pairs(item, tensor)
+    elif isinstance(result, dict):
+        for key, item in result.items():
+            found += pairs(item, tensors[key])
+    return found

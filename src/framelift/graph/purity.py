@@ -1,0 +1,82 @@
+"""What operations do besides computing their result, as tables.
+
+Most of it is observed, not listed: while an operation runs on fake tensors, the operators it dispatches to are seen,
+and their schemas say what they write and whether they draw random numbers (see :mod:`framelift.graph.fake`). The
+tables hold what the schemas do not say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+# Functions that switch a mode of torch. They go into the graph as they are and are not run while building it:
+# whoever asks for them has switched the mode already.
+MODE_SWITCHES: frozenset[Any] = frozenset(
+    {
+        torch._C._set_grad_enabled,
+        torch.amp.autocast_mode._enter_autocast,
+        torch.amp.autocast_mode._exit_autocast,
+        torch.autograd.grad_mode._enter_inference_mode,
+        torch.autograd.grad_mode._exit_inference_mode,
+        torch.set_autocast_enabled,
+        torch.set_autocast_dtype,
+        torch.set_autocast_cache_enabled,
+        torch.clear_autocast_cache,
+    }
+)
+
+# Functions that check something when the graph runs: they stay although nobody uses their result.
+CHECKS: frozenset[Any] = frozenset(
+    {torch._assert, torch._assert_async, torch._check, torch._check_value, torch._check_index, torch._check_type}
+)
+
+# A fake tensor answers these, but not as the real tensor would: its address, its gradient, its version are its own.
+UNANSWERABLE: frozenset[str] = frozenset(
+    {
+        "data_ptr",
+        "_cdata",
+        "_version",
+        "_base",
+        "_grad",
+        "_grad_fn",
+        "_backward_hooks",
+        "grad",
+        "grad_fn",
+        "output_nr",
+        "retains_grad",
+        "is_pinned",
+        "is_shared",
+        "storage",
+        "untyped_storage",
+        "_typed_storage",
+        "__dict__",
+        "__hash__",
+        "__reduce__",
+        "__reduce_ex__",
+        "__deepcopy__",
+        "numpy",
+        "__array__",
+        "__dlpack__",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "backward",
+    }
+)
+
+# Operators that write to arguments although their schema does not say so: name -> (flag argument, written arguments).
+# A flag of None means always. Positions are the schema's.
+HIDDEN_WRITES: dict[str, tuple[int | None, tuple[int, ...]]] = {
+    "aten::native_batch_norm": (5, (3, 4)),
+    "aten::cudnn_batch_norm": (5, (3, 4)),
+    "aten::miopen_batch_norm": (5, (3, 4)),
+    "aten::_batch_norm_impl_index": (5, (3, 4)),
+    "aten::batch_norm": (5, (3, 4)),
+    "aten::_batch_norm_with_update": (None, (3, 4)),
+    "aten::instance_norm": (5, (3, 4)),
+}
+
+# Operators tagged as random that draw nothing when this argument is zero or false.
+RANDOM_ONLY_IF = ("dropout_p", "p", "dropout", "train")

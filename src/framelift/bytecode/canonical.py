@@ -122,7 +122,8 @@ def lower(code: CodeType) -> CanonicalCode:
     local, free = len(code.co_varnames), len(code.co_freevars)
     cells = frozenset(code.co_cellvars)
     kinds: list[SlotKind] = ["cell" if name in cells else "local" for name in code.co_varnames]
-    kinds += ["cell"] * (len(names) - local - free) + ["free"] * free
+    kinds += ["cell"] * (len(names) - local - free)
+    kinds += ["free"] * free
     lowering = _Lowering(decode(code), kinds)
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     return CanonicalCode(code, lowering.steps(), max(0, lowering.body), names, tuple(kinds), arguments)
@@ -137,108 +138,33 @@ def _present(*names: str) -> frozenset[str]:
     return frozenset(name for name in names if name in OPMAP)
 
 
+def _listed(names: str) -> frozenset[str]:
+    return _present(*names.split())
+
+
 #: Kept, without operand.
-_PLAIN: Final = _present(
-    *[
-        "POP_TOP",
-        "PUSH_NULL",
-        "UNARY_NOT",
-        "UNARY_NEGATIVE",
-        "UNARY_INVERT",
-        "UNARY_POSITIVE",
-        "BINARY_SUBSCR",
-        "STORE_SUBSCR",
-        "DELETE_SUBSCR",
-    ],
-    *[
-        "BINARY_SLICE",
-        "STORE_SLICE",
-        "TO_BOOL",
-        "GET_ITER",
-        "GET_LEN",
-        "LIST_TO_TUPLE",
-        "LOAD_BUILD_CLASS",
-        "RETURN_VALUE",
-    ],
-    *["PUSH_EXC_INFO", "POP_EXCEPT", "CHECK_EXC_MATCH", "CHECK_EG_MATCH", "BEFORE_WITH", "WITH_EXCEPT_START"],
-    *[
-        "LOAD_ASSERTION_ERROR",
-        "MATCH_KEYS",
-        "MATCH_MAPPING",
-        "MATCH_SEQUENCE",
-        "RETURN_GENERATOR",
-        "END_SEND",
-        "CLEANUP_THROW",
-    ],
-    *[
-        "GET_YIELD_FROM_ITER",
-        "GET_AITER",
-        "GET_ANEXT",
-        "END_ASYNC_FOR",
-        "BEFORE_ASYNC_WITH",
-        "LOAD_LOCALS",
-        "SETUP_ANNOTATIONS",
-    ],
-)
+_PLAIN: Final = _listed("""
+    POP_TOP PUSH_NULL UNARY_NOT UNARY_NEGATIVE UNARY_INVERT UNARY_POSITIVE TO_BOOL
+    BINARY_SUBSCR STORE_SUBSCR DELETE_SUBSCR BINARY_SLICE STORE_SLICE GET_ITER GET_LEN LIST_TO_TUPLE
+    LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_LOCALS SETUP_ANNOTATIONS RETURN_VALUE
+    PUSH_EXC_INFO POP_EXCEPT CHECK_EXC_MATCH CHECK_EG_MATCH BEFORE_WITH WITH_EXCEPT_START
+    MATCH_KEYS MATCH_MAPPING MATCH_SEQUENCE
+    RETURN_GENERATOR GET_YIELD_FROM_ITER END_SEND CLEANUP_THROW GET_AITER GET_ANEXT END_ASYNC_FOR BEFORE_ASYNC_WITH
+""")
+# From 3.13 on LOAD_FAST also means LOAD_CLOSURE and needs a rule.
 #: Kept, with the number in the operand (a count, a depth, a slot, flags).
-_NUMBER = _present(
-    *[
-        "COPY",
-        "SWAP",
-        "LOAD_FAST_AND_CLEAR",
-        "STORE_FAST",
-        "DELETE_FAST",
-        "LOAD_DEREF",
-        "STORE_DEREF",
-        "DELETE_DEREF",
-        "LOAD_CLOSURE",
-    ],
-    *[
-        "LOAD_CLASSDEREF",
-        "LOAD_FROM_DICT_OR_DEREF",
-        "MAKE_CELL",
-        "COPY_FREE_VARS",
-        "UNPACK_SEQUENCE",
-        "BUILD_TUPLE",
-        "BUILD_LIST",
-    ],
-    *[
-        "BUILD_SET",
-        "BUILD_MAP",
-        "BUILD_CONST_KEY_MAP",
-        "BUILD_STRING",
-        "BUILD_SLICE",
-        "LIST_APPEND",
-        "LIST_EXTEND",
-        "SET_ADD",
-    ],
-    *[
-        "SET_UPDATE",
-        "MAP_ADD",
-        "DICT_UPDATE",
-        "DICT_MERGE",
-        "SET_FUNCTION_ATTRIBUTE",
-        "RAISE_VARARGS",
-        "RERAISE",
-        "MATCH_CLASS",
-    ],
-    *["GET_AWAITABLE"],
-)
-if VERSION < (3, 13):  # from 3.13 on it also means LOAD_CLOSURE
-    _NUMBER |= {"LOAD_FAST"}
+_NUMBER: Final = _listed("""
+    COPY SWAP LOAD_FAST_AND_CLEAR STORE_FAST DELETE_FAST
+    LOAD_DEREF STORE_DEREF DELETE_DEREF LOAD_CLOSURE LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF MAKE_CELL COPY_FREE_VARS
+    UNPACK_SEQUENCE BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_MAP BUILD_CONST_KEY_MAP BUILD_STRING BUILD_SLICE
+    LIST_APPEND LIST_EXTEND SET_ADD SET_UPDATE MAP_ADD DICT_UPDATE DICT_MERGE
+    SET_FUNCTION_ATTRIBUTE RAISE_VARARGS RERAISE MATCH_CLASS GET_AWAITABLE
+""") | (_present("LOAD_FAST") if VERSION < (3, 13) else frozenset())
 #: Kept, with the constant or name the operand stands for.
-_VALUE: Final = _present(
-    *[
-        "LOAD_CONST",
-        "STORE_GLOBAL",
-        "DELETE_GLOBAL",
-        "LOAD_NAME",
-        "STORE_NAME",
-        "DELETE_NAME",
-        "LOAD_FROM_DICT_OR_GLOBALS",
-    ],
-    *["STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM"],
-)
+_VALUE: Final = _listed("""
+    LOAD_CONST STORE_GLOBAL DELETE_GLOBAL LOAD_NAME STORE_NAME DELETE_NAME LOAD_FROM_DICT_OR_GLOBALS
+    STORE_ATTR DELETE_ATTR IMPORT_NAME IMPORT_FROM
+""")
 #: Jumps and what they are called here.
 _JUMPS: Final[dict[str, str]] = {
     name: canonical

@@ -1,7 +1,7 @@
 """The canonical instruction set: every operation the symbolic interpreter can meet, with its stack effect.
 
 `OPS[op]` reads "taken -- given", the top of the stack at the right. `items[arg]` stands for `arg` items,
-`items[arg.count]` for as many as that field of the operand says, `2*arg` for twice as many, `bits(arg)` for one per bit
+`items[arg.argc]` for as many as that field of the operand says, `2*arg` for twice as many, `bits(arg)` for one per bit
 that is set. Where a jump leaves another
 stack than going on does, the stack when it jumps follows after `|`.
 
@@ -22,7 +22,7 @@ class Call(NamedTuple):
     null "below": a is NULL: b(*args), else a(b, *args). null "above": b is NULL: a(*args), else a(b, *args).
     """
 
-    count: int  # all arguments, keyword ones included, b excluded
+    argc: int  # all arguments, keyword ones included, b excluded
     kwnames: tuple[str, ...]  # names of the last len(kwnames) arguments
     null: NullPosition
 
@@ -57,7 +57,7 @@ class SuperMethod(NamedTuple):
 
 
 class Format(NamedTuple):
-    """Operand of FORMAT_VALUE: conversion first ("s", "r", "a" or None), then format() with the spec if there is one."""
+    """Operand of FORMAT_VALUE: conversion ("s", "r", "a" or None), then format(), with the spec if there is one."""
 
     conversion: str | None
     spec: bool
@@ -74,7 +74,7 @@ class Intrinsic(NamedTuple):
     """Operand of CALL_INTRINSIC: name without prefix, number of operands."""
 
     name: str
-    count: int
+    argc: int
 
 
 OPS: Final[dict[str, str]] = {
@@ -166,9 +166,9 @@ OPS: Final[dict[str, str]] = {
     "FORMAT_VALUE": "value spec[arg.spec] -- string",  # arg: Format
     "CONVERT_VALUE": "value -- string",  # arg: "s", "r" or "a"
     # calls and functions
-    "CALL": "first second arguments[arg.count] -- result",  # arg: Call
+    "CALL": "first second arguments[arg.argc] -- result",  # arg: Call
     "CALL_FUNCTION_EX": "first second tuple dict[arg.kwargs] -- result",  # arg: CallEx
-    "CALL_INTRINSIC": "operands[arg.count] -- result",  # arg: Intrinsic
+    "CALL_INTRINSIC": "operands[arg.argc] -- result",  # arg: Intrinsic
     # arg: which attributes, of 1 defaults, 2 kwdefaults, 4 annotations, 8 closure, in this order
     "MAKE_FUNCTION": "attributes[bits(arg)] code -- function",
     "SET_FUNCTION_ATTRIBUTE": "attribute function -- function",  # arg: one of these bits
@@ -223,14 +223,14 @@ def effect(op: str, arg: Any, jumping: bool = False) -> tuple[int, int]:
 
 
 def _count(items: str, arg: Any) -> int:
-    return sum(_COUNTS[count](arg) if (count := item.partition("[")[2]) else 1 for item in items.split())
+    return sum(_COUNTS[number](arg) if (number := item.partition("[")[2]) else 1 for item in items.split())
 
 
 _COUNTS: Final[dict[str, Callable[[Any], int]]] = {
     "arg]": int,
     "2*arg]": lambda arg: 2 * arg,
     "bits(arg)]": lambda arg: arg.bit_count(),
-    "arg.count]": lambda arg: arg.count,
+    "arg.argc]": lambda arg: arg.argc,
     "arg.kwargs]": lambda arg: arg.kwargs,
     "arg.spec]": lambda arg: arg.spec,
     "arg.after]": lambda arg: arg.after,

@@ -59,10 +59,7 @@ class Comparison:
     def _is_atom(self, expected: Any, actual: Any, path: str) -> bool:
         """Compare things that have no identity of their own, or whose identity is all they have."""
         kind = type(expected)
-        if (
-            kind in (int, bool, str, bytes, type(None), type(...), type(NotImplemented), range)
-            or kind in _TORCH_CONSTANTS
-        ):
+        if kind in _CONSTANTS:
             if expected != actual:
                 raise Difference(f"{path}: {expected!r} became {actual!r}")
         elif kind is float:

@@ -1,0 +1,340 @@
+"""The public functions of framelift: what a user calls. Bad input ends here, in one line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import FunctionType, MethodType
+from typing import Any, TypeVar, overload
+
+import torch
+
+from framelift import backends, runtime
+from framelift.backends import list_backends, register_backend
+from framelift.controls import disable_function, graph_break, is_compiling
+from framelift.errors import short
+from framelift.modules import LiftedModule, original, wrap_module
+from framelift.native import _core
+from framelift.options import Options, checked_dynamic, checked_fullgraph, checked_inductor, checked_mode
+from framelift.report import counters as _counters
+from framelift.report import stream
+from framelift.report.explain import Explanation, Recorder
+from framelift.report.logs import set_logs
+
+__all__ = [
+    "compile",
+    "counters",
+    "disable",
+    "explain",
+    "export",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "optimize",
+    "register_backend",
+    "reset",
+    "set_logs",
+]
+
+AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
+BackendLike = str | Callable[..., Any]
+
+
+@overload
+def compile(
+    model: AnyCallable,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendLike = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    disable: bool = ...,
+) -> AnyCallable: ...
+
+
+@overload
+def compile(
+    model: None = ...,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: BackendLike = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    disable: bool = ...,
+) -> Callable[[AnyCallable], AnyCallable]: ...
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: BackendLike = "inductor",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Lift a function, method, module or other callable; the arguments mean what torch.compile's mean.
+
+    fullgraph   raise if the function cannot be captured as one graph
+    dynamic     None: sizes that change become symbolic; True: at once; False: never
+    backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
+    mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
+    disable     return the callable as it is
+
+    >>> @framelift.compile(backend="eager", fullgraph=True)
+    ... def f(x):
+    ...     return torch.sin(x) + 1
+    """
+    if not isinstance(disable, bool):
+        raise TypeError(f"disable is {short(disable)}: True or False is needed")
+    lifting = make_lifting(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+
+    def decorator(target: Any) -> Any:
+        return _checked_callable(target, "compile") if disable else _lift(target, lifting)
+
+    return decorator if model is None else decorator(model)
+
+
+def make_lifting(
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: BackendLike = "inductor",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Lifting:
+    """The arguments of `compile`, checked."""
+    if mode is not None and options is not None:
+        raise ValueError(f"mode={mode!r} and options={short(options)} were both given: one of them is allowed")
+    if not isinstance(backend, str) and not callable(backend):
+        raise TypeError(
+            f"backend is {short(backend)}: a name (see framelift.list_backends()) or "
+            "a callable backend(graph_module, example_inputs) is needed"
+        )
+    if inspect.isclass(backend):
+        raise TypeError(f"backend is the class {backend.__name__}: an instance, a function or a name is needed")
+    mode, inductor = checked_mode(mode), checked_inductor(options)
+    given = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+    chosen = Options(
+        backend=backends.lookup(backend, mode, dict(options) if options is not None else None),
+        fullgraph=checked_fullgraph(fullgraph),
+        dynamic=checked_dynamic(dynamic),
+        mode=mode,
+        inductor=inductor,
+    )
+    return Lifting(chosen, given)
+
+
+@dataclass(frozen=True, slots=True)
+class Lifting:
+    """Lifts plain functions with some options; what a lifted module keeps, and pickles, to lift its call."""
+
+    options: Options
+    given: Mapping[str, Any] = field(
+        compare=False
+    )  # the arguments of compile(): a backend's name pickles, its code may not
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        plain = function.__wrapped__ if isinstance(function, _core.Lifted) else function
+        return runtime.lift_function(plain if isinstance(plain, FunctionType) else _as_function(plain), self.options)
+
+    def __reduce__(self) -> Any:
+        return _lifting_again, (dict(self.given),)
+
+
+def _lifting_again(given: dict[str, Any]) -> Lifting:
+    return make_lifting(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Disabling:
+    """The same for `disable`."""
+
+    recursive: bool
+    reason: str
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return disable_function(function, self.recursive, self.reason)
+
+
+def _lift(target: Any, lifting: Lifting) -> Any:
+    """The lifted form of anything callable. What is lifted already is lifted anew from its original, not twice."""
+    _checked_callable(target, "compile")
+    if isinstance(target, torch.nn.Module):
+        if isinstance(target, LiftedModule) and target._framelift_wrap == lifting:
+            return target
+        return wrap_module(original(target), lifting)
+    if isinstance(target, type):
+        return _wrap_class(target, lifting)
+    if isinstance(target, staticmethod):
+        return staticmethod(_lift(target.__func__, lifting))
+    if isinstance(target, MethodType):
+        return MethodType(lifting(target.__func__), target.__self__)
+    if isinstance(target, FunctionType | _core.Lifted):
+        return lifting(target)
+    called = inspect.getattr_static(type(target), "__call__", None)
+    if isinstance(called, FunctionType):
+        return MethodType(lifting(called), target)
+    return lifting(target)
+
+
+def _wrap_class(cls: type, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> type:
+    """A decorated class: calls of its instances are wrapped, in place, as torch.compile does."""
+    called = inspect.getattr_static(cls, "__call__", None)
+    if called is None:
+        raise TypeError(f"the class {cls.__name__} was given, but its instances cannot be called: it has no __call__")
+    setattr(cls, "__call__", wrap(called))  # noqa: B010  (the class is not known to have it)
+    return cls
+
+
+def _as_function(target: Callable[..., Any]) -> FunctionType:
+    """A builtin, a partial or another callable without Python code, as a function with code of its own.
+
+    Of its own, because entries belong to code objects: two builtins must not share a table.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    call.__code__ = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    return functools.update_wrapper(call, target)  # type: ignore[return-value]
+
+
+def _checked_callable(target: Any, user: str) -> Any:
+    if isinstance(target, torch.jit.ScriptFunction | torch.jit.ScriptModule):
+        raise TypeError(
+            f"{user}() was given {type(target).__name__}: TorchScript has no Python code to lift, "
+            "give the function or nn.Module it was made from"
+        )
+    if isinstance(target, classmethod):
+        raise TypeError(f"{user}() was given a classmethod: put @classmethod above the decorator of {user}()")
+    if not callable(target):
+        hint = ""
+        if isinstance(target, str) and target in list_backends(exclude_tags=()):
+            hint = f" (for a backend: {user}(backend={target!r}))"
+        raise TypeError(
+            f"{user}() was given {short(target)} of type {type(target).__name__}: "
+            f"a function, a method, an nn.Module or another callable is needed{hint}"
+        )
+    return target
+
+
+class optimize:  # noqa: N801  (used like a function)
+    """The older spelling of `compile`, as a decorator, and as a context manager that lifts what is called inside.
+
+    >>> with framelift.optimize("eager"):
+    ...     model(x)
+    """
+
+    def __init__(
+        self,
+        backend: BackendLike = "inductor",
+        *,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        disable: bool = False,
+    ) -> None:
+        if not isinstance(disable, bool):
+            raise TypeError(f"disable is {short(disable)}: True or False is needed")
+        self._lifting = make_lifting(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+        self._disable = disable
+        self._entered = threading.local()  # one object may be entered by several threads, and again inside itself
+
+    def __call__(self, target: Any) -> Any:
+        return _checked_callable(target, "optimize") if self._disable else _lift(target, self._lifting)
+
+    def __enter__(self) -> optimize:
+        stack: list[AbstractContextManager[Any] | None] = self._entered.__dict__.setdefault("stack", [])
+        block = None if self._disable else runtime.hooked(self._lifting.options)
+        if block is not None:
+            block.__enter__()
+        stack.append(block)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        block = self._entered.stack.pop()
+        if block is not None:
+            block.__exit__(*error)
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Leave a callable, and with `recursive` everything it calls, to Python. Also a decorator.
+
+    >>> @framelift.disable(reason="talks to a server")
+    ... def fetch(x): ...
+    """
+    if not isinstance(recursive, bool):
+        raise TypeError(f"disable(recursive=...) is {short(recursive)}: True or False is needed")
+    if reason is not None and not isinstance(reason, str):
+        raise TypeError(f"disable(reason=...) is {short(reason)}: a str is needed")
+    disabling = Disabling(recursive, reason or "")
+
+    def decorator(target: Any) -> Any:
+        _checked_callable(target, "disable")
+        if isinstance(target, torch.nn.Module):
+            return wrap_module(original(target), disabling)
+        if isinstance(target, type):
+            return _wrap_class(target, disabling)
+        if isinstance(target, MethodType):
+            return MethodType(disabling(target.__func__), target.__self__)
+        return disabling(target.__wrapped__ if isinstance(target, _core.Lifted) else target)
+
+    return decorator if fn is None else decorator(fn)
+
+
+def reset() -> None:
+    """Forget all entries and counts, as in a new process."""
+    runtime.reset()
+    _counters.COUNTERS.reset()
+
+
+def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
+    """Capture one call as one graph: `(graph_module, guards)`. Raises if the function does not fit into one graph.
+
+    >>> graph_module, guards = framelift.export(lambda x: (x + x).relu(), torch.randn(2, 2))
+    """
+    _checked_callable(function, "export")
+    if not isinstance(aten_graph, bool):
+        raise TypeError(f"aten_graph is {short(aten_graph)}: True or False is needed")
+    return runtime.export(function, *args, aten_graph=aten_graph, **kwargs)
+
+
+def explain(
+    function: Callable[..., Any],
+    *,
+    dynamic: bool | None = None,
+) -> Callable[..., Explanation]:
+    """What lifting a function gives for some arguments: graphs, breaks with their lines, guards.
+
+    >>> print(framelift.explain(f)(torch.randn(3)))
+    """
+    _checked_callable(function, "explain")
+    target = original(function) if isinstance(function, torch.nn.Module) else function
+
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        def eager(
+            graph_module: Any, example_inputs: Any
+        ) -> Any:  # a new one each time: nothing was captured for it yet
+            return graph_module.forward
+
+        recorder = Recorder()
+        lifted = _lift(target, make_lifting(backend=eager, dynamic=dynamic))
+        with stream.listening(recorder):
+            lifted(*args, **kwargs)
+        return recorder.explanation()
+
+    return run
+
+
+def counters() -> _counters.Counts:
+    """How much was captured, broken, recompiled and run in Python since the start, or since `reset()`."""
+    return _counters.COUNTERS.counts()

@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 
-def eager(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:  # noqa: ARG001
+def eager(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
     """The graph's own forward.
 
     >>> from framelift.graph import GraphBuilder

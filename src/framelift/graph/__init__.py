@@ -2,7 +2,18 @@
 
 from framelift.graph.builder import GraphBuilder, Mark
 from framelift.graph.errors import MemoMismatch, MetadataFailure
+from framelift.graph.memo import MetadataMemo
 from framelift.graph.metadata import Descriptor, TensorRef, TokenRef
 from framelift.graph.record import Location
 
-__all__ = ["Descriptor", "GraphBuilder", "Location", "Mark", "MemoMismatch", "MetadataFailure", "TensorRef", "TokenRef"]
+__all__ = [
+    "Descriptor",
+    "GraphBuilder",
+    "Location",
+    "Mark",
+    "MemoMismatch",
+    "MetadataMemo",
+    "MetadataFailure",
+    "TensorRef",
+    "TokenRef",
+]

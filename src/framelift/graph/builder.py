@@ -24,14 +24,15 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from framelift.graph.emit import Emitter
-from framelift.graph.errors import MetadataFailure
+from framelift.graph.errors import MemoMismatch, MetadataFailure
 from framelift.graph.fake import Fakes, Observed, can_sketch, describe, failure_kind, storage_of
+from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
-from framelift.graph.nest import NotAConstant, collect, map_refs, map_result, pairs
+from framelift.graph.nest import NotAConstant, map_refs, map_result, pairs, scan
 from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
-from framelift.graph.state import entered, read_state
+from framelift.graph.state import StateReader, entered
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,15 @@ class Mark:
 class GraphBuilder:
     """The graph of one capture, under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, memo: MetadataMemo | None = None) -> None:
         self.fakes = Fakes()
+        self._memo = memo
         self.inputs: list[TensorRef] = []
         # After finish(): the inputs the graph takes, in the order it takes them.
         self.live_inputs: list[TensorRef] = []
         self.records: list[Record] = []
-        self._interner = Interner()
+        self._interner = memo.interner if memo is not None else Interner()
+        self._states = memo.states if memo is not None else StateReader()
         self._input_by_example: dict[int, TensorRef] = {}
         self._storage_by_example: dict[int, Storage] = {}
         # Metadata an operation changed in place: (tensor, what it was before), oldest first.
@@ -144,7 +147,7 @@ class GraphBuilder:
 
         The result can be passed to other effects (``_exit_autocast`` takes what ``_enter_autocast`` returned).
         """
-        record = self._record("call_function", target, args, kwargs or {}, location)
+        record = self._record("call_function", target, args, kwargs or {}, location, [])
         record.is_effect = True
         token = TokenRef(record, ())
         record.result = token
@@ -153,18 +156,25 @@ class GraphBuilder:
         return token
 
     def _record(
-        self, op: Operation, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | str | None
+        self,
+        op: Operation,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        location: Location | str | None,
+        parts: list[Any],
     ) -> Record:
-        self._check_open()
+        if self._finished:
+            self._check_open()
         uses: list[Ref] = []
         try:
-            collect(args, uses)
+            scan(args, uses, parts)
             if kwargs:
-                collect(kwargs, uses)
+                scan(kwargs, uses, parts)
         except NotAConstant as error:
             reason = f"{error} cannot be an argument in a graph"
             raise MetadataFailure("argument", operation_name(target), reason) from None
-        return Record(op, target, args, kwargs, uses, location, read_state())
+        return Record(op, target, args, kwargs, uses, location, self._states.read())
 
     def _commit(self, record: Record) -> None:
         record.index = len(self.records)
@@ -173,11 +183,42 @@ class GraphBuilder:
     def _call(
         self, op: Operation, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | str | None
     ) -> Any:
-        return self._run(self._record(op, target, args, kwargs, location))
+        parts: list[Any] = []
+        record = self._record(op, target, args, kwargs, location, parts)
+        tensors: list[TensorRef] = record.uses  # type: ignore[assignment]
+        memo = self._memo
+        if memo is None:
+            return self._run(record, tensors)
+        key = memo.key(record, parts, tensors)
+        if key is None:
+            memo.bypassed += 1
+            return self._run(record, tensors)
+        template = memo.get(key)
+        if template is None:
+            result = self._run(record, tensors)
+            memo.put(key, record, tensors)
+            return result
+        if memo.check:
+            return self._checked(template, record, tensors)
+        template.fill(record, tensors, self._make_fake)
+        if template.is_new or record.is_random:
+            self._commit(record)
+        return record.result
 
-    def _run(self, record: Record) -> Any:
+    def _checked(self, template: Template, record: Record, tensors: list[TensorRef]) -> Any:
+        """Runs an operation the memo knows and compares what it does with what the memo says."""
+        result = self._run(record, tensors)
+        if record.writes or record.is_effect:
+            raise MemoMismatch(f"{record.name}: remembered as writing nothing, but it writes")
+        difference = template.difference(Template(record, tensors))
+        if difference is not None:
+            raise MemoMismatch(f"{record.name}: {difference}")
+        return result
+
+    def _run(self, record: Record, tensors: list[TensorRef]) -> Any:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
-        tensors = _tensors(record)
+        if any(type(ref) is TokenRef for ref in record.uses):
+            raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
         storages = _storages(tensors)
         self._materialise([ref for storage in storages for ref in storage.refs])
         result, seen = self._propagate(record, storages)
@@ -282,7 +323,7 @@ class GraphBuilder:
             storage = ref.storage
             if ref.record is None:
                 self._bind(ref, self._fake_input(ref))
-            elif not ref.aliases and can_sketch(ref.descriptor) and not storage.writes:
+            elif self._is_fresh(ref) and not storage.writes:
                 self._bind(ref, self.fakes.sketch(ref.descriptor, storage))
             elif ref.record.index not in needed:
                 needed[ref.record.index] = ref.record
@@ -301,10 +342,13 @@ class GraphBuilder:
             if now is not ref.descriptor:
                 raise AssertionError(f"{ref} was made again with other metadata: {now.difference(ref.descriptor)}")
 
+    def _is_fresh(self, ref: TensorRef) -> bool:
+        """Whether all there is to know about a value is in its descriptor."""
+        return can_sketch(ref.descriptor) and not ref.descriptor.is_view and not ref.aliases
+
     def _fake_input(self, ref: TensorRef) -> torch.Tensor:
         assert ref.example is not None
-        plain = can_sketch(ref.descriptor) and not ref.descriptor.is_view and len(ref.storage.refs) == 1
-        if plain and not ref.storage.writes:
+        if self._is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.writes:
             return self.fakes.sketch(ref.descriptor, ref.storage)
         return self.fakes.from_example(ref.example)
 
@@ -314,7 +358,7 @@ class GraphBuilder:
             ref.storage.untyped = storage_of(fake)
 
     def _replay(self, record: Record) -> None:
-        with entered(record.state):
+        with entered(record.state, self._states.read()[0]):
             result, _ = self._propagate(record, [])
         for ref, fake in pairs(record.result, result):
             if ref.known_fake is None:
@@ -370,7 +414,7 @@ class GraphBuilder:
         """
         self._check_open()
         returned: list[TensorRef] = []
-        collect(tuple(outputs), returned)
+        scan(tuple(outputs), returned, [])
         emitter = Emitter(self._example_value if example_values else None)
         self.live_inputs = emitter.emit(self.inputs, self.records, returned)
         self._finished = True

@@ -16,12 +16,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    GuardOnDataDependentSymNode,
-    ShapeEnv,
-    StatelessSymbolicContext,
-)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.parameter import Parameter
 
 from framelift.graph.errors import FailureKind
@@ -114,6 +109,7 @@ class Fakes:
         self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         self.mode = ObservingFakeMode(self.shape_env)
         self._converter = FakeTensorConverter()
+        self._anchor = torch.empty((), device="meta", requires_grad=True)
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
@@ -123,14 +119,8 @@ class Fakes:
 
     def from_example(self, example: torch.Tensor) -> torch.Tensor:
         """The fake of a real tensor with static shape: views, aliases and subclasses included, gradient left out."""
-        context = (
-            StatelessSymbolicContext(dynamic_sizes=[DimDynamic.STATIC] * example.dim())
-            if (example.layout is _STRIDED and type(example) in (torch.Tensor, Parameter))
-            else None
-        )
-        fake = self._converter.from_real_tensor(
-            self.mode, example, shape_env=self.shape_env if context else None, symbolic_context=context
-        )
+        # Without a ShapeEnv every size is a number.
+        fake = self._converter.from_real_tensor(self.mode, example, shape_env=None)
         if fake.is_leaf and fake.grad is not None:
             fake.grad = None
         return fake
@@ -141,23 +131,25 @@ class Fakes:
 
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
-        if not descriptor.requires_grad or descriptor.is_leaf:
-            fake = self._bare(descriptor, storage)
-            if descriptor.requires_grad:
-                fake.requires_grad_()
-        else:
-            fake = _Computed.apply(_anchor(), lambda: self._bare(descriptor, storage))
+        if descriptor.requires_grad and not descriptor.is_leaf:
+            with torch.enable_grad():
+                return _Computed.apply(self._anchor, lambda: self._bare(descriptor, storage))
+        fake = self._bare(descriptor, storage)
+        if descriptor.requires_grad:
+            fake.requires_grad_()
         if descriptor.is_parameter:
             fake._is_param = True
         return fake
 
     def _bare(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
+        if torch.is_inference_mode_enabled() != descriptor.is_inference:
+            with torch.inference_mode(descriptor.is_inference):
+                return self._bare(descriptor, storage)
         if storage.untyped is None:
             storage.untyped = torch.UntypedStorage(descriptor.storage_bytes, device="meta")
-        with torch.inference_mode(descriptor.is_inference):
-            meta = torch.empty(0, dtype=descriptor.dtype, device="meta")
-            meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
-            return FakeTensor(self.mode, meta, descriptor.device)
+        meta = torch.empty(0, dtype=descriptor.dtype, device="meta")
+        meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
+        return FakeTensor(self.mode, meta, descriptor.device)
 
 
 def failure_kind(error: BaseException) -> FailureKind:
@@ -252,12 +244,8 @@ class _Computed(torch.autograd.Function):
     """Gives a tensor made from metadata a ``grad_fn``, as the result of a differentiable operation has."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:  # noqa: ARG004
+    def forward(ctx: Any, anchor: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         return make()
-
-
-def _anchor() -> torch.Tensor:
-    return torch.empty((), device="meta", requires_grad=True)
 
 
 def _argument(place: tuple[int, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

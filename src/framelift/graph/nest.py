@@ -40,32 +40,50 @@ class NotAConstant(Exception):
         self.value = value
 
 
-def collect(nest: Any, refs: list[Any]) -> None:
-    """Appends the values of the graph in a nest to ``refs`` and checks that all the rest is constant.
+def scan(nest: Any, refs: list[Any], parts: list[Any]) -> None:
+    """Goes over a nest: values of the graph go to ``refs``, and what the nest is made of to ``parts``.
 
-    >>> collect(([1, 2.0], {"dim": slice(None, 3)}, torch.float32), [])
+    Equal parts mean an equal nest, up to values with the same metadata. Objects that are neither values of the graph
+    nor constants raise :class:`NotAConstant`.
+
+    >>> parts = []
+    >>> scan(([1, 2.0], slice(None, 3)), [], parts)
+    >>> len(parts)
+    15
     """
     kind = type(nest)
-    if kind is TensorRef or kind is TokenRef:
+    if kind is TensorRef:
         refs.append(nest)
+        parts.append(nest.descriptor)
     elif kind in CONSTANTS:
-        return
+        parts.append(kind)  # 1, 1.0 and True are equal
+        parts.append(nest)
     elif kind is tuple or kind is list:
+        parts.append(kind)
+        parts.append(len(nest))
         for item in nest:
-            collect(item, refs)
+            scan(item, refs, parts)
     elif kind is dict:
+        parts.append(kind)
+        parts.append(len(nest))
         for key, item in nest.items():
             if type(key) not in CONSTANTS:
                 raise NotAConstant(key)
-            collect(item, refs)
+            parts.append(key)
+            scan(item, refs, parts)
     elif kind is slice:
-        collect(nest.start, refs)
-        collect(nest.stop, refs)
-        collect(nest.step, refs)
+        parts.append(kind)
+        scan(nest.start, refs, parts)
+        scan(nest.stop, refs, parts)
+        scan(nest.step, refs, parts)
+    elif kind is TokenRef:
+        refs.append(nest)
+        parts.append(nest)
     elif isinstance(nest, tuple):  # named tuples and torch.return_types: an operation takes them as tuples
-        for item in nest:
-            collect(item, refs)
-    elif not isinstance(nest, enum.Enum):
+        scan(tuple(nest), refs, parts)
+    elif isinstance(nest, enum.Enum):
+        parts.append(nest)
+    else:
         raise NotAConstant(nest)
 
 

@@ -32,6 +32,7 @@ class Record:
         "uses",
         "location",
         "state",
+        "state_number",
         "index",
         "result",
         "outputs",
@@ -48,7 +49,7 @@ class Record:
         kwargs: dict[str, Any],
         uses: list[Ref],
         location: Location | str | None,
-        state: TorchState,
+        state: tuple[TorchState, int],
     ) -> None:
         self.op: Operation = op
         self.target = target
@@ -58,7 +59,7 @@ class Record:
         self.uses = uses
         self.location = location
         # torch's modes when it ran, so that it can be run again the same way.
-        self.state = state
+        self.state, self.state_number = state
         self.index = -1
         # Its result, with values in place of tensors, and those values (some may be arguments returned as they are).
         self.result: Any = None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 _C = torch._C
 
 
 class TorchState(NamedTuple):
-    """A snapshot of them; equal snapshots make an operation behave the same."""
+    """A snapshot of them; with equal snapshots an operation behaves the same."""
 
     grad: bool
     inference: bool
@@ -22,48 +24,72 @@ class TorchState(NamedTuple):
     autocast_cuda_dtype: torch.dtype
     autocast_cache: bool
     default_dtype: torch.dtype
-    function_modes: int
+    # The devices of the active `with torch.device(...)` contexts; None if modes of any other kind are active.
+    default_devices: tuple[torch.device, ...] | None
     dispatch_modes: int
     deterministic: bool
-    sdpa: tuple[bool, ...]
+    flash_sdpa: bool
+    mem_efficient_sdpa: bool
+    math_sdpa: bool
+    cudnn_sdpa: bool
     cudnn: bool
     mkldnn: bool
 
 
-def read_state() -> TorchState:
-    """The state of this thread now.
+class StateReader:
+    """Reads the state of this thread, giving equal states one number.
 
+    >>> reader = StateReader()
     >>> with torch.no_grad():
-    ...     read_state().grad
-    False
+    ...     state, number = reader.read()
+    >>> state.grad, reader.read()[1] == number
+    (False, False)
     """
-    return TorchState(
-        _C.is_grad_enabled(),
-        _C.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.is_autocast_enabled("cuda"),
-        torch.get_autocast_dtype("cpu"),
-        torch.get_autocast_dtype("cuda"),
-        torch.is_autocast_cache_enabled(),
-        torch.get_default_dtype(),
-        _C._len_torch_function_stack(),
-        _C._len_torch_dispatch_stack(),
-        _C._get_deterministic_algorithms(),
-        (
+
+    def __init__(self) -> None:
+        self._numbers: dict[TorchState, int] = {}
+        self._last: tuple[Any, ...] = ()
+        self._last_answer: tuple[TorchState, int] | None = None
+
+    def read(self) -> tuple[TorchState, int]:
+        facts = (
+            _C.is_grad_enabled(),
+            _C.is_inference_mode_enabled(),
+            _C.is_autocast_enabled("cpu"),
+            _C.is_autocast_enabled("cuda"),
+            _C.get_autocast_dtype("cpu"),
+            _C.get_autocast_dtype("cuda"),
+            _C.is_autocast_cache_enabled(),
+            _C.get_default_dtype(),
+            _default_devices() if _C._len_torch_function_stack() else (),
+            _C._len_torch_dispatch_stack(),
+            _C._get_deterministic_algorithms(),
             _C._get_flash_sdp_enabled(),
             _C._get_mem_efficient_sdp_enabled(),
             _C._get_math_sdp_enabled(),
             _C._get_cudnn_sdp_enabled(),
-        ),
-        _C._get_cudnn_enabled(),
-        _C._get_mkldnn_enabled(),
-    )
+            _C._get_cudnn_enabled(),
+            _C._get_mkldnn_enabled(),
+        )
+        # The state changes rarely: nearly every operation finds the one before it.
+        if self._last_answer is not None and facts == self._last:
+            return self._last_answer
+        state = TorchState(*facts)
+        self._last = facts
+        self._last_answer = (state, self._numbers.setdefault(state, len(self._numbers)))
+        return self._last_answer
+
+
+def _default_devices() -> tuple[torch.device, ...] | None:
+    modes = _get_current_function_mode_stack()
+    if all(type(mode) is DeviceContext for mode in modes):
+        return tuple(mode.device for mode in modes)
+    return None
 
 
 @contextmanager
-def entered(state: TorchState) -> Iterator[None]:
-    """Runs a block with the gradient, inference and autocast modes of ``state``."""
-    now = read_state()
+def entered(state: TorchState, now: TorchState) -> Iterator[None]:
+    """Runs a block with the gradient, inference and autocast modes of ``state`` instead of those of ``now``."""
     if now == state:
         yield
         return

@@ -94,6 +94,8 @@ def compile(
     """
     if not isinstance(disable, bool):
         raise TypeError(f"disable is {short(disable)}: True or False is needed")
+    if model is not None:
+        _checked_callable(model, "compile")
     lifting = make_lifting(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
 
     def decorator(target: Any) -> Any:
@@ -120,15 +122,14 @@ def make_lifting(
         )
     if inspect.isclass(backend):
         raise TypeError(f"backend is the class {backend.__name__}: an instance, a function or a name is needed")
-    mode, inductor = checked_mode(mode), checked_inductor(options)
+    checked: dict[str, Any] = {
+        "fullgraph": checked_fullgraph(fullgraph),
+        "dynamic": checked_dynamic(dynamic),
+        "mode": checked_mode(mode),
+        "inductor": checked_inductor(options),
+    }
+    chosen = Options(backends.lookup(backend, mode, dict(options) if options is not None else None), **checked)
     given = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
-    chosen = Options(
-        backend=backends.lookup(backend, mode, dict(options) if options is not None else None),
-        fullgraph=checked_fullgraph(fullgraph),
-        dynamic=checked_dynamic(dynamic),
-        mode=mode,
-        inductor=inductor,
-    )
     return Lifting(chosen, given)
 
 

@@ -31,7 +31,7 @@ class LiftedModule:
 
     __slots__ = ()
 
-    # Slots of the made subclass, which has them because this class must not change the layout of the module's.
+    # The slots, declared by the two kinds of made subclasses below.
     _orig_mod: torch.nn.Module
     _framelift_wrap: Wrap
     _framelift_called: Callable[..., Any]
@@ -49,6 +49,11 @@ class LiftedModule:
             _renew(self)
         return self._framelift_call(*args, **kwargs)
 
+    def __getattr__(self, name: str) -> Any:
+        if type(self._orig_mod) is not self._framelift_class and _renew(self):
+            return getattr(self, name)
+        return super().__getattr__(name)  # type: ignore[misc]  # nn.Module's, or the module class's own
+
     def __copy__(self) -> Any:
         return wrap_module(copy.copy(self._orig_mod), self._framelift_wrap)
 
@@ -59,6 +64,17 @@ class LiftedModule:
         return wrap_module, (self._orig_mod, self._framelift_wrap)
 
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by class statements, not for builtin ones
+_SLOTS = ("_orig_mod", "_framelift_wrap", "_framelift_called", "_framelift_call")
+
+
+class _Common(LiftedModule, torch.nn.Module):
+    """The usual layout of a lifted module. One layout for all classes lets an instance follow its original from one
+    class to another (a lazy module that becomes a plain one, a parametrization that replaces the class)."""
+
+    __slots__ = _SLOTS
+
+
 def wrap_module(module: torch.nn.Module, wrap: Wrap) -> torch.nn.Module:
     """The module with its call replaced by `wrap(type(module).__call__)`."""
     if isinstance(module, torch.jit.ScriptModule):
@@ -66,7 +82,13 @@ def wrap_module(module: torch.nn.Module, wrap: Wrap) -> torch.nn.Module:
             f"{type(module).__name__} is a TorchScript module, which has no Python code to lift: "
             "compile the nn.Module it was made from"
         )
-    made = _instance(_subclass(type(module)))
+    builtin = next((base for base in type(module).__mro__[:-1] if not base.__flags__ & _HEAP_TYPE), None)
+    if builtin is not None:
+        raise TypeError(
+            f"{type(module).__name__} is an nn.Module and a {builtin.__name__} in one, and the contents of a builtin "
+            "cannot be shared with a lifted module: compile its forward method instead"
+        )
+    made = object.__new__(_subclass(type(module)))
     object.__setattr__(made, "__dict__", module.__dict__)
     _set(made, "_orig_mod", module)
     _set(made, "_framelift_wrap", wrap)
@@ -79,30 +101,22 @@ def original(module: torch.nn.Module) -> torch.nn.Module:
     return module._orig_mod if isinstance(module, LiftedModule) else module
 
 
-def _renew(lifted: LiftedModule) -> None:
-    """Wrap the call as the class defines it now: it may have been replaced, or a lazy module changed its class."""
+def _renew(lifted: LiftedModule) -> bool:
+    """Follow the original to the class, and the `__call__` of the class, that it has now; says if the class changed."""
     module = lifted._orig_mod
     kind = type(module)
-    if type(lifted)._framelift_class is not kind:
-        object.__setattr__(lifted, "__class__", _subclass(kind))
+    made = _subclass(kind)
+    moved = made is not type(lifted) and issubclass(made, _Common) and isinstance(lifted, _Common)
+    if moved:
+        object.__setattr__(lifted, "__class__", made)
     _set(lifted, "_framelift_called", kind.__call__)
     _set(lifted, "_framelift_call", MethodType(lifted._framelift_wrap(kind.__call__), module))
+    return moved
 
 
 def _set(lifted: LiftedModule, slot: str, value: object) -> None:
     # Not setattr: a module's own __setattr__ would put a submodule or a parameter into the shared dict.
     getattr(type(lifted), slot).__set__(lifted, value)
-
-
-def _instance(kind: type[LiftedModule]) -> LiftedModule:
-    try:
-        return object.__new__(kind)
-    except TypeError:
-        base = kind._framelift_class
-        raise TypeError(
-            f"{base.__name__} is an nn.Module and a builtin container in one; "
-            "the contents of such an object cannot be shared with a lifted one: compile its forward method instead"
-        ) from None
 
 
 class _Subclasses:
@@ -128,21 +142,25 @@ _subclass = _Subclasses()
 def _make_subclass(kind: type) -> type[LiftedModule]:
     """A subclass of a module class, made without running the class's own metaclass or `__init_subclass__`."""
     namespace: dict[str, Any] = {
-        "__slots__": ("_orig_mod", "_framelift_wrap", "_framelift_called", "_framelift_call"),
         "__module__": kind.__module__,
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
         "_framelift_class": kind,
     }
-    for base in kind.__mro__:
-        for name, member in vars(base).items():
-            if type(member) is MemberDescriptorType and name not in namespace:
-                namespace[name] = _forwarded(member)
+    slots = [item for base in kind.__mro__ for item in vars(base).items() if type(item[1]) is MemberDescriptorType]
+    for name, member in reversed(slots):  # a slot of a subclass hides one of its base
+        namespace[name] = _forwarded(member)
+    if slots:
+        # Slots of its own give the class a layout of its own, which cannot be combined with the common one.
+        namespace["__slots__"] = _SLOTS
     if hasattr(kind, "__del__"):
         namespace["__del__"] = _nothing  # the original's runs when the original dies, and only then
     metaclass = type(kind)
     maker = abc.ABCMeta if issubclass(metaclass, abc.ABCMeta) else type
-    return cast(type[LiftedModule], maker.__new__(metaclass, kind.__name__, (LiftedModule, kind), namespace))
+    return cast(
+        type[LiftedModule],
+        maker.__new__(metaclass, kind.__name__, (LiftedModule if slots else _Common, kind), namespace),
+    )
 
 
 def _forwarded(slot: MemberDescriptorType) -> property:

@@ -1,16 +1,12 @@
-"""The C half of framelift: entries, tables, guard trees, the frame hook."""
+"""The C half of framelift: lifted callables, tables of entries, guard trees, the frame hook.
 
-from framelift.native import _core
-from framelift.native._core import Entry, Lifted, Table, all_tables, never_lift, suspended, table_for, tables_of
+>>> from framelift.native import _core
+>>> _core.suspended
+<class 'framelift.native._core.suspended'>
+"""
 
-__all__ = [
-    "Entry",
-    "Lifted",
-    "Table",
-    "_core",
-    "all_tables",
-    "never_lift",
-    "suspended",
-    "table_for",
-    "tables_of",
-]
+from framelift.native.selftest import core, run_selftest
+
+__all__ = ["core"]
+
+run_selftest()

@@ -11,6 +11,7 @@ typedef struct {
     int suspended;         /* > 0: lifted callables act as their functions, frames are left alone */
     PyObject *context;     /* asked about frames; NULL: none. Held by the run_hooked() that set it */
     PyObject *context_key; /* the key of the tables that frames are looked up in; held likewise */
+    Frame *passing;        /* the frame the hook handed on last, to tell when it comes round in a circle */
     uintptr_t deep;        /* C stack addresses below this one are deep, below the next one the stack is used up; */
     uintptr_t used_up;     /* deep is UINTPTR_MAX until the stack's bounds were read */
 } ThreadData;

@@ -102,6 +102,35 @@ frame_set_next(Frame *frame, _Py_CODEUNIT *next)
 #endif
 }
 
+/* Other tools were asked to watch this code object in particular (sys.monitoring). */
+static inline bool
+code_is_monitored(PyCodeObject *code)
+{
+#if SINCE_312
+    if (code->_co_monitoring) {
+        for (size_t i = 0; i < sizeof(code->_co_monitoring->local_monitors.tools); i++) {
+            if (code->_co_monitoring->local_monitors.tools[i]) {
+                return true;
+            }
+        }
+    }
+#else
+    (void)code;
+#endif
+    return false;
+}
+
+/* 1 and a new reference, 0 if there is no such attribute, -1 with an exception set. */
+static inline int
+optional_attribute(PyObject *object, PyObject *name, PyObject **value)
+{
+#if SINCE_313
+    return PyObject_GetOptionalAttr(object, name, value);
+#else
+    return _PyObject_LookupAttr(object, name, value);
+#endif
+}
+
 /* Words a frame of this code takes on the data stack. */
 static inline Py_ssize_t
 code_framesize(PyCodeObject *code)

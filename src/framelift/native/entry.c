@@ -89,8 +89,7 @@ ask_for_entry(Lifted *self, Table *table, Call *call)
         Py_DECREF(entry);
         return NULL;
     }
-    table_count_hit(table, entry);
-    table->hits--;
+    entry_count_hit(entry);
     return entry;
 }
 

@@ -276,13 +276,15 @@ lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
 }
 
 void
-table_count_hit(Table *table, Entry *entry)
+entry_count_hit(Entry *entry)
 {
-    table->hits++;
+    Table *table = entry->table;
     entry->hits++;
-    entry->used = ++table->clock;
-    if (UNLIKELY(table->clock % DEAD_ENTRIES_EVERY == 0)) {
-        table_drop_dead(table);
+    if (table) {
+        entry->used = ++table->clock;
+        if (UNLIKELY(table->clock % DEAD_ENTRIES_EVERY == 0)) {
+            table_drop_dead(table);
+        }
     }
 }
 
@@ -294,7 +296,8 @@ table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
     if (LIKELY(entry != NULL)) {
         int result = check_held(entry, call, function);
         if (LIKELY(result == 1)) {
-            table_count_hit(table, entry);
+            table->hits++;
+            entry_count_hit(entry);
             return entry;
         }
         if (result < 0) {
@@ -307,10 +310,11 @@ table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
         entry = lookup_among_others(table, call, function, failed);
     }
     if (entry) {
-        table_count_hit(table, entry);
         if (entry->table == table) {
             table->recent = entry;
         }
+        table->hits++;
+        entry_count_hit(entry);
     }
     else if (!*failed) {
         table_drop_dead(table);

@@ -54,7 +54,7 @@ Entry *table_lookup(Table *table, Call *call, PyObject *function, bool *failed);
 
 /* 1 the entry accepts the call (fetched as above), 0 it does not, -1 exception set. */
 int entry_check(Entry *entry, Call *call, PyObject *function);
-void table_count_hit(Table *table, Entry *entry);
+void entry_count_hit(Entry *entry);
 
 static inline void
 entry_drop_fetched(Entry *entry, Call *call)

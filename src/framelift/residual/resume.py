@@ -1,0 +1,312 @@
+"""Resume functions: a code object entered in the middle.
+
+From 3.11 on exceptions are table-driven, so the state of a frame between two instructions is its variables, its value
+stack and the exceptions being handled. A resume function takes these as arguments, puts them back and jumps to the
+instruction:
+
+    [dead MAKE_CELLs] [COPY_FREE_VARS] [variables to their slots] [stack, bottom first] RESUME ─► original instructions
+
+* Every slot of the original keeps its number: variables arrive in their own slots wherever they can, and cells (the
+  cell objects themselves) too. Stack items fill the argument slots that are left and are moved from there to the stack,
+  so that no reference stays behind.
+* RESUME comes last, with the stack in place and inside the handler of the instruction to go on at: an interrupt that is
+  delivered there reaches the `try` it must reach, and a tracer sees nothing of the rest.
+* What cannot be reached any more from the entry is not copied.
+
+Stack tags, one per item, bottom first (NULL depends on the run, so whoever broke the frame must say where they are):
+
+    VALUE    an object                                      one argument
+    NULL     no object                                      no argument
+    LASTI    the offset of a raising instruction            one argument, as the original code had it
+    HANDLED  what PUSH_EXC_INFO put under an exception      one argument: the exception that is handled *there*
+             (for the topmost `sys.exception()`, for a lower one what the HANDLED item above it holds)
+    COPIED   a COPY of the topmost HANDLED                  no argument
+
+>>> import types
+>>> def f(x):
+...     y = x * 2
+...     return y + 1
+>>> add = [i.offset for i in decode(f.__code__) if i.opname == "BINARY_OP"][1]
+>>> resume = make_resume(f.__code__, add, live_slots=(), stack_tags=(VALUE, VALUE))
+>>> resume.argument_order
+(Argument(kind='stack', number=0), Argument(kind='stack', number=1))
+>>> types.FunctionType(resume.code, globals())(40, 2)
+42
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Final, Literal, NamedTuple
+
+from framelift.bytecode.assemble import assemble
+from framelift.bytecode.decode import decode, slot_names
+from framelift.bytecode.instruction import ExceptionEntry, Instruction, Positions
+from framelift.bytecode.opcodes import JUMPS, OPERATOR_NUMBERS, PACKED, SLOTS, TERMINAL, VERSION
+from framelift.bytecode.passes import remove_dead_code
+from framelift.bytecode.stack_depth import stack_effect
+
+StackTag = Literal["value", "null", "lasti", "handled", "copied"]
+VALUE: Final = "value"
+NULL: Final = "null"
+LASTI: Final = "lasti"
+HANDLED: Final = "handled"
+COPIED: Final = "copied"
+_IS_ARGUMENT: Final = (VALUE, LASTI, HANDLED)
+
+_FUNCTION: Final = 0x1 | 0x2  # optimised, new locals: every variable has a slot
+_GENERATORS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
+_STARRED: Final = 0x4 | 0x8  # *args, **kwargs
+
+
+class CannotResume(ValueError):
+    """The frame cannot be entered there; let it run as it is."""
+
+
+class Argument(NamedTuple):
+    """What one argument of a resume function must be: the variable in a slot, or an item of the stack."""
+
+    kind: Literal["slot", "stack"]
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCode:
+    """A resume function's code. Functions made of it need the globals and the closure of the original."""
+
+    code: CodeType
+    argument_order: tuple[Argument, ...]
+    #: Offset in the resume code -> offset in the original, for the copied instructions.
+    original_offsets: dict[int, int]
+
+
+def make_resume(
+    code: CodeType, offset: int, live_slots: Iterable[int], stack_tags: Sequence[StackTag], *, boxed: bool = False
+) -> ResumeCode:
+    """The code that goes on at `offset` of `code` with these slots bound and this stack.
+
+    `live_slots` are numbers of variables that are bound (no free variables: those come with the closure); a cell's
+    slot is passed the cell. A slot that is not named is unbound.
+
+    `boxed`: the function takes one argument, an iterable of the arguments. A call keeps its arguments alive until it
+    returns; an iterator that gives its references away does not, so that `del x` frees x after a break, too.
+    """
+    return _Maker(code, offset, live_slots, stack_tags, boxed).make()
+
+
+class _Maker:
+    """Builds one resume code: which argument goes where, the prologue, the copy of the original."""
+
+    def __init__(self, code: CodeType, offset: int, live: Iterable[int], tags: Sequence[StackTag], boxed: bool) -> None:
+        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS:
+            raise CannotResume(f"{code.co_name} is not a plain function")
+        self.original = code
+        self.body = decode(code)
+        self.entry = _entry(self.body, offset)
+        self.tags = tags
+        self.boxed = boxed
+        self.own_slots = len(slot_names(code)) - len(code.co_freevars)
+        self.live = sorted(live)
+        if self.live and not 0 <= self.live[0] <= self.live[-1] < self.own_slots:
+            raise CannotResume(f"slots {self.live} are not those of {code.co_name}")
+        self.order = self._order()
+        self.extra = max(0, max(len(self.order), boxed) - self.own_slots)
+        self.shift_constant = len(code.co_consts)
+        self.prologue: list[Instruction] = []
+
+    def make(self) -> ResumeCode:
+        code = self.original
+        self._emit_frame()
+        self._emit_slots()
+        self._emit_stack()
+        head = self._emit_entry()
+        body = self._copied_body(head[-1])
+        if body[0] is self.entry:
+            head.pop()  # the jump
+        was_at = [(instruction, instruction.offset) for instruction in body]
+        names = slot_names(code)[: self.own_slots]
+        made = assemble(
+            [*self.prologue, *head, *body],
+            code,
+            co_varnames=(*names, *(f".{n}" for n in range(len(names), len(names) + self.extra))),
+            co_nlocals=len(names) + self.extra,
+            co_cellvars=code.co_cellvars,
+            co_freevars=code.co_freevars,
+            co_argcount=1 if self.boxed else len(self.order),
+            co_posonlyargcount=0,
+            co_kwonlyargcount=0,
+            co_flags=code.co_flags & ~_STARRED,
+        )
+        if LASTI in self.tags:
+            assert body[0].offset is not None
+            made = made.replace(co_consts=(*code.co_consts, body[0].offset // 2))
+        offsets = {now.offset: then for now, then in was_at if now.offset is not None and then is not None}
+        return ResumeCode(made, tuple(self.order), offsets)
+
+    def _order(self) -> list[Argument]:
+        """A variable arrives in its own slot if that is an argument's; the stack takes the other arguments."""
+        items = [Argument("stack", n) for n, tag in enumerate(self.tags) if tag in _IS_ARGUMENT]
+        count = len(self.live) + len(items)
+        bound = set(self.live)
+        others = iter(items + [Argument("slot", slot) for slot in self.live if slot >= count])
+        return [Argument("slot", place) if place in bound else next(others) for place in range(count)]
+
+    # ---- the prologue ----------------------------------------------------------------------------------------
+
+    def _emit(self, opname: str, arg: int | None = None) -> None:
+        self.prologue.append(Instruction.make(opname, arg))
+
+    def _take(self, slot: int) -> None:
+        """-- value, leaving the slot unbound."""
+        if VERSION >= (3, 12):
+            self._emit("LOAD_FAST_AND_CLEAR", slot)
+        else:
+            self._emit("LOAD_FAST", slot)
+            self._emit("DELETE_FAST", slot)
+
+    def _emit_frame(self) -> None:
+        # locals() on 3.11 and 3.12 looks for MAKE_CELL before RESUME to know which slots hold cells. The cells are
+        # made already, so these are jumped over.
+        cells = []
+        for instruction in self.body:
+            if instruction.opname == "RESUME":
+                break
+            if instruction.opname == "MAKE_CELL":
+                cells.append(Instruction.make("MAKE_CELL", instruction.arg))
+        if cells:
+            after = Instruction.make("NOP")
+            self.prologue += [Instruction.make("JUMP_FORWARD", target=after), *cells, after]
+        if self.original.co_freevars:
+            self._emit("COPY_FREE_VARS", len(self.original.co_freevars))
+        if self.boxed:
+            self._take(0)
+            self._emit("UNPACK_SEQUENCE", len(self.order))
+            for slot in range(len(self.order)):
+                self._emit("STORE_FAST", slot)
+
+    def _emit_slots(self) -> None:
+        for place, argument in enumerate(self.order):
+            if argument.kind == "slot" and argument.number != place:
+                self._take(place)
+                self._emit("STORE_FAST", argument.number)
+
+    def _emit_stack(self) -> None:
+        place = {argument.number: place for place, argument in enumerate(self.order) if argument.kind == "stack"}
+        handled = None
+        for depth, tag in enumerate(self.tags):
+            if tag in _IS_ARGUMENT:
+                self._take(place[depth])
+            if tag == NULL:
+                self._emit("PUSH_NULL")
+            elif tag == LASTI:  # counted from the start of the code, in code units
+                self._emit("LOAD_CONST", self.shift_constant)
+                self._emit("BINARY_OP", OPERATOR_NUMBERS["+"])
+            elif tag == HANDLED:  # makes the argument the handled exception and saves the one handled so far
+                self._emit("PUSH_EXC_INFO")
+                self._emit("POP_TOP")
+                handled = depth
+            elif tag == COPIED:
+                if handled is None:
+                    raise CannotResume("a copy of a handled exception with no handled exception below it")
+                self._emit("COPY", depth - handled)
+        if self.entry.opname == "PUSH_EXC_INFO":
+            # It lies in the range of its own clean-up, whose depth is only true once it has run: run it here.
+            self._emit("PUSH_EXC_INFO")
+            self.entry = self.body[self.body.index(self.entry) + 1]
+
+    def _emit_entry(self) -> list[Instruction]:
+        line = self.entry.positions[0]
+        positions: Positions = (line, line, None, None)
+        handler = self.entry.handler
+        return [
+            Instruction.make("RESUME", 0, positions=positions, handler=handler),
+            Instruction.make("JUMP_FORWARD", target=self.entry, positions=positions, handler=handler),
+        ]
+
+    # ---- the copy --------------------------------------------------------------------------------------------
+
+    def _copied_body(self, jump: Instruction) -> list[Instruction]:
+        if self.extra and self.original.co_freevars:
+            for instruction in self.body:
+                self._move_free(instruction)
+        if LASTI in self.tags:  # offsets on the stack must stay offsets of the same instructions
+            return self.body
+        return remove_dead_code([jump, *self.body])[1:]
+
+    def _move_free(self, instruction: Instruction) -> None:
+        """Free variables lie behind all other slots: more of those move them."""
+        arg, opcode = instruction.arg, instruction.opcode
+        if arg is None:
+            return
+        if opcode in PACKED and max(arg >> 4, arg & 15) >= self.own_slots:
+            raise CannotResume(f"{instruction} names a free variable")
+        if opcode in SLOTS and arg >= self.own_slots:
+            instruction.arg = arg + self.extra
+
+
+def _entry(body: list[Instruction], offset: int) -> Instruction:
+    """The instruction to enter at. KW_NAMES leaves its operand where no frame keeps it: go back to it."""
+    index = next((n for n, instruction in enumerate(body) if instruction.offset == offset), None)
+    if index is None:
+        raise CannotResume(f"{offset} is not an instruction's offset")
+    if not any(instruction.opname == "RESUME" for instruction in body[:index]):
+        raise CannotResume("the frame is not set up yet: run it from the start")
+    if body[index].opname in ("PRECALL", "CALL"):
+        while body[index - 1].opname in ("KW_NAMES", "PRECALL"):
+            index -= 1
+    return body[index]
+
+
+def stack_shapes(code: CodeType) -> dict[int, tuple[StackTag, ...]]:
+    """The tags of the stack before every reachable instruction, by offset; NULLs are not known and say VALUE."""
+    instructions = decode(code)
+    index_of = {instruction: index for index, instruction in enumerate(instructions)}
+    shapes: dict[int, tuple[StackTag, ...]] = {}
+    work: list[tuple[int, tuple[StackTag, ...]]] = [(0, ())]
+    while work:
+        index, tags = work.pop()
+        instruction = instructions[index]
+        offset = instruction.offset
+        assert offset is not None
+        if offset in shapes:
+            if shapes[offset] != tags:
+                raise ValueError(f"{instruction} is reached with {shapes[offset]} and with {tags}")
+            continue
+        shapes[offset] = tags
+        handler = instruction.handler
+        if handler is not None and instruction.opname != "PUSH_EXC_INFO":
+            work.append((index_of[handler.target], _raised(tags, handler)))
+        if instruction.opcode in JUMPS:
+            assert instruction.target is not None
+            effect = stack_effect(instruction.opcode, 0, jump=True)
+            work.append((index_of[instruction.target], _moved(tags, effect)))
+        if instruction.opcode not in TERMINAL:
+            work.append((index + 1, _after(tags, instruction)))
+    return shapes
+
+
+def _raised(tags: tuple[StackTag, ...], handler: ExceptionEntry) -> tuple[StackTag, ...]:
+    lasti: tuple[StackTag, ...] = (LASTI,) if handler.lasti else ()
+    return (*tags[: handler.depth], *lasti, VALUE)
+
+
+def _moved(tags: tuple[StackTag, ...], effect: int) -> tuple[StackTag, ...]:
+    values: list[StackTag] = [VALUE] * effect
+    return (*tags, *values) if effect >= 0 else tags[:effect]
+
+
+def _after(tags: tuple[StackTag, ...], instruction: Instruction) -> tuple[StackTag, ...]:
+    stack = list(tags)
+    arg = instruction.arg or 0
+    if instruction.opname == "PUSH_EXC_INFO":
+        stack[-1:] = [HANDLED, VALUE]
+    elif instruction.opname == "POP_EXCEPT":
+        if stack.pop() == COPIED:  # the handler ends here, the item it was copied from is a plain value now
+            stack[len(stack) - 1 - stack[::-1].index(HANDLED)] = VALUE
+    elif instruction.opname == "SWAP":
+        stack[-1], stack[-arg] = stack[-arg], stack[-1]
+    elif instruction.opname == "COPY":
+        stack.append(COPIED if stack[-arg] == HANDLED else stack[-arg])
+    else:
+        return _moved(tags, stack_effect(instruction.opcode, instruction.arg))
+    return tuple(stack)

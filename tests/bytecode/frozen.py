@@ -1,0 +1,127 @@
+"""Stops a real frame before any instruction and reads its raw state: variables, stack, NULLs and all.
+
+The frame runs in a thread of its own under an opcode tracer, which parks it at the wanted event. What is under test then
+goes on from the state that was read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import traceback
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from framelift.bytecode.decode import slot_names
+from framelift.residual.resume import HANDLED, NULL, StackTag, stack_shapes
+
+# The same on 3.11, 3.12 and 3.13, 64 bits: PyFrameObject.f_frame, and in it the slots followed by the stack.
+_F_FRAME = 24
+_SLOTS = 72
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+
+
+class Null:
+    """Stands for NULL in what is read from a frame."""
+
+
+class _Stop(BaseException):
+    pass
+
+
+class State(NamedTuple):
+    offset: int
+    slots: list[Any]  # without free variables
+    free: list[Any]
+    stack: list[Any]
+    tags: tuple[StackTag, ...]
+
+
+def call(function: Any, log: list) -> Any:
+    code = function.__code__
+    by_name = "log" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    return function(log=log) if by_name else function(log)
+
+
+def _raw(frame: FrameType, count: int) -> list[Any]:
+    inner = ctypes.c_void_p.from_address(id(frame) + _F_FRAME).value
+    assert inner is not None
+    pointers = (ctypes.c_void_p * count).from_address(inner + _SLOTS)
+    return [ctypes.cast(pointer, ctypes.py_object).value if pointer else Null for pointer in pointers]
+
+
+class Frozen(threading.Thread):
+    """Runs `function(log)` and parks at its n-th opcode event; `state` is None if there are fewer."""
+
+    def __init__(self, function: Any, log: list, n: int) -> None:
+        super().__init__(daemon=True)
+        self.function, self.log, self.left = function, log, n
+        self.code: CodeType = function.__code__
+        self.shapes = stack_shapes(self.code)
+        self.state: State | None = None
+        self.parked, self.released = threading.Event(), threading.Event()
+
+    def __enter__(self) -> Frozen:
+        self.start()
+        self.parked.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.state = None
+        self.released.set()
+        self.join()
+
+    def run(self) -> None:
+        sys._getframe().f_trace_opcodes = True  # 3.12: must be known before settrace
+        sys.settrace(self._on_call)
+        try:
+            call(self.function, self.log)
+        except BaseException:
+            pass
+        finally:
+            sys.settrace(None)
+            self.parked.set()
+
+    def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if frame.f_code is not self.code or self.released.is_set():
+            return None
+        frame.f_trace = self._on_event  # 3.13: before f_trace_opcodes
+        frame.f_trace_opcodes = True
+        return self._on_event
+
+    def _on_event(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode" and not self.released.is_set() and frame.f_lasti in self.shapes:
+            if self.left == 0:
+                try:
+                    self.state = self._read(frame)
+                except BaseException:
+                    traceback.print_exc()
+                self.parked.set()
+                self.released.wait()
+                raise _Stop
+            self.left -= 1
+        return self._on_event
+
+    def _read(self, frame: FrameType) -> State:
+        tags = self.shapes[frame.f_lasti]
+        names, free = len(slot_names(self.code)), len(self.code.co_freevars)
+        values = _raw(frame, names + len(tags))
+        stack = values[names:]
+        found = tuple(NULL if value is Null else tag for value, tag in zip(stack, tags, strict=True))
+        current = sys.exc_info()[1]
+        for index in range(len(found) - 1, -1, -1):
+            if found[index] == HANDLED:
+                stack[index], current = current, stack[index]
+        return State(frame.f_lasti, values[: names - free], values[names - free : names], stack, found)
+
+
+def outcome(thunk: Any, log: list, hide: frozenset[str]) -> Any:
+    """Everything about a run that can be seen from outside."""
+    try:
+        result: Any = ("returned", repr(thunk()))
+    except BaseException as error:
+        frames = [(f.f_code.co_name, line) for f, line in traceback.walk_tb(error.__traceback__)][1:]
+        frames = [entry for entry in frames if entry[0] not in hide]
+        result = ("raised", repr(error), repr(error.__cause__), repr(error.__context__), frames)
+    return result, repr(log), repr(sys.exc_info()[1])

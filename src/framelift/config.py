@@ -50,10 +50,11 @@ class Setting:
     def checked(self, value: object) -> bool | int:
         """The value, if it is of the setting's type (a bool is no int here: `recompile_limit = True` is a slip)."""
         if type(value) is not type(self.default):
-            raise TypeError(f"config.{self.name} is a {type(self.default).__name__}, got {short(value)}")
+            raise TypeError(f"config.{self.name} is {_KINDS[type(self.default)]}, got {short(value)}")
         return value
 
 
+_KINDS = {bool: "a bool", int: "an int"}
 _BOOLS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

@@ -51,7 +51,8 @@ class Side:
             after = dict(self._dict)
             _make_equal(self._dict, saved)
             touched = [name for name in {**saved, **after} if after.get(name, GONE) is not saved.get(name, GONE)]
-            self.globals |= {name: after.get(name, GONE) for name in touched}
+            # The warnings module keeps its own notes in the globals of whoever warns.
+            self.globals |= {name: after.get(name, GONE) for name in touched if name != "__warningregistry__"}
 
 
 def copy_callable(function: Any, memo: dict[int, Any]) -> Any:

@@ -89,10 +89,17 @@ def _inner_code(code: CodeType) -> list[CodeType]:
     return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
 
 
-def graph_code(graph_module: Any) -> Syntax:
+def python_code(text: str) -> Text:
+    """Python source in colours, without the padding that rich gives a code block."""
+    highlighted = Syntax("", "python", background_color="default").highlight(text.strip("\n"))
+    highlighted.rstrip()
+    highlighted.no_wrap, highlighted.overflow = True, "ignore"
+    return highlighted
+
+
+def graph_code(graph_module: Any) -> Text:
     """The graph as the Python code it stands for, each operation with its shape and the user's line above it."""
-    text = graph_module.print_readable(print_output=False, include_stride=False, include_device=False)
-    return Syntax(text.strip(), "python", background_color="default", word_wrap=False)
+    return python_code(graph_module.print_readable(print_output=False, include_stride=False, include_device=False))
 
 
 def graph_table(graph_module: Any) -> Table:

@@ -49,10 +49,10 @@ def lift(function: FunctionType, miss: Callable[..., Any] = no_miss, key: object
 
 
 class Context:
-    """Replaces the code objects it was given residual functions for; leaves others alone and counts what it is asked."""
+    """Lifts the functions it was given residual functions for, leaves others alone, and notes what it is asked."""
 
-    def __init__(self, *replacements: tuple[FunctionType, FunctionType], key: object = "hook") -> None:
-        self.key = key
+    def __init__(self, *replacements: tuple[FunctionType, FunctionType], key: object = None) -> None:
+        self.key = key or ("hook", object())  # a test's functions may have the code of another run's
         self.replacements = {original.__code__: residual for original, residual in replacements}
         self.asked: list[str] = []
 

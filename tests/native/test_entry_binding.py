@@ -23,7 +23,9 @@ def outcome(callable: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> obj
         return str(error)
 
 
-def make(posonly: int, positional: int, defaults: int, kwonly: int, kwdefaults: int, star: bool, stars: bool) -> FunctionType:
+def make(
+    posonly: int, positional: int, defaults: int, kwonly: int, kwdefaults: int, star: bool, stars: bool
+) -> FunctionType:
     names = iter(NAMES)
     front = list(itertools.islice(names, posonly + positional))
     keyword = list(itertools.islice(names, kwonly))

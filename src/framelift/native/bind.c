@@ -4,8 +4,7 @@
  * real one. */
 #include "bind.h"
 
-int
-call_reserve_slow(Call *call, Py_ssize_t needed)
+int call_reserve_slow(Call *call, Py_ssize_t needed)
 {
     Py_ssize_t capacity = needed + needed / 2;
     PyObject **room = PyMem_New(PyObject *, capacity);
@@ -25,8 +24,7 @@ call_reserve_slow(Call *call, Py_ssize_t needed)
     return 0;
 }
 
-void
-call_release_slow(Call *call)
+void call_release_slow(Call *call)
 {
     if (call->owned) {
         for (Py_ssize_t i = 0; i < call->nslots; i++) {
@@ -39,8 +37,7 @@ call_release_slow(Call *call)
 }
 
 /* The index of the parameter a keyword names, count if there is none, -1 with an exception set. */
-static Py_ssize_t
-find_parameter(PyCodeObject *code, PyObject *keyword, Py_ssize_t count)
+static Py_ssize_t find_parameter(PyCodeObject *code, PyObject *keyword, Py_ssize_t count)
 {
     PyObject **names = ((PyTupleObject *)code->co_localsplusnames)->ob_item;
     for (Py_ssize_t i = code->co_posonlyargcount; i < count; i++) {
@@ -58,9 +55,8 @@ find_parameter(PyCodeObject *code, PyObject *keyword, Py_ssize_t count)
     return count;
 }
 
-static int
-bind_keywords(Call *call, PyCodeObject *code, Py_ssize_t nparameters, PyObject *const *values, PyObject *kwnames,
-              PyObject *rest)
+static int bind_keywords(Call *call, PyCodeObject *code, Py_ssize_t nparameters, PyObject *const *values,
+                         PyObject *kwnames, PyObject *rest)
 {
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); k++) {
         PyObject *keyword = PyTuple_GET_ITEM(kwnames, k);
@@ -78,19 +74,16 @@ bind_keywords(Call *call, PyCodeObject *code, Py_ssize_t nparameters, PyObject *
             if (PyDict_SetItem(rest, keyword, values[k]) < 0) {
                 return -1;
             }
-        }
-        else if (call->room[i]) {
+        } else if (call->room[i]) {
             return 0;
-        }
-        else {
+        } else {
             call->room[i] = Py_NewRef(values[k]);
         }
     }
     return 1;
 }
 
-static int
-bind_defaults(Call *call, PyFunctionObject *function, PyCodeObject *code)
+static int bind_defaults(Call *call, PyFunctionObject *function, PyCodeObject *code)
 {
     PyObject *defaults = function->func_defaults;
     Py_ssize_t ndefaults = defaults ? PyTuple_GET_SIZE(defaults) : 0;
@@ -119,9 +112,8 @@ bind_defaults(Call *call, PyFunctionObject *function, PyCodeObject *code)
     return 1;
 }
 
-static int
-bind_all(Call *call, PyFunctionObject *function, PyCodeObject *code, PyObject *const *args, Py_ssize_t nargs,
-         PyObject *kwnames)
+static int bind_all(Call *call, PyFunctionObject *function, PyCodeObject *code, PyObject *const *args, Py_ssize_t nargs,
+                    PyObject *kwnames)
 {
     Py_ssize_t next = code->co_argcount + code->co_kwonlyargcount, nparameters = next;
     Py_ssize_t npositional = Py_MIN(nargs, code->co_argcount);
@@ -138,8 +130,7 @@ bind_all(Call *call, PyFunctionObject *function, PyCodeObject *code, PyObject *c
             PyTuple_SET_ITEM(extra, i - npositional, Py_NewRef(args[i]));
         }
         call->room[next++] = extra;
-    }
-    else if (nargs > code->co_argcount) {
+    } else if (nargs > code->co_argcount) {
         return 0;
     }
     if (code->co_flags & CO_VARKEYWORDS) {
@@ -156,8 +147,7 @@ bind_all(Call *call, PyFunctionObject *function, PyCodeObject *code, PyObject *c
     return bind_defaults(call, function, code);
 }
 
-int
-call_bind_slow(Call *call, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+int call_bind_slow(Call *call, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     /* Comparing keywords may run code, which may give the function another code: keep the one we started with. */
     PyCodeObject *code = (PyCodeObject *)Py_NewRef(function->func_code);

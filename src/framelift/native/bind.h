@@ -17,8 +17,7 @@ typedef struct {
     PyObject *small[CALL_SMALL];
 } Call;
 
-static inline void
-call_init(Call *call, PyObject *const *slots, Py_ssize_t nslots)
+static inline void call_init(Call *call, PyObject *const *slots, Py_ssize_t nslots)
 {
     call->slots = slots;
     call->nslots = nslots;
@@ -28,8 +27,7 @@ call_init(Call *call, PyObject *const *slots, Py_ssize_t nslots)
 }
 
 /* Argument slots of a frame of this code: positional, keyword-only, *args, **kwargs. */
-static inline Py_ssize_t
-code_nslots(PyCodeObject *code)
+static inline Py_ssize_t code_nslots(PyCodeObject *code)
 {
     return (Py_ssize_t)code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
            !!(code->co_flags & CO_VARKEYWORDS);
@@ -38,8 +36,7 @@ code_nslots(PyCodeObject *code)
 int call_reserve_slow(Call *call, Py_ssize_t needed);
 
 /* Room for the slots and nfetched more. 0, or -1 with an exception set. */
-static inline int
-call_reserve(Call *call, Py_ssize_t nfetched)
+static inline int call_reserve(Call *call, Py_ssize_t nfetched)
 {
     Py_ssize_t needed = call->nslots + nfetched;
     return LIKELY(needed <= call->capacity) ? 0 : call_reserve_slow(call, needed);
@@ -49,8 +46,8 @@ int call_bind_slow(Call *call, PyFunctionObject *function, PyObject *const *args
 
 /* Binds a vectorcall's arguments as CPython would for this function. 1: bound; 0: they do not fit (calling the function
  * raises the TypeError); -1: exception set. Release the call after 1. */
-static inline int
-call_bind(Call *call, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static inline int call_bind(Call *call, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
 {
     PyCodeObject *code = (PyCodeObject *)function->func_code;
     if (LIKELY(!kwnames && nargs == code->co_argcount && !code->co_kwonlyargcount &&
@@ -64,8 +61,7 @@ call_bind(Call *call, PyFunctionObject *function, PyObject *const *args, Py_ssiz
 void call_release_slow(Call *call);
 
 /* Drops the arguments if they are ours; what was fetched must be gone by now. */
-static inline void
-call_release(Call *call)
+static inline void call_release(Call *call)
 {
     if (UNLIKELY(call->owned || call->room != call->small)) {
         call_release_slow(call);

@@ -12,8 +12,7 @@ typedef struct {
 
 static Py_ssize_t extra_index = -1;
 
-static void
-code_tables_free(void *extra)
+static void code_tables_free(void *extra)
 {
     CodeTables *tables = extra;
     if (!tables) {
@@ -30,16 +29,14 @@ code_tables_free(void *extra)
     PyMem_Free(tables);
 }
 
-static CodeTables *
-code_tables_get(PyCodeObject *code)
+static CodeTables *code_tables_get(PyCodeObject *code)
 {
     void *extra = NULL;
     code_extra_get((PyObject *)code, extra_index, &extra); /* fails only for what is no code object */
     return extra;
 }
 
-static CodeTables *
-code_tables_make(PyCodeObject *code)
+static CodeTables *code_tables_make(PyCodeObject *code)
 {
     CodeTables *tables = code_tables_get(code);
     if (!tables) {
@@ -55,15 +52,13 @@ code_tables_make(PyCodeObject *code)
     return tables;
 }
 
-bool
-code_is_never_lifted(PyCodeObject *code)
+bool code_is_never_lifted(PyCodeObject *code)
 {
     CodeTables *tables = code_tables_get(code);
     return tables && tables->never;
 }
 
-int
-code_never_lift(PyCodeObject *code)
+int code_never_lift(PyCodeObject *code)
 {
     CodeTables *tables = code_tables_make(code);
     if (!tables) {
@@ -73,8 +68,7 @@ code_never_lift(PyCodeObject *code)
     return 0;
 }
 
-static int
-code_tables_add(PyCodeObject *code, Table *table)
+static int code_tables_add(PyCodeObject *code, Table *table)
 {
     CodeTables *tables = code_tables_make(code);
     if (!tables) {
@@ -91,8 +85,7 @@ code_tables_add(PyCodeObject *code, Table *table)
     return 0;
 }
 
-Table *
-table_find(PyCodeObject *code, PyObject *key, bool *failed)
+Table *table_find(PyCodeObject *code, PyObject *key, bool *failed)
 {
     *failed = false;
     CodeTables *tables = code_tables_get(code);
@@ -117,8 +110,7 @@ table_find(PyCodeObject *code, PyObject *key, bool *failed)
     return NULL;
 }
 
-Table *
-table_find_or_make(PyCodeObject *code, PyObject *key)
+Table *table_find_or_make(PyCodeObject *code, PyObject *key)
 {
     bool failed;
     Table *table = table_find(code, key, &failed);
@@ -138,8 +130,7 @@ table_find_or_make(PyCodeObject *code, PyObject *key)
     return table;
 }
 
-void
-table_disown(Table *table)
+void table_disown(Table *table)
 {
     CodeTables *tables = table->code ? code_tables_get(table->code) : NULL;
     table->code = NULL;
@@ -155,8 +146,7 @@ table_disown(Table *table)
 
 /* ---- for Python ----------------------------------------------------------------------------------------------- */
 
-static PyObject *
-py_table_for(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *py_table_for(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *code, *key;
     if (!PyArg_ParseTuple(args, "O!O:table_for", &PyCode_Type, &code, &key)) {
@@ -165,8 +155,7 @@ py_table_for(PyObject *Py_UNUSED(module), PyObject *args)
     return (PyObject *)table_find_or_make((PyCodeObject *)code, key);
 }
 
-static PyObject *
-py_tables_of(PyObject *Py_UNUSED(module), PyObject *code)
+static PyObject *py_tables_of(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (!PyCode_Check(code)) {
         PyErr_Format(PyExc_TypeError, "tables_of() needs a code object, not %.100s", Py_TYPE(code)->tp_name);
@@ -182,8 +171,7 @@ py_tables_of(PyObject *Py_UNUSED(module), PyObject *code)
     return list;
 }
 
-static PyObject *
-py_never_lift(PyObject *Py_UNUSED(module), PyObject *code)
+static PyObject *py_never_lift(PyObject *Py_UNUSED(module), PyObject *code)
 {
     if (!PyCode_Check(code)) {
         PyErr_Format(PyExc_TypeError, "never_lift() needs a code object, not %.100s", Py_TYPE(code)->tp_name);
@@ -203,8 +191,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int
-code_tables_init(PyObject *module)
+int code_tables_init(PyObject *module)
 {
     if (extra_index < 0 && (extra_index = code_extra_request(code_tables_free)) < 0) {
         PyErr_SetString(PyExc_ImportError, "CPython has no room for another user of code objects' extra data");

@@ -4,7 +4,7 @@
 
 #include "compat.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 typedef struct {
@@ -23,23 +23,21 @@ bool stack_is_deep_slow(ThreadData *thread, uintptr_t here);
 
 /* More than a quarter of this thread's C stack is in use. Every call through this extension is a recursion in C, where
  * a plain Python call is none; from here on we neither lift frames nor hide our recursion from CPython. */
-static inline bool
-stack_is_deep(ThreadData *thread)
+static inline bool stack_is_deep(ThreadData *thread)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     return UNLIKELY(here < thread->deep) && stack_is_deep_slow(thread, here);
 }
 
 /* Going on would overflow the C stack: CPython 3.11 has no brake of its own once the recursion limit was raised. */
-static inline bool
-stack_is_used_up(ThreadData *thread)
+static inline bool stack_is_used_up(ThreadData *thread)
 {
     return stack_is_deep(thread) && (uintptr_t)__builtin_frame_address(0) < thread->used_up;
 }
 
 /* Calls a callable from C, without the recursion being counted where there is plenty of stack. */
-static inline PyObject *
-call_nested(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static inline PyObject *call_nested(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
+                                    PyObject *kwnames)
 {
     if (stack_is_deep(thread)) {
         return PyObject_Vectorcall(callable, args, nargsf, kwnames);

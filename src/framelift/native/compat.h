@@ -39,16 +39,15 @@ typedef _PyInterpreterFrame Frame;
 /* What a code object carries for others: one pointer per index. */
 #if SINCE_312
 #define code_extra_request PyUnstable_Eval_RequestCodeExtraIndex
-#define code_extra_get PyUnstable_Code_GetExtra
-#define code_extra_set PyUnstable_Code_SetExtra
+#define code_extra_get     PyUnstable_Code_GetExtra
+#define code_extra_set     PyUnstable_Code_SetExtra
 #else
 #define code_extra_request _PyEval_RequestCodeExtraIndex
-#define code_extra_get _PyCode_GetExtra
-#define code_extra_set _PyCode_SetExtra
+#define code_extra_get     _PyCode_GetExtra
+#define code_extra_set     _PyCode_SetExtra
 #endif
 
-static inline PyCodeObject *
-frame_code(Frame *frame)
+static inline PyCodeObject *frame_code(Frame *frame)
 {
 #if SINCE_313
     return (PyCodeObject *)frame->f_executable;
@@ -57,8 +56,7 @@ frame_code(Frame *frame)
 #endif
 }
 
-static inline PyFunctionObject *
-frame_function(Frame *frame)
+static inline PyFunctionObject *frame_function(Frame *frame)
 {
 #if SINCE_312
     return (PyFunctionObject *)frame->f_funcobj;
@@ -68,8 +66,7 @@ frame_function(Frame *frame)
 }
 
 /* Takes over the reference; the caller drops the old one. */
-static inline void
-frame_set_code(Frame *frame, PyCodeObject *code)
+static inline void frame_set_code(Frame *frame, PyCodeObject *code)
 {
 #if SINCE_313
     frame->f_executable = (PyObject *)code;
@@ -79,8 +76,7 @@ frame_set_code(Frame *frame, PyCodeObject *code)
 }
 
 /* Takes over the reference; the caller drops the old one. Globals and builtins are borrowed from the function. */
-static inline void
-frame_set_function(Frame *frame, PyFunctionObject *function)
+static inline void frame_set_function(Frame *frame, PyFunctionObject *function)
 {
 #if SINCE_312
     frame->f_funcobj = (PyObject *)function;
@@ -92,8 +88,7 @@ frame_set_function(Frame *frame, PyFunctionObject *function)
 }
 
 /* Makes `next` the instruction that runs first. */
-static inline void
-frame_set_next(Frame *frame, _Py_CODEUNIT *next)
+static inline void frame_set_next(Frame *frame, _Py_CODEUNIT *next)
 {
 #if SINCE_313
     frame->instr_ptr = next;
@@ -103,8 +98,7 @@ frame_set_next(Frame *frame, _Py_CODEUNIT *next)
 }
 
 /* Other tools were asked to watch this code object in particular (sys.monitoring). */
-static inline bool
-code_is_monitored(PyCodeObject *code)
+static inline bool code_is_monitored(PyCodeObject *code)
 {
 #if SINCE_312
     if (code->_co_monitoring) {
@@ -121,8 +115,7 @@ code_is_monitored(PyCodeObject *code)
 }
 
 /* 1 and a new reference, 0 if there is no such attribute, -1 with an exception set. */
-static inline int
-optional_attribute(PyObject *object, PyObject *name, PyObject **value)
+static inline int optional_attribute(PyObject *object, PyObject *name, PyObject **value)
 {
 #if SINCE_313
     return PyObject_GetOptionalAttr(object, name, value);
@@ -132,8 +125,7 @@ optional_attribute(PyObject *object, PyObject *name, PyObject **value)
 }
 
 /* Words a frame of this code takes on the data stack. */
-static inline Py_ssize_t
-code_framesize(PyCodeObject *code)
+static inline Py_ssize_t code_framesize(PyCodeObject *code)
 {
 #if SINCE_312
     return code->co_framesize;
@@ -146,11 +138,11 @@ code_framesize(PyCodeObject *code)
  * that has looked at the real stack (stack_is_deep) gives them back, so that calls through this extension can nest
  * as deep as plain Python calls, which take none. */
 #if SINCE_312
-#define EVALUATION_UNITS 2
-#define c_recursion_give_back(tstate) ((tstate)->c_recursion_remaining += EVALUATION_UNITS)
+#define EVALUATION_UNITS               2
+#define c_recursion_give_back(tstate)  ((tstate)->c_recursion_remaining += EVALUATION_UNITS)
 #define c_recursion_take_again(tstate) ((tstate)->c_recursion_remaining -= EVALUATION_UNITS)
 #else
-#define c_recursion_give_back(tstate) ((void)(tstate))
+#define c_recursion_give_back(tstate)  ((void)(tstate))
 #define c_recursion_take_again(tstate) ((void)(tstate))
 #endif
 

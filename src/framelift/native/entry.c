@@ -8,8 +8,7 @@
 #include <structmember.h>
 
 typedef struct {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyFunctionObject *function;
     PyObject *code; /* the function's code when the table was looked up; held, so that its address stays its own */
     Table *table;
@@ -21,8 +20,7 @@ typedef struct {
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /* The function may have been given another code: then its calls belong to that code's table. */
-static int
-lifted_follow_code(Lifted *self)
+static int lifted_follow_code(Lifted *self)
 {
     PyObject *code = self->function->func_code;
     if (LIKELY(code == self->code)) {
@@ -39,8 +37,7 @@ lifted_follow_code(Lifted *self)
     return 0;
 }
 
-PyObject *
-entry_run(Entry *entry, Call *call)
+PyObject *entry_run(Entry *entry, Call *call)
 {
     ThreadData *thread = &thread_data;
     PyObject *const *vector = call->slots;
@@ -60,8 +57,7 @@ entry_run(Entry *entry, Call *call)
 }
 
 /* Asks for an entry that fits the call: a new reference with the fetched objects in the call's room, or NULL. */
-static Entry *
-ask_for_entry(Lifted *self, Table *table, Call *call)
+static Entry *ask_for_entry(Lifted *self, Table *table, Call *call)
 {
     table->misses++;
     PyObject *slots = self->miss != Py_None ? PyTuple_New(call->nslots) : NULL;
@@ -93,8 +89,7 @@ ask_for_entry(Lifted *self, Table *table, Call *call)
     return entry;
 }
 
-static PyObject *
-lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Lifted *self = (Lifted *)object;
     ThreadData *thread = &thread_data;
@@ -124,11 +119,9 @@ lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObje
     if (LIKELY(entry != NULL)) {
         result = entry_run(entry, &call);
         Py_DECREF(entry);
-    }
-    else if (PyErr_Occurred()) {
+    } else if (PyErr_Occurred()) {
         result = NULL;
-    }
-    else {
+    } else {
         result = call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     }
     Py_DECREF(table);
@@ -138,8 +131,7 @@ lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObje
 
 /* ---- the object ----------------------------------------------------------------------------------------------- */
 
-static PyObject *
-lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "table", "miss", NULL};
     PyObject *function, *table, *miss;
@@ -163,8 +155,7 @@ lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-static int
-lifted_traverse(Lifted *self, visitproc visit, void *arg)
+static int lifted_traverse(Lifted *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->function);
     Py_VISIT(self->code);
@@ -176,16 +167,14 @@ lifted_traverse(Lifted *self, visitproc visit, void *arg)
 
 /* The function, its code and its table stay: a finalizer elsewhere in the cycle may still call us. A cycle through the
  * function can be broken up in the function. */
-static int
-lifted_clear(Lifted *self)
+static int lifted_clear(Lifted *self)
 {
     Py_CLEAR(self->dict);
     Py_SETREF(self->miss, Py_NewRef(Py_None));
     return 0;
 }
 
-static void
-lifted_dealloc(Lifted *self)
+static void lifted_dealloc(Lifted *self)
 {
     PyObject_GC_UnTrack(self);
     if (self->weakrefs) {
@@ -199,14 +188,12 @@ lifted_dealloc(Lifted *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *
-lifted_repr(Lifted *self)
+static PyObject *lifted_repr(Lifted *self)
 {
     return PyUnicode_FromFormat("<lifted %U at %p>", self->function->func_qualname, self);
 }
 
-static PyObject *
-lifted_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
+static PyObject *lifted_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
 {
     if (!instance || instance == Py_None) {
         return Py_NewRef(self);
@@ -216,8 +203,7 @@ lifted_descr_get(PyObject *self, PyObject *instance, PyObject *Py_UNUSED(owner))
 
 /* What is not set on the lifted callable itself is read from its function, now: names, defaults, annotations, and
  * whatever users hang on functions. */
-static PyObject *
-lifted_getattro(Lifted *self, PyObject *name)
+static PyObject *lifted_getattro(Lifted *self, PyObject *name)
 {
     PyObject *value = _PyObject_GenericGetAttrWithDict((PyObject *)self, name, NULL, 1);
     if (value || PyErr_Occurred()) {
@@ -226,22 +212,19 @@ lifted_getattro(Lifted *self, PyObject *name)
     return PyObject_GetAttr((PyObject *)self->function, name);
 }
 
-static PyObject *
-get_shadowed(Lifted *self, const char *name)
+static PyObject *get_shadowed(Lifted *self, const char *name)
 {
     PyObject *value = self->dict ? PyDict_GetItemString(self->dict, name) : NULL;
     return value ? Py_NewRef(value) : PyObject_GetAttrString((PyObject *)self->function, name);
 }
 
 /* These two exist on the type already, for itself; an instance must answer for its function. */
-static PyObject *
-lifted_get_named(Lifted *self, void *name)
+static PyObject *lifted_get_named(Lifted *self, void *name)
 {
     return get_shadowed(self, name);
 }
 
-static int
-lifted_set_named(Lifted *self, PyObject *value, void *name)
+static int lifted_set_named(Lifted *self, PyObject *value, void *name)
 {
     if (!self->dict && !(self->dict = PyDict_New())) {
         return -1;
@@ -249,14 +232,12 @@ lifted_set_named(Lifted *self, PyObject *value, void *name)
     return PyDict_SetItemString(self->dict, name, value ? value : Py_None);
 }
 
-static PyObject *
-lifted_get_table(Lifted *self, void *Py_UNUSED(closure))
+static PyObject *lifted_get_table(Lifted *self, void *Py_UNUSED(closure))
 {
     return lifted_follow_code(self) < 0 ? NULL : Py_NewRef(self->table);
 }
 
-static PyObject *
-lifted_copy(PyObject *self, PyObject *Py_UNUSED(memo))
+static PyObject *lifted_copy(PyObject *self, PyObject *Py_UNUSED(memo))
 {
     return Py_NewRef(self);
 }
@@ -303,8 +284,7 @@ static PyTypeObject Lifted_Type = {
     .tp_weaklistoffset = offsetof(Lifted, weakrefs),
 };
 
-int
-entry_init(PyObject *module)
+int entry_init(PyObject *module)
 {
     return PyModule_AddType(module, &Lifted_Type);
 }

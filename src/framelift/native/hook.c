@@ -13,33 +13,30 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag);
 
 /* One per process, like the slot it is about; guarded by the GIL. */
 static struct {
-    Py_ssize_t users;               /* run_hooked() calls in progress */
-    Py_ssize_t paused;              /* frames running too deep for a hook */
-    bool linked;                    /* ours is the current hook, or was when another was put on top */
-    _PyFrameEvalFunction previous;  /* what was there before */
-    PyCodeObject *returning;        /* code whose frames only return what is on their stack, entered at... */
+    Py_ssize_t users;              /* run_hooked() calls in progress */
+    Py_ssize_t paused;             /* frames running too deep for a hook */
+    bool linked;                   /* ours is the current hook, or was when another was put on top */
+    _PyFrameEvalFunction previous; /* what was there before */
+    PyCodeObject *returning;       /* code whose frames only return what is on their stack, entered at... */
     _Py_CODEUNIT *return_instruction;
-    PyObject *key_name;             /* "key" */
-    bool always_call;               /* for tests: never swap */
+    PyObject *key_name; /* "key" */
+    bool always_call;   /* for tests: never swap */
     unsigned long long swapped, called, asked, pauses;
 } hook = {.previous = _PyEval_EvalFrameDefault};
 
 /* ---- being the hook ------------------------------------------------------------------------------------------- */
 
-static _PyFrameEvalFunction
-current_hook(void)
+static _PyFrameEvalFunction current_hook(void)
 {
     return _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Main());
 }
 
-static void
-set_current_hook(_PyFrameEvalFunction function)
+static void set_current_hook(_PyFrameEvalFunction function)
 {
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Main(), function);
 }
 
-static void
-link_hook(void)
+static void link_hook(void)
 {
     _PyFrameEvalFunction current = current_hook();
     if (current == hook_frame) {
@@ -53,30 +50,26 @@ link_hook(void)
     set_current_hook(hook_frame);
 }
 
-static void
-unlink_hook(void)
+static void unlink_hook(void)
 {
     _PyFrameEvalFunction current = current_hook();
     if (current == hook_frame) {
         set_current_hook(hook.previous);
         hook.linked = false;
-    }
-    else if (current == _PyEval_EvalFrameDefault || current == hook.previous) {
+    } else if (current == _PyEval_EvalFrameDefault || current == hook.previous) {
         hook.linked = false; /* somebody took us out */
     }
     /* Else somebody came after us and calls us: frames pass through until it leaves. */
 }
 
-static void
-update_hook(void)
+static void update_hook(void)
 {
     if (hook.paused) {
         return;
     }
     if (hook.users) {
         link_hook();
-    }
-    else {
+    } else {
         unlink_hook();
     }
 }
@@ -84,8 +77,7 @@ update_hook(void)
 /* ---- evaluating frames ---------------------------------------------------------------------------------------- */
 
 /* Hands the frame to whoever was the hook before us. Should that be somebody who calls us, the frame stops here. */
-static inline PyObject *
-hand_on(PyThreadState *tstate, Frame *frame, int throwflag)
+static inline PyObject *hand_on(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     ThreadData *thread = &thread_data;
     Frame *passing = thread->passing;
@@ -96,8 +88,7 @@ hand_on(PyThreadState *tstate, Frame *frame, int throwflag)
     return result;
 }
 
-static PyObject *
-pass_on(PyThreadState *tstate, Frame *frame, int throwflag)
+static PyObject *pass_on(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     c_recursion_give_back(tstate);
     PyObject *result = hand_on(tstate, frame, throwflag);
@@ -107,8 +98,7 @@ pass_on(PyThreadState *tstate, Frame *frame, int throwflag)
 
 /* Deep in recursion the hook is taken out, so that the calls this frame makes are no recursion in C: it can then go as
  * deep as without us. Other threads' frames are not lifted meanwhile. */
-static PyObject *
-run_deep(PyThreadState *tstate, Frame *frame, int throwflag)
+static PyObject *run_deep(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     hook.paused++;
     hook.pauses++;
@@ -122,8 +112,7 @@ run_deep(PyThreadState *tstate, Frame *frame, int throwflag)
 }
 
 /* Disposes of a frame that has not started, with an exception set. */
-static PyObject *
-fail_frame(PyThreadState *tstate, Frame *frame)
+static PyObject *fail_frame(PyThreadState *tstate, Frame *frame)
 {
 #if SINCE_312
     /* A frame is popped by whoever evaluates it. Before its first instruction it leaves no entry in tracebacks. */
@@ -136,8 +125,7 @@ fail_frame(PyThreadState *tstate, Frame *frame)
 }
 
 /* Makes a frame that has not started return `result`; takes over the reference. */
-static PyObject *
-finish_frame(PyThreadState *tstate, Frame *frame, Py_ssize_t nslots, PyObject *result)
+static PyObject *finish_frame(PyThreadState *tstate, Frame *frame, Py_ssize_t nslots, PyObject *result)
 {
 #if SINCE_312
     PyCodeObject *old = frame_code(frame);
@@ -157,8 +145,7 @@ finish_frame(PyThreadState *tstate, Frame *frame, Py_ssize_t nslots, PyObject *r
 }
 
 /* Turns the frame into one of the entry's residual function, taking over what was fetched. False: there is no room. */
-static bool
-swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *call)
+static bool swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *call)
 {
     PyFunctionObject *old_function = frame_function(frame), *function = (PyFunctionObject *)entry->residual;
     PyCodeObject *old_code = frame_code(frame), *code = (PyCodeObject *)function->func_code;
@@ -190,8 +177,7 @@ swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *call)
 typedef enum { LEFT_ALONE, SWAPPED, DONE } Outcome;
 
 /* Asks the context for an entry: a new reference, with what its guards fetched in the call; NULL: none, or failed. */
-static Entry *
-ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed)
+static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed)
 {
     *failed = true;
     PyObject *slots = PyTuple_New(call->nslots);
@@ -218,19 +204,16 @@ ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, C
             entry_count_hit((Entry *)answer);
             return (Entry *)answer;
         }
-    }
-    else if (answer == Py_None) {
+    } else if (answer == Py_None) {
         *failed = false;
-    }
-    else if (answer == Py_False) {
+    } else if (answer == Py_False) {
         Table *never = table_find_or_make(frame_code(frame), thread->context_key);
         if (never) {
             *failed = false;
             never->skip = true;
             Py_DECREF(never);
         }
-    }
-    else {
+    } else {
         PyErr_Format(PyExc_TypeError, "the context of run_hooked() must answer an Entry, None or False, not %.100s",
                      Py_TYPE(answer)->tp_name);
     }
@@ -239,8 +222,8 @@ ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, C
 }
 
 /* Not inlined: the call's room must not stay on the C stack while the frame runs. */
-static __attribute__((noinline)) Outcome
-lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread, PyObject *context, PyObject **result)
+static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread,
+                                                    PyObject *context, PyObject **result)
 {
     PyCodeObject *code = frame_code(frame);
     Outcome outcome = LEFT_ALONE;
@@ -259,8 +242,7 @@ lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread, PyObject *co
         if (entry && swap_frame(tstate, frame, entry, &call)) {
             hook.swapped++;
             outcome = SWAPPED;
-        }
-        else if (entry) {
+        } else if (entry) {
             hook.called++;
             outcome = DONE;
             *result = entry_run(entry, &call);
@@ -277,8 +259,7 @@ lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread, PyObject *co
     return outcome;
 }
 
-static bool
-can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
+static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     const int asked = CO_OPTIMIZED | CO_NEWLOCALS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     PyCodeObject *code = frame_code(frame);
@@ -287,8 +268,7 @@ can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
            !tstate->c_profilefunc && !code_is_monitored(code) && !code_is_never_lifted(code);
 }
 
-static PyObject *
-hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
+static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     ThreadData *thread = &thread_data;
     if (stack_is_deep(thread)) {
@@ -318,17 +298,16 @@ hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 
 /* ---- for Python ----------------------------------------------------------------------------------------------- */
 
-/* The key of the tables a context's frames are looked up in: its attribute `key`, or else the context itself, weakly. */
-static PyObject *
-context_key(PyObject *context)
+/* The key of the tables a context's frames are looked up in: its attribute `key`, or else the context itself, weakly.
+ */
+static PyObject *context_key(PyObject *context)
 {
     PyObject *key = NULL;
     int found = optional_attribute(context, hook.key_name, &key);
     return found ? key : PyWeakref_NewRef(context, NULL);
 }
 
-static PyObject *
-run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs < 2) {
         PyErr_SetString(PyExc_TypeError, "run_hooked() takes a context, a callable and its arguments");
@@ -357,16 +336,14 @@ run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs,
     return result;
 }
 
-static PyObject *
-hook_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+static PyObject *hook_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return Py_BuildValue("{s:n,s:O,s:O,s:K,s:K,s:K,s:K}", "users", hook.users, "installed",
                          current_hook() == hook_frame ? Py_True : Py_False, "linked", hook.linked ? Py_True : Py_False,
                          "swapped", hook.swapped, "called", hook.called, "asked", hook.asked, "pauses", hook.pauses);
 }
 
-static PyObject *
-always_call(PyObject *Py_UNUSED(module), PyObject *flag)
+static PyObject *always_call(PyObject *Py_UNUSED(module), PyObject *flag)
 {
     int value = PyObject_IsTrue(flag);
     if (value < 0) {
@@ -388,8 +365,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int
-make_returning_code(void)
+static int make_returning_code(void)
 {
     PyObject *globals = PyDict_New();
     PyObject *done = globals ? PyRun_String("def returning(): return result", Py_file_input, globals, globals) : NULL;
@@ -411,8 +387,7 @@ make_returning_code(void)
     return hook.return_instruction ? 0 : -1;
 }
 
-int
-hook_init(PyObject *module)
+int hook_init(PyObject *module)
 {
     if (!(hook.key_name = PyUnicode_InternFromString("key")) || make_returning_code() < 0) {
         return -1;

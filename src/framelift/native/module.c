@@ -13,8 +13,7 @@ _Thread_local ThreadData thread_data = {.deep = UINTPTR_MAX};
 /* Where the bounds cannot be had we assume this much below the place we are at. */
 #define ASSUMED_STACK ((uintptr_t)512 * 1024)
 
-static void
-read_stack_bounds(ThreadData *thread, uintptr_t here)
+static void read_stack_bounds(ThreadData *thread, uintptr_t here)
 {
     uintptr_t low = here - ASSUMED_STACK, size = ASSUMED_STACK;
 #ifdef __linux__
@@ -36,8 +35,7 @@ read_stack_bounds(ThreadData *thread, uintptr_t here)
     thread->used_up = high - size + Py_MIN(size / 8, (uintptr_t)512 * 1024);
 }
 
-bool
-stack_is_deep_slow(ThreadData *thread, uintptr_t here)
+bool stack_is_deep_slow(ThreadData *thread, uintptr_t here)
 {
     if (thread->deep == UINTPTR_MAX) {
         read_stack_bounds(thread, here);
@@ -47,15 +45,13 @@ stack_is_deep_slow(ThreadData *thread, uintptr_t here)
 
 /* ---- suspended: lifted callables act as their functions ------------------------------------------------------- */
 
-static PyObject *
-begin_suspend(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+static PyObject *begin_suspend(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     thread_data.suspended++;
     Py_RETURN_NONE;
 }
 
-static PyObject *
-end_suspend(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+static PyObject *end_suspend(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     if (thread_data.suspended <= 0) {
         PyErr_SetString(PyExc_RuntimeError, "end_suspend() without begin_suspend() on this thread");
@@ -65,8 +61,7 @@ end_suspend(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
-static PyObject *
-is_suspended(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+static PyObject *is_suspended(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyBool_FromLong(thread_data.suspended > 0);
 }
@@ -88,16 +83,14 @@ static PyTypeObject Suspended_Type = {
 
 /* ---- what we believe about CPython's structs ------------------------------------------------------------------ */
 
-static PyObject *
-layout_error(const char *what)
+static PyObject *layout_error(const char *what)
 {
     PyErr_Format(PyExc_ImportError, "this CPython lays out %s differently from the one framelift was built for", what);
     return NULL;
 }
 
 /* check_layout(function, a, b), called from a Python function that is `function` with a, b as its arguments. */
-static PyObject *
-check_layout(PyObject *Py_UNUSED(module), PyObject *args)
+static PyObject *check_layout(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *function, *first, *second;
     if (!PyArg_ParseTuple(args, "O!OO:check_layout", &PyFunction_Type, &function, &first, &second)) {
@@ -117,7 +110,8 @@ check_layout(PyObject *Py_UNUSED(module), PyObject *args)
         tstate->datastack_top > tstate->datastack_limit) {
         return layout_error("the data stack's top");
     }
-    if (code_framesize(code) != (Py_ssize_t)code->co_nlocalsplus + code->co_stacksize + (Py_ssize_t)FRAME_SPECIALS_SIZE) {
+    if (code_framesize(code) !=
+        (Py_ssize_t)code->co_nlocalsplus + code->co_stacksize + (Py_ssize_t)FRAME_SPECIALS_SIZE) {
         return layout_error("the size of a frame");
     }
     if (frame_code(frame) != code || (PyObject *)frame_function(frame) != function ||
@@ -146,15 +140,12 @@ static PyMethodDef functions[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "framelift.native._core",
-    .m_doc = "Entries, tables, guards and the frame hook.",
+    PyModuleDef_HEAD_INIT,  .m_name = "framelift.native._core", .m_doc = "Entries, tables, guards and the frame hook.",
     .m_size = -1, /* one per process: the frame hook and code objects' extra data are */
     .m_methods = functions,
 };
 
-PyMODINIT_FUNC
-PyInit__core(void)
+PyMODINIT_FUNC PyInit__core(void)
 {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError, "framelift does not support subinterpreters");

@@ -34,7 +34,7 @@ def run_selftest() -> None:
     """Raises ImportError unless the extension fits this interpreter."""
     refuse_unsupported()
     running = tuple(sys.version_info[:2])
-    if core.BUILT_FOR != running:
+    if running != core.BUILT_FOR:
         raise ImportError(f"framelift's native module was built for Python {core.BUILT_FOR}, this is {running}")
     _layout(object(), object())
     _swap_a_frame()
@@ -51,8 +51,9 @@ def _original(argument: object) -> object:
 
 
 def _residual(argument: object, function: object) -> object:
-    swapped = [argument, function]
-    return swapped
+    result = [argument]
+    result.append(function)  # a frame larger than the original's
+    return result
 
 
 class _Context:

@@ -15,8 +15,7 @@ static Table *all_tables;
 
 /* ---- Entry ---------------------------------------------------------------------------------------------------- */
 
-int
-entry_check(Entry *entry, Call *call, PyObject *function)
+int entry_check(Entry *entry, Call *call, PyObject *function)
 {
     if (UNLIKELY(call->nslots != entry->nslots)) {
         return 0;
@@ -27,14 +26,12 @@ entry_check(Entry *entry, Call *call, PyObject *function)
     return guard_tree_check(entry->tree, call->slots, function, call->room + call->nslots);
 }
 
-static bool
-entry_is_dead(Entry *entry)
+static bool entry_is_dead(Entry *entry)
 {
     return guard_tree_dead(entry->tree);
 }
 
-static int
-entry_traverse(Entry *self, visitproc visit, void *arg)
+static int entry_traverse(Entry *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->tree);
     Py_VISIT(self->residual);
@@ -42,8 +39,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int
-entry_clear(Entry *self)
+static int entry_clear(Entry *self)
 {
     Py_CLEAR(self->tree);
     Py_CLEAR(self->residual);
@@ -51,22 +47,19 @@ entry_clear(Entry *self)
     return 0;
 }
 
-static void
-entry_dealloc(Entry *self)
+static void entry_dealloc(Entry *self)
 {
     PyObject_GC_UnTrack(self);
     entry_clear(self);
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *
-entry_repr(Entry *self)
+static PyObject *entry_repr(Entry *self)
 {
     return PyUnicode_FromFormat("<Entry %R: %llu hits>", self->label, (unsigned long long)self->hits);
 }
 
-static PyObject *
-entry_get_dead(Entry *self, void *Py_UNUSED(closure))
+static PyObject *entry_get_dead(Entry *self, void *Py_UNUSED(closure))
 {
     return PyBool_FromLong(entry_is_dead(self));
 }
@@ -80,7 +73,8 @@ static PyMemberDef entry_members[] = {
 };
 
 static PyGetSetDef entry_getset[] = {
-    {"dead", (getter)entry_get_dead, NULL, "something the guards refer to is gone: this entry cannot be hit again", NULL},
+    {"dead", (getter)entry_get_dead, NULL, "something the guards refer to is gone: this entry cannot be hit again",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -99,31 +93,27 @@ PyTypeObject Entry_Type = {
 
 /* ---- hints ---------------------------------------------------------------------------------------------------- */
 
-static inline uint64_t
-mix(uint64_t hash, uint64_t value)
+static inline uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
     return hash ^ (hash >> 29);
 }
 
-static bool
-is_plain_constant(PyObject *object)
+static bool is_plain_constant(PyObject *object)
 {
     return PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
            PyBool_Check(object) || object == Py_None || PyBytes_CheckExact(object) || PyComplex_CheckExact(object);
 }
 
 /* Adds what an argument looks like to both hashes. Runs no Python code. */
-static void
-add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
+static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
 {
     static const int first = 0;
     uint64_t type = (uint64_t)(uintptr_t)Py_TYPE(object);
     if (is_plain_constant(object)) {
         hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
         hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)PyObject_Hash(object));
-    }
-    else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+    } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
         Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
         PyObject **items = PySequence_Fast_ITEMS(object);
         hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type + (uint64_t)size);
@@ -131,24 +121,21 @@ add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
         for (Py_ssize_t i = 0; depth && i < Py_MIN(size, 8); i++) {
             add_look(hashes, items[i], depth - 1);
         }
-    }
-    else if (PyDict_CheckExact(object)) {
+    } else if (PyDict_CheckExact(object)) {
         PyObject *key, *value;
         Py_ssize_t position = 0;
         for (int i = 0; depth && i < 8 && PyDict_Next(object, &position, &key, &value); i++) {
             add_look(hashes, key, depth - 1);
             add_look(hashes, value, depth - 1);
         }
-    }
-    else {
+    } else {
         uint64_t shape = shape_hash(&object, &first, 1);
         hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], shape);
         hashes[BY_VALUE] = mix(hashes[BY_VALUE], shape);
     }
 }
 
-static void
-forget_hints(Table *table)
+static void forget_hints(Table *table)
 {
     for (int i = 0; i < NINDICES; i++) {
         PyMem_Free(table->index[i]);
@@ -158,8 +145,7 @@ forget_hints(Table *table)
 }
 
 /* Hints are a help: without memory for them we do without. */
-static void
-grow_index(Table *table)
+static void grow_index(Table *table)
 {
     Py_ssize_t nsets = 4;
     while (nsets < table->count) {
@@ -179,8 +165,7 @@ grow_index(Table *table)
     table->nsets = nsets;
 }
 
-static void
-add_hint(Table *table, int index, uint64_t hash, Entry *entry)
+static void add_hint(Table *table, int index, uint64_t hash, Entry *entry)
 {
     if (!table->nsets) {
         return;
@@ -203,8 +188,7 @@ add_hint(Table *table, int index, uint64_t hash, Entry *entry)
 static void table_drop_dead(Table *table);
 
 /* The entries are held while their guards run: a check may free objects and so run code that changes the table. */
-static int
-check_held(Entry *entry, Call *call, PyObject *function)
+static int check_held(Entry *entry, Call *call, PyObject *function)
 {
     Py_INCREF(entry);
     int result = entry_check(entry, call, function);
@@ -214,8 +198,7 @@ check_held(Entry *entry, Call *call, PyObject *function)
     return result;
 }
 
-static Entry *
-lookup_by_hint(Table *table, int index, uint64_t hash, Call *call, PyObject *function, bool *failed)
+static Entry *lookup_by_hint(Table *table, int index, uint64_t hash, Call *call, PyObject *function, bool *failed)
 {
     for (int i = 0; i < HINTS_PER_SET && table->nsets; i++) {
         Hint *hint = table->index[index] + (Py_ssize_t)(hash & (uint64_t)(table->nsets - 1)) * HINTS_PER_SET + i;
@@ -231,8 +214,7 @@ lookup_by_hint(Table *table, int index, uint64_t hash, Call *call, PyObject *fun
     return NULL;
 }
 
-static Entry *
-lookup_one_by_one(Table *table, Call *call, PyObject *function, bool *failed)
+static Entry *lookup_one_by_one(Table *table, Call *call, PyObject *function, bool *failed)
 {
     for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
         if (i >= table->count || table->entries[i] == table->recent) {
@@ -248,8 +230,7 @@ lookup_one_by_one(Table *table, Call *call, PyObject *function, bool *failed)
     return NULL;
 }
 
-static Entry *
-lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
+static Entry *lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
 {
     uint64_t hashes[NINDICES] = {1, 1};
     for (Py_ssize_t i = 0; i < call->nslots; i++) {
@@ -275,8 +256,7 @@ lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
     return entry;
 }
 
-void
-entry_count_hit(Entry *entry)
+void entry_count_hit(Entry *entry)
 {
     Table *table = entry->table;
     entry->hits++;
@@ -288,8 +268,7 @@ entry_count_hit(Entry *entry)
     }
 }
 
-Entry *
-table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
+Entry *table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
 {
     *failed = false;
     Entry *entry = table->recent;
@@ -315,8 +294,7 @@ table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
         }
         table->hits++;
         entry_count_hit(entry);
-    }
-    else if (!*failed) {
+    } else if (!*failed) {
         table_drop_dead(table);
     }
     return entry;
@@ -324,8 +302,7 @@ table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
 
 /* ---- Table ---------------------------------------------------------------------------------------------------- */
 
-static void
-table_remove_at(Table *table, Py_ssize_t i)
+static void table_remove_at(Table *table, Py_ssize_t i)
 {
     Entry *entry = table->entries[i];
     table->count--;
@@ -338,8 +315,7 @@ table_remove_at(Table *table, Py_ssize_t i)
     Py_DECREF(entry);
 }
 
-static void
-table_drop_dead(Table *table)
+static void table_drop_dead(Table *table)
 {
     for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
         if (i < table->count && entry_is_dead(table->entries[i])) {
@@ -348,8 +324,7 @@ table_drop_dead(Table *table)
     }
 }
 
-static void
-table_drop_all(Table *table)
+static void table_drop_all(Table *table)
 {
     Entry **entries = table->entries;
     Py_ssize_t count = table->count;
@@ -365,8 +340,7 @@ table_drop_all(Table *table)
 }
 
 /* Called when something the key holds weakly has died: nobody can ask for this table again. */
-static PyObject *
-table_key_died(PyObject *capsule, PyObject *Py_UNUSED(reference))
+static PyObject *table_key_died(PyObject *capsule, PyObject *Py_UNUSED(reference))
 {
     Table *table = PyCapsule_GetPointer(capsule, NULL);
     if (!table) {
@@ -381,8 +355,7 @@ table_key_died(PyObject *capsule, PyObject *Py_UNUSED(reference))
 
 static PyMethodDef key_died_method = {"key_died", table_key_died, METH_O, NULL};
 
-static int
-table_watch_key(Table *table, PyObject *part)
+static int table_watch_key(Table *table, PyObject *part)
 {
     if (PyTuple_Check(part)) {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(part); i++) {
@@ -412,8 +385,7 @@ table_watch_key(Table *table, PyObject *part)
     return result;
 }
 
-static PyObject *
-table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"key", NULL};
     PyObject *key;
@@ -437,8 +409,7 @@ table_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
-static int
-table_traverse(Table *self, visitproc visit, void *arg)
+static int table_traverse(Table *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->key);
     Py_VISIT(self->watches);
@@ -448,8 +419,7 @@ table_traverse(Table *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int
-table_tp_clear(Table *self)
+static int table_tp_clear(Table *self)
 {
     Py_CLEAR(self->watches);
     table_drop_all(self);
@@ -457,14 +427,12 @@ table_tp_clear(Table *self)
     return 0;
 }
 
-static void
-table_dealloc(Table *self)
+static void table_dealloc(Table *self)
 {
     PyObject_GC_UnTrack(self);
     if (self->previous) {
         self->previous->next = self->next;
-    }
-    else {
+    } else {
         all_tables = self->next;
     }
     if (self->next) {
@@ -477,15 +445,13 @@ table_dealloc(Table *self)
     Py_TYPE(self)->tp_free(self);
 }
 
-static PyObject *
-table_repr(Table *self)
+static PyObject *table_repr(Table *self)
 {
     return PyUnicode_FromFormat("<Table %R: %zd entries, %llu hits, %llu misses>", self->key, self->count,
                                 (unsigned long long)self->hits, (unsigned long long)self->misses);
 }
 
-static PyObject *
-table_install(Table *self, PyObject *args, PyObject *kwargs)
+static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"tree", "residual", "label", NULL};
     PyObject *tree, *residual, *label = Py_None;
@@ -506,8 +472,8 @@ table_install(Table *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (self->code && nslots != code_nslots(self->code)) {
-        PyErr_Format(PyExc_ValueError, "the guards of %R read %zd slots, but a frame of %R has %zd", code->co_name, nslots,
-                     self->code->co_name, code_nslots(self->code));
+        PyErr_Format(PyExc_ValueError, "the guards of %R read %zd slots, but a frame of %R has %zd", code->co_name,
+                     nslots, self->code->co_name, code_nslots(self->code));
         return NULL;
     }
     if (code_never_lift(code) < 0) {
@@ -539,8 +505,7 @@ table_install(Table *self, PyObject *args, PyObject *kwargs)
     return (PyObject *)entry;
 }
 
-static PyObject *
-table_remove(Table *self, PyObject *entry)
+static PyObject *table_remove(Table *self, PyObject *entry)
 {
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if ((PyObject *)self->entries[i] == entry) {
@@ -552,8 +517,7 @@ table_remove(Table *self, PyObject *entry)
     return NULL;
 }
 
-static PyObject *
-table_clear_method(Table *self, PyObject *Py_UNUSED(ignored))
+static PyObject *table_clear_method(Table *self, PyObject *Py_UNUSED(ignored))
 {
     table_drop_all(self);
     self->hits = self->misses = 0;
@@ -561,15 +525,13 @@ table_clear_method(Table *self, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
-static int
-by_use(const void *left, const void *right)
+static int by_use(const void *left, const void *right)
 {
     uint64_t a = (*(Entry *const *)left)->used, b = (*(Entry *const *)right)->used;
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-static PyObject *
-table_get_entries(Table *self, void *Py_UNUSED(closure))
+static PyObject *table_get_entries(Table *self, void *Py_UNUSED(closure))
 {
     PyObject *list = PyList_New(0);
     for (Py_ssize_t i = 0; list && i < self->count; i++) {
@@ -583,8 +545,7 @@ table_get_entries(Table *self, void *Py_UNUSED(closure))
     return list;
 }
 
-static PyObject *
-table_get_code(Table *self, void *Py_UNUSED(closure))
+static PyObject *table_get_code(Table *self, void *Py_UNUSED(closure))
 {
     return Py_NewRef(self->code ? (PyObject *)self->code : Py_None);
 }
@@ -628,8 +589,7 @@ PyTypeObject Table_Type = {
     .tp_weaklistoffset = offsetof(Table, weakrefs),
 };
 
-static PyObject *
-list_all_tables(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+static PyObject *list_all_tables(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     PyObject *list = PyList_New(0);
     /* Appending may collect garbage and so unlink tables: the one in hand is held, so its next is always valid. */
@@ -651,8 +611,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int
-table_init_types(PyObject *module)
+int table_init_types(PyObject *module)
 {
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Table_Type) < 0) {
         return -1;

@@ -7,8 +7,7 @@
 struct Table;
 
 typedef struct {
-    PyObject_HEAD
-    struct Table *table; /* the table it is in; NULL once it was dropped */
+    PyObject_HEAD struct Table *table; /* the table it is in; NULL once it was dropped */
     PyObject *tree;
     PyObject *residual; /* a Python function of nslots + nfetched positional arguments */
     PyObject *label;
@@ -27,19 +26,18 @@ enum { BY_VALUE, BY_SHAPE, NINDICES };
 enum { HINTS_PER_SET = 4 };
 
 typedef struct Table {
-    PyObject_HEAD
-    PyObject *weakrefs;
+    PyObject_HEAD PyObject *weakrefs;
     PyObject *key;
-    PyObject *watches;    /* weak references to what the key holds weakly; NULL if nothing */
-    PyCodeObject *code;   /* the code object that owns this table, NULL if none (any longer); it outlives this pointer */
-    Entry **entries;      /* in order of installation */
-    Entry *recent;        /* the one that took the last call; one of entries */
+    PyObject *watches;  /* weak references to what the key holds weakly; NULL if nothing */
+    PyCodeObject *code; /* the code object that owns this table, NULL if none (any longer); it outlives this pointer */
+    Entry **entries;    /* in order of installation */
+    Entry *recent;      /* the one that took the last call; one of entries */
     Py_ssize_t count, capacity;
     Hint *index[NINDICES];
-    Py_ssize_t nsets;     /* sets per index, a power of two; 0: no index yet */
+    Py_ssize_t nsets; /* sets per index, a power of two; 0: no index yet */
     uint64_t clock;
     uint64_t hits, misses;
-    bool skip;            /* the frame hook leaves this code alone under this key */
+    bool skip;                     /* the frame hook leaves this code alone under this key */
     struct Table *previous, *next; /* all tables of the process */
 } Table;
 
@@ -56,8 +54,7 @@ Entry *table_lookup(Table *table, Call *call, PyObject *function, bool *failed);
 int entry_check(Entry *entry, Call *call, PyObject *function);
 void entry_count_hit(Entry *entry);
 
-static inline void
-entry_drop_fetched(Entry *entry, Call *call)
+static inline void entry_drop_fetched(Entry *entry, Call *call)
 {
     PyObject **fetched = call->room + call->nslots;
     for (Py_ssize_t i = 0; i < entry->nfetched; i++) {

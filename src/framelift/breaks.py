@@ -1,0 +1,105 @@
+"""The registry of reasons why a capture ends early. Every id is stable; the prose lives here and nowhere else.
+
+    raise GraphBreak(FL0101, what="time.sleep")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something could not be traced, and what a user can do about it. `text` is a format string."""
+
+    id: str
+    text: str
+    remedy: str
+
+
+class GraphBreak(Exception):
+    """The current instruction cannot be traced: the graph ends before it and Python runs the rest."""
+
+    def __init__(self, reason: Reason, **details: Any) -> None:
+        super().__init__(reason, details)
+        self.reason = reason
+        self.details = details
+
+    @property
+    def words(self) -> str:
+        return self.reason.text.format(**self.details)
+
+    def __str__(self) -> str:
+        return f"{self.reason.id}: {self.words}"
+
+
+REGISTRY: dict[str, Reason] = {}
+
+
+def _reason(id: str, text: str, remedy: str) -> Reason:
+    assert id not in REGISTRY, f"{id} is taken"
+    REGISTRY[id] = Reason(id, text, remedy)
+    return REGISTRY[id]
+
+
+# 01xx: instructions and calls
+FL0101 = _reason(
+    "FL0101",
+    "the instruction {opcode} is not traced",
+    "Move the statement out of the compiled function, or mark its function with framelift.disable.",
+)
+FL0102 = _reason(
+    "FL0102",
+    "a call of {what} is not traced",
+    "Call it outside the compiled function, or wrap it with framelift.disable to make the break explicit.",
+)
+FL0103 = _reason("FL0103", "graph_break() was called{why}", "Remove the call to get one graph.")
+FL0104 = _reason(
+    "FL0104",
+    "{what} was marked with disable{why}",
+    "Remove the mark if the function can be traced.",
+)
+FL0105 = _reason(
+    "FL0105",
+    "the generator or coroutine {what} is not traced",
+    "Return a list instead of yielding, or consume the generator outside.",
+)
+FL0106 = _reason("FL0106", "the recursion is too deep to inline", "Use a loop, or compile the inner function.")
+FL0107 = _reason(
+    "FL0107",
+    "{what} cannot be rebuilt outside the graph",
+    "Do not keep this object alive across untraceable code.",
+)
+# 02xx: objects and protocols
+FL0201 = _reason(
+    "FL0201", "{operation} of {type} is not modelled", "Use a plain Python type, or do this outside the function."
+)
+FL0202 = _reason("FL0202", "objects of type {type} are not modelled", "Pass plain Python data or tensors.")
+FL0203 = _reason(
+    "FL0203", "{type}.{name} is implemented in C and not modelled", "Use an equivalent written in Python."
+)
+FL0204 = _reason("FL0204", "{what} of an object changed while it is used as a key", "Use plain constants as keys.")
+# 03xx: tensors
+FL0301 = _reason(
+    "FL0301",
+    "the value of a tensor decides what happens next ({what})",
+    "Use torch.where or torch.cond, or compute the decision outside the compiled function.",
+)
+FL0302 = _reason(
+    "FL0302",
+    "{op} cannot be described without running it: {error}",
+    "See the error: Python runs this operation and reports what it says.",
+)
+FL0303 = _reason(
+    "FL0303",
+    "{op} may raise at run time after an input was written to",
+    "Write to inputs after the operations that check their data.",
+)
+FL0304 = _reason("FL0304", "{what} of a tensor is not traced", "Do this outside the compiled function.")
+# 04xx: exceptions
+FL0401 = _reason(
+    "FL0401",
+    "the exception {what} leaves the compiled function",
+    "Nothing to do: Python raises it.",
+)

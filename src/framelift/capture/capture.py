@@ -1,0 +1,262 @@
+"""Capturing one frame: trace it, finish the graph, generate residual code, build the guards."""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+import framelift.capture.opcodes
+import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
+from framelift.breaks import GraphBreak
+from framelift.bytecode.liveness import Liveness
+from framelift.capture.lift import Lift
+from framelift.capture.outermost import Left, OutermostFrame, Restart
+from framelift.capture.program import Programs
+from framelift.errors import FullGraphError
+from framelift.graph import GraphBuilder
+from framelift.guards.guardset import GuardSet
+from framelift.guards.source import Source
+from framelift.native import _core
+from framelift.options import Options
+from framelift.report import events, stream
+from framelift.residual.codegen import Ending, Rest, Return, argument_names, collect_needs, generate, whole_frame
+from framelift.residual.resume import NULL as NULL_TAG
+from framelift.residual.resume import VALUE, CannotResume, make_resume
+from framelift.values.base import NULL
+from framelift.values.functions import FunctionValue
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a capture gives: guards as a native tree, and the residual function to run under them."""
+
+    tree: Any
+    residual: FunctionType
+    guards: GuardSet
+    graph_module: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to capture: a call of `function` with these argument slots."""
+
+    function: FunctionType
+    slots: tuple[Any, ...]
+    options: Options
+    # Runs a function of the user's in Python: what is left of a frame, or all of it.
+    runner: Callable[..., Any]
+    make_graph: Callable[[], GraphBuilder] = GraphBuilder
+
+
+def capture(request: Request, programs: Programs, number: int) -> Captured:
+    """Capture one call. Raises FullGraphError or BackendError; anything else it raises is a failure of framelift."""
+    code = request.function.__code__
+    break_before: int | None = None
+    while True:
+        lift = Lift(programs, request.make_graph(), argument_names(code))
+        try:
+            return _Capture(request, lift, number).run(break_before)
+        except Restart as restart:
+            break_before = restart.count
+        finally:
+            lift.grad_mode.leave()
+
+
+class _Capture:
+    """One attempt."""
+
+    def __init__(self, request: Request, lift: Lift, number: int) -> None:
+        self.request = request
+        self.lift = lift
+        self.number = number
+        self.code: CodeType = request.function.__code__
+        self.phases: dict[str, float] = {}
+        self.started = time.perf_counter()
+        self.broke = False
+        self.eager = False
+        self.whole = whole_frame(self.code)
+        _core.never_lift(self.whole.code)
+        self.slots: list[Any] = []
+
+    def run(self, break_before: int | None) -> Captured:
+        code = self.code
+        self._announce()
+        state = _core.torch_state()
+        ending = self._trace(break_before)
+        self._lap("interpretation")
+        captured = self._finish(ending, state)
+        outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
+        ops = 0 if captured.graph_module is None else _count_ops(captured.graph_module)
+        seconds = time.perf_counter() - self.started
+        stream.emit(
+            events.CaptureFinished(
+                self.number, code.co_qualname, outcome, seconds, ops, len(captured.guards), self.phases
+            )
+        )
+        return captured
+
+    # -- tracing -------------------------------------------------------------------------------------------------
+
+    def _trace(self, break_before: int | None) -> Ending:
+        lift, request = self.lift, self.request
+        function = FunctionValue(lift.sources.function, request.function)
+        function.noted = True
+        self.slots = [lift.wrap(slot, lift.sources.argument(index)) for index, slot in enumerate(request.slots)]
+        program = lift.programs.of(self.code)
+        frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
+        frame.prepare(break_before)
+        try:
+            return Return(lift.run_frame(frame))
+        except Left as left:
+            return self._rest_of(frame, left.reason)
+
+    def _rest_of(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
+        self._report_break(frame, reason)
+        lift, code = self.lift, self.code
+        step = frame.program.steps[frame.pc]
+        nothing_done = not lift.graph.records and not lift.journal.changed and lift.grad_mode.changed_to is None
+        if nothing_done or frame.pc < frame.program.canonical.body:
+            return self._all_in_python()
+        live = Liveness(code).at(step.offset)
+        kinds = frame.program.canonical.slot_kinds
+        slots = [i for i in live if frame.locals[i] is not NULL and kinds[i] != "free"]
+        tags = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
+        try:
+            resume = make_resume(code, step.offset, slots, tags)
+        except CannotResume:
+            return self._all_in_python()
+        _core.never_lift(resume.code)
+        return Rest(resume, frame.locals, frame.stack, self.request.runner)
+
+    def _all_in_python(self) -> Rest:
+        """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
+        self.eager = True
+        self.lift.journal.changed.clear()
+        self.lift.grad_mode.leave()
+        return Rest(self.whole, self.slots, (), self.request.runner)
+
+    def _report_break(self, frame: OutermostFrame, reason: GraphBreak) -> None:
+        self.broke = True
+        line = frame.line
+        text = linecache.getline(self.code.co_filename, line).strip()
+        stream.emit(
+            events.GraphBroke(self.number, reason.reason.id, reason.words, self.code.co_filename, line, text)
+        )
+        if self.request.options.fullgraph:
+            raise FullGraphError(
+                f"{reason.reason.id}: {reason.words}\n  at {self.code.co_filename}:{line} in {self.code.co_qualname}: {text}\n"
+                f"  {reason.reason.remedy}"
+            ) from None
+
+    # -- finishing -----------------------------------------------------------------------------------------------
+
+    def _finish(self, ending: Ending, state: Any) -> Captured:
+        lift, code = self.lift, self.code
+        graph = lift.graph
+        has_graph = bool(graph.records) and not self.eager
+        rerun = self.whole if has_graph and not graph.mutated else None
+        needs = collect_needs(lift, code, [], ending, rerun)
+        self._lap("codegen")
+        module = compiled = None
+        inputs: list[Source] = []
+        if has_graph:
+            module = graph.finish([value.ref(lift) for value in needs.outputs])
+            module.meta["framelift_function"] = code.co_qualname
+            inputs = [_source_of(lift, ref) for ref in graph.live_inputs]
+            self._lap("graph")
+            compiled = self._call_backend(module)
+            needs = collect_needs(lift, code, inputs, ending, rerun)
+        residual = generate(lift, code, needs, compiled, inputs, ending, rerun, graph.uses_rng)
+        stream.emit(events.ResidualBuilt(self.number, code, residual))
+        self._lap("codegen")
+        self._note_aliasing()
+        tree = lift.guards.build_tree(needs.fetched, len(self.request.slots), state)
+        self._report_guards()
+        self._lap("guards")
+        return Captured(tree, FunctionType(residual, {}), lift.guards, module)
+
+    def _call_backend(self, module: Any) -> Callable[..., Any]:
+        """Hand the graph over, in the modes the frame was entered with."""
+        graph = self.lift.graph
+        names = tuple(ref.source_name or "" for ref in graph.live_inputs)
+        stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
+        after, entry = self.lift.grad_mode.state(), self.lift.grad_mode.at_entry
+        self.lift.grad_mode.restore(entry)
+        began = time.perf_counter()
+        compiled = self.request.options.backend(module, graph.example_inputs)
+        self.lift.grad_mode.restore(after)
+        stream.emit(
+            events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began)
+        )
+        self._lap("backend")
+        return compiled
+
+    def _note_aliasing(self) -> None:
+        """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""
+        lift = self.lift
+        tensors = [value for value in lift.inputs.values() if value.source is not None]
+        if len(tensors) > 1:
+            lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
+        written = [lift.inputs[id(ref)] for ref in lift.graph.mutated]
+        for value in written:
+            for other in tensors:
+                if other is not value and value.source is not None and other.source is not None:
+                    overlaps = _core.tensors_overlap(value.concrete, other.concrete)
+                    lift.guards.relate("OVERLAP", (value.source, other.source), overlaps)
+        self._note_distinct_objects()
+
+    def _note_distinct_objects(self) -> None:
+        """An object that was changed must not be any other input of its type."""
+        lift = self.lift
+        for changed in lift.journal.changed:
+            others = [
+                value.source
+                for value in lift.values_of_type(changed.python_type())
+                if value is not changed and value.source is not None
+            ]
+            for other in others:
+                if changed.source is not None:
+                    lift.guards.relate("DISTINCT", (changed.source, other))
+
+    # -- reporting -----------------------------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        code = self.code
+        stream.emit(events.CaptureStarted(self.number, code.co_qualname, code.co_filename, code.co_firstlineno))
+
+    def _report_guards(self) -> None:
+        if not stream.wanted(events.GuardsBuilt):
+            return
+        texts = [
+            events.GuardText(guard.words, guard.source.name, _event_location(guard.location))
+            for guard in self.lift.guards.guards
+        ]
+        texts += [
+            events.GuardText(relation.words, relation.sources[0].name) for relation in self.lift.guards.relations
+        ]
+        stream.emit(events.GuardsBuilt(self.number, tuple(texts)))
+
+    def _lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        spent = now - self.started - sum(self.phases.values())
+        self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+
+def _event_location(location: Any) -> events.Location | None:
+    return None if location is None else events.Location(location.filename, location.line)
+
+
+def _source_of(lift: Lift, ref: Any) -> Source:
+    source = lift.inputs[id(ref)].source
+    assert source is not None
+    return source
+
+
+def _count_ops(module: Any) -> int:
+    return sum(node.op in ("call_function", "call_method") for node in module.graph.nodes)
+
+

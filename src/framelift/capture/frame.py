@@ -1,0 +1,79 @@
+"""Frames of the traced program: variables, stack, and the loop that runs their steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.capture.program import Program
+from framelift.values.base import NULL, Raised
+from framelift.values.dicts import DictValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.functions import FunctionLike
+
+# What a handler returns to leave the loop.
+LEAVE = -1
+
+
+class Frame:
+    """One activation of a Python function."""
+
+    __slots__ = ("lift", "program", "function", "globals", "locals", "stack", "pc", "result", "yielded", "caller")
+
+    def __init__(
+        self, lift: Lift, program: Program, function: FunctionLike, globals: DictValue, arguments: list[Any]
+    ) -> None:
+        self.lift = lift
+        self.program = program
+        self.function = function
+        self.globals = globals
+        slots = len(program.canonical.slot_names)
+        self.locals: list[Any] = arguments + [NULL] * (slots - len(arguments))
+        self.stack: list[Any] = []
+        self.pc = 0
+        self.result: Any = None
+        self.yielded = False
+        self.caller: Frame | None = None
+
+    @property
+    def line(self) -> int:
+        """The line of the current step."""
+        return self.program.steps[self.pc].line or self.program.canonical.code.co_firstlineno
+
+    def run(self) -> Any:
+        """Run until the function returns or yields."""
+        runs = self.program.runs
+        pc = self.pc
+        while True:
+            self.pc = pc
+            try:
+                jump = runs[pc](self)
+            except Raised as raised:
+                pc = self.unwind(raised)
+                continue
+            if jump is None:
+                pc += 1
+            elif jump == LEAVE:
+                return self.result
+            else:
+                pc = jump
+
+    def unwind(self, raised: Raised) -> int:
+        """Go to the handler of the current step, or let the exception leave the frame."""
+        handler = self.program.steps[self.pc].handler
+        if handler is None:
+            raise raised
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.stack.append(self.program.steps[self.pc].offset // 2)
+        self.stack.append(raised.value)
+        return handler.target
+
+    # -- saving ------------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        return list(self.locals), list(self.stack), self.pc
+
+    def restore(self, snapshot: Any) -> None:
+        self.locals, self.stack, self.pc = list(snapshot[0]), list(snapshot[1]), snapshot[2]

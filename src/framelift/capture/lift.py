@@ -1,0 +1,480 @@
+"""The state of one capture, and what values and instructions ask of it."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+import framelift.values.builtins
+import framelift.values.torch_functions
+import framelift.values.torch_modes  # noqa: F401
+from framelift.breaks import (
+    FL0102,
+    FL0104,
+    FL0106,
+    FL0201,
+    FL0203,
+    FL0301,
+    FL0302,
+    FL0303,
+    GraphBreak,
+)
+from framelift.capture.arguments import bind_arguments
+from framelift.capture.frame import Frame
+from framelift.capture.location import ProgramPoint
+from framelift.capture.program import Programs
+from framelift.controls import disabled_mark
+from framelift.effects.journal import Journal
+from framelift.effects.modes import GradMode
+from framelift.graph import GraphBuilder, MetadataFailure, TensorRef
+from framelift.guards.guardset import GuardSet, Location
+from framelift.guards.source import Source, Sources
+from framelift.values import protocol as py
+from framelift.values.base import MODELS, Raised, Value
+from framelift.values.cells import CellValue
+from framelift.values.classes import ClassValue, make_instance
+from framelift.values.constants import is_constant
+from framelift.values.dicts import DictValue
+from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.generators import GeneratorValue
+from framelift.values.iterators import RangeIterator, SequenceIterator
+from framelift.values.lookup import special_method
+from framelift.values.natives import ModelMethodValue, constant_attribute
+from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.primitives import Model, primitive_of
+from framelift.values.pymodules import PyModuleValue
+from framelift.values.scalars import ScalarValue
+from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.sets import SetValue, keys_of
+from framelift.values.slices import SliceValue
+from framelift.values.structs import StructSequenceValue
+from framelift.values.tensors import TensorValue
+from framelift.values.torch_functions import torch_model
+from framelift.values.torch_raising import may_raise
+
+_HEAPTYPE = 1 << 9
+# Inlining deeper than this would exhaust the interpreter's own stack: each traced frame costs several real ones.
+MAX_DEPTH = 120
+
+
+class Lift:
+    """One capture: the graph, guards and journal under construction, and the frames being traced."""
+
+    def __init__(self, programs: Programs, graph: GraphBuilder, argument_names: Sequence[str]) -> None:
+        self.programs = programs
+        self.graph = graph
+        self.sources = Sources(argument_names)
+        self.guards = GuardSet()
+        self.journal = Journal()
+        self.grad_mode = GradMode()
+        self.frame: Frame | None = None
+        self.depth = 0
+        self.handled: Any = None
+        self.modules: tuple[tuple[str, str, str], ...] = ()
+        self.inputs: dict[int, TensorValue] = {}
+        self._values: dict[int, Value] = {}
+        self._tensors: dict[int, TensorValue] = {}
+        self._ops = 0
+        self.builtins = self.module_namespace(builtins)
+
+    # -- guards and inputs ---------------------------------------------------------------------------------------
+
+    def guard(self, source: Source, check: str, argument: Any) -> None:
+        """Note a fact about an input, with the user's line that needs it."""
+        self.guards.add(source, check, argument, self.location())
+
+    def require(self, source: Source) -> None:
+        """Note that a source must be there, whatever it holds."""
+        self.guard(source, "PRESENT", None)
+
+    def location(self) -> Location | None:
+        frame = self.frame
+        return None if frame is None else Location(frame.program.canonical.code.co_filename, frame.line)
+
+    def wrap(self, obj: Any, source: Source) -> Any:
+        """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
+        kind = type(obj)
+        model = MODELS.get(kind)
+        if model is ScalarValue:
+            return ScalarValue(source, obj)
+        known = self._values.get(id(obj))
+        if known is not None and known.concrete is obj:
+            self._note_alias(known, source)
+            return known
+        if model is None:
+            model = _family(kind)
+        value = model.from_input(obj, source)
+        value.noted = value.noted or source.access == "KNOWN"
+        self._values[id(obj)] = value
+        return value
+
+    def _note_alias(self, value: Value, source: Source) -> None:
+        known = value.source
+        assert known is not None
+        if source is known or source.access == "KNOWN":
+            return
+        if known.access == "KNOWN":
+            self.guard(source, "IS", value.concrete)
+        else:
+            self.guards.relate("SAME", (known, source))
+
+    def values_of_type(self, kind: type) -> Iterator[Value]:
+        """The input objects of exactly that type."""
+        return (value for value in self._values.values() if type(value.concrete) is kind)
+
+    def known_object(self, obj: Any) -> Any:
+        """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
+        return self.wrap(obj, self.sources.known(obj))
+
+    def module_namespace(self, module: types.ModuleType) -> DictValue:
+        namespace: DictValue = self.wrap(module.__dict__, self.sources.known(module).child("MODULE_DICT"))
+        namespace.noted = True
+        return namespace
+
+    def namespace_of_globals(self, real: dict[str, Any], source: Source) -> DictValue:
+        """The globals of a function: a module's namespace where there is one, so that its functions share it."""
+        module = sys.modules.get(real.get("__name__", ""))
+        if isinstance(module, types.ModuleType) and module.__dict__ is real:
+            namespace = self.module_namespace(module)
+            assert namespace.source is not None
+            self.guards.relate("SAME", (namespace.source, source))
+            return namespace
+        found: DictValue = self.wrap(real, source)
+        return found
+
+    def add_input(self, value: TensorValue) -> TensorRef:
+        assert value.source is not None
+        kind = "parameter" if isinstance(value.concrete, torch.nn.Parameter) else "argument"
+        ref = self.graph.add_input(None, value.concrete, value.source.name, kind)
+        self.inputs[id(ref)] = value
+        self._tensors[id(ref)] = value
+        return ref
+
+    # -- constants and the plain containers ------------------------------------------------------------------------
+
+    is_constant = staticmethod(is_constant)
+    make_instance = staticmethod(make_instance)
+
+    def constant(self, value: Any) -> Any:
+        """The plain Python object a value is, guarded as such."""
+        if not isinstance(value, Value):
+            return value
+        value.note(self)
+        return value.constant(self)
+
+    def from_constant(self, result: Any) -> Any:
+        """What an operation on constants gave, as a value of the program."""
+        if is_constant(result):
+            return result
+        if type(result) is list:
+            return ListValue([self.from_constant(item) for item in result])
+        if type(result) is tuple:
+            return self.tuple([self.from_constant(item) for item in result])
+        if type(result) is dict:
+            return DictValue({key: self.from_constant(item) for key, item in result.items()})
+        if type(result) is set:
+            return SetValue(dict.fromkeys(result))
+        if isinstance(result, type):
+            return self.known_object(result)
+        raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
+
+    def tuple(self, items: Sequence[Any]) -> Any:
+        """A tuple: plain where all its items are."""
+        plain = tuple(items)
+        return TupleValue(list(plain)) if any(isinstance(i, Value) or not is_constant(i) for i in plain) else plain
+
+    def slice(self, start: Any, stop: Any, step: Any) -> Any:
+        if isinstance(start, Value) or isinstance(stop, Value) or isinstance(step, Value):
+            return SliceValue(start, stop, step)
+        return slice(start, stop, step)
+
+    def as_index(self, value: Any) -> int:
+        """An integer, as `operator.index` gives it."""
+        if isinstance(value, UserObjectValue):
+            value = py.call(self, self.special_method(value, "__index__", "integer"), [], {})
+        elif isinstance(value, TensorValue):
+            value = self.call_tensor_method("__index__", (value,), {})
+        plain = self.constant(value)
+        if not isinstance(plain, int):
+            raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
+        return plain
+
+    def index(self, key: Any, kind: str) -> int | builtins.slice:
+        """A key of a sequence: an int or a slice of ints."""
+        if py.type_of(key) is builtins.slice:
+            bounds = [py.attribute(self, key, name) for name in ("start", "stop", "step")]
+            return builtins.slice(*[None if bound is None else self.as_index(bound) for bound in bounds])
+        if py.type_of(key) in (str, float, type(None), tuple, dict, list):
+            raise_error(TypeError, f"{kind} indices must be integers or slices, not {py.type_of(key).__name__}")
+        return self.as_index(key)
+
+    def type_of(self, value: Any) -> type:
+        """The type of a value, guarded."""
+        if isinstance(value, ScalarValue):
+            for source, leaf in value.leaves:
+                self.guard(source, "TYPE", type(leaf))
+            return type(value.concrete)
+        if isinstance(value, Value):
+            if isinstance(value, OpaqueValue) and value.source is not None:
+                self.guard(value.source, "TYPE", type(value.concrete))
+            else:
+                value.note(self)
+        return py.type_of(value)
+
+    def constant_iterator(self, value: Any) -> Value:
+        if type(value) is range:
+            return RangeIterator(value)
+        if not hasattr(type(value), "__iter__"):
+            raise_error(TypeError, f"'{type(value).__name__}' object is not iterable")
+        return SequenceIterator(list(value), type(iter(value)))
+
+    def constant_attribute(self, value: Any, name: str) -> Any:
+        return constant_attribute(self, value, name)
+
+    def constant_method(self, kind: type, name: str) -> Model | None:
+        return primitive_of(getattr(kind, name, None))
+
+    def text(self, value: Any, conversion: str) -> str:
+        if not isinstance(value, Value):
+            return repr(value) if conversion == "repr" else str(value)
+        value.note(self)
+        return value.text(self, conversion)
+
+    def format(self, value: Any, spec: Any) -> str:
+        if isinstance(value, ScalarValue):
+            value = self.constant(value)
+        if isinstance(value, UserObjectValue):
+            method = self.special_method(value, "__format__", "object")
+            if not (isinstance(method, BoundMethodValue) and _is_object_format(method)):
+                return self.constant(py.call(self, method, [spec], {}))
+        plain_spec = self.constant(spec)
+        plain = value if not isinstance(value, Value) else self.text(value, "str")
+        text: str = py.fold(self, format, plain, plain_spec)
+        return text
+
+    def as_set(self, value: Any) -> SetValue:
+        return value if isinstance(value, SetValue) else SetValue(keys_of(self, value))
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    operator_methods: dict[str, Callable[..., Any]] = {}
+
+    def has_attribute(self, value: Any, name: str) -> bool:
+        try:
+            py.attribute(self, value, name)
+        except Raised as raised:
+            if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError):
+                return False
+            raise
+        return True
+
+    def special_method(self, value: Any, name: str, what: str) -> Any:
+        """A special method of any value, looked up on its type."""
+        if isinstance(value, UserObjectValue):
+            self.type_of(value)
+            method = special_method(self, value, value.cls, name)
+            if method is None:
+                raise_error(TypeError, f"'{value.cls.__name__}' object does not support the {what} protocol")
+            return method
+        return py.attribute(self, value, name)
+
+    def builtin_method(self, owner: Any, name: str, function: Callable[..., Any]) -> Value:
+        return ModelMethodValue(owner, name, function)
+
+    def bound_method(self, function: Any, instance: Any) -> Value:
+        return BoundMethodValue(function, instance)
+
+    def getset(self, descriptor: Any, instance: Any, cls: type) -> Any:
+        """Attributes computed in C: those every object has."""
+        name = descriptor.__name__
+        if name == "__dict__" and isinstance(instance, UserObjectValue):
+            return instance.namespace(self)
+        if name == "__class__":
+            return self.known_object(type(cls) if instance is None else cls)
+        raise GraphBreak(FL0203, type=cls.__name__, name=name)
+
+    def is_modelled_builtin(self, value: Any, owner: type) -> bool:
+        """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
+        if isinstance(value, TensorValue):
+            return issubclass(torch.Tensor, owner)
+        return py.type_of(value) is owner and not isinstance(value, UserObjectValue)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def model_of(self, target: Any) -> Model | None:
+        """How a function or class behaves, where that is not its Python code."""
+        return primitive_of(target) or torch_model(target)
+
+    def call_function(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Inline a call of a Python function."""
+        self._refuse_disabled(function)
+        frame = self.make_frame(function, bind_arguments(self, function, args, kwargs))
+        return GeneratorValue(frame) if frame.program.is_generator else self.run_frame(frame)
+
+    def make_frame(self, function: FunctionLike, slots: list[Any]) -> Frame:
+        program = self.programs.of(function.code)
+        return Frame(self, program, function, function.globals(self), slots)
+
+    def run_frame(self, frame: Frame) -> Any:
+        if self.depth >= MAX_DEPTH:
+            raise GraphBreak(FL0106)
+        frame.caller, self.frame = self.frame, frame
+        self.depth += 1
+        try:
+            return frame.run()
+        finally:
+            self.depth -= 1
+            self.frame = frame.caller
+
+    def _refuse_disabled(self, function: FunctionLike) -> None:
+        mark = disabled_mark(function.concrete)
+        if mark is not None:
+            raise GraphBreak(FL0104, what=function.describe(), why=f": {mark.reason}" if mark.reason else "")
+        if isinstance(function.concrete, types.FunctionType) and function.concrete.__dict__.get("_torchdynamo_disable"):
+            raise GraphBreak(FL0104, what=function.describe(), why="")
+
+    def super_arguments(self) -> tuple[Any, Any]:
+        """What `super()` without arguments means in the calling frame."""
+        frame = self.frame
+        assert frame is not None
+        names = frame.program.canonical.slot_names
+        if "__class__" not in names or not frame.program.canonical.argument_slots:
+            raise_error(RuntimeError, "super(): no arguments")
+        cls = frame.locals[names.index("__class__")].get(self)
+        instance = frame.locals[0]
+        return cls, instance.get(self) if isinstance(instance, CellValue) else instance
+
+    def send(self, receiver: Any, value: Any) -> Any:
+        if isinstance(receiver, GeneratorValue):
+            return receiver.send_value(self, value)
+        if value is None:
+            return py.next_item(self, receiver)
+        return py.call(self, py.attribute(self, receiver, "send"), [value], {})
+
+    @contextlib.contextmanager
+    def inside_object(self, value: UserObjectValue) -> Iterator[None]:
+        """While a module is called, operations are labelled with it."""
+        if not issubclass(value.cls, torch.nn.Module):
+            yield
+            return
+        name = value.source.name if value.source is not None else value.cls.__name__
+        before = self.modules
+        cls = f"{value.cls.__module__}.{value.cls.__qualname__}"
+        self.modules = (*before, (name, _model_name(name), cls))
+        try:
+            yield
+        finally:
+            self.modules = before
+
+    def intrinsic(self, name: str, operands: Sequence[Any]) -> Any:
+        if name == "STOPITERATION_ERROR":
+            error = operands[0]
+            if isinstance(error, ExceptionValue) and issubclass(error.cls, StopIteration):
+                return ExceptionValue(RuntimeError, ("generator raised StopIteration",))
+            return error
+        raise GraphBreak(FL0102, what=f"the intrinsic {name}")
+
+    def import_module(self, name: str, level: Any, fromlist: Any, globals: DictValue) -> Any:
+        """`import` of a module that is loaded already."""
+        if level != 0:
+            package = self.constant(globals.get_key(self, "__package__"))
+            base = package.rsplit(".", level - 1)[0] if level > 1 else package
+            name = f"{base}.{name}" if name else base
+        wanted = name if fromlist else name.partition(".")[0]
+        if name not in sys.modules or not isinstance(sys.modules.get(wanted), types.ModuleType):
+            raise GraphBreak(FL0102, what=f"import of {name}, which is not loaded yet")
+        loaded = self.module_namespace(sys).get_key(self, "modules")
+        loaded.note(self)
+        return py.item(self, loaded, wanted)
+
+    # -- tensors ---------------------------------------------------------------------------------------------------
+
+    def graph_argument(self, value: Any) -> Any:
+        if not isinstance(value, Value):
+            return value
+        value.note(self)
+        return value.graph_argument(self)
+
+    def call_torch(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a torch function as a node of the graph."""
+        return self._emit(self.graph.call_function, target, args, kwargs)
+
+    def call_tensor_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a tensor's method as a node of the graph."""
+        return self._emit(self.graph.call_method, name, args, kwargs)
+
+    def _emit(self, emit: Callable[..., Any], target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        plain_args = tuple([self.graph_argument(arg) for arg in args])
+        plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
+        if self.graph.mutated and may_raise(target):
+            raise GraphBreak(FL0303, op=_spell(target))
+        try:
+            result = emit(target, plain_args, plain_kwargs, self.program_point())
+        except MetadataFailure as failure:
+            if failure.kind == "data-dependent":
+                raise GraphBreak(FL0301, what=failure.operation) from failure
+            raise GraphBreak(FL0302, op=failure.operation, error=failure.reason) from failure
+        return self.from_graph(result)
+
+    def from_graph(self, result: Any) -> Any:
+        """A result of the graph as a value of the program."""
+        if type(result) is TensorRef:
+            known = self._tensors.get(id(result))
+            if known is None:
+                known = self._tensors[id(result)] = TensorValue(result)
+            return known
+        if type(result) is tuple:
+            return self.tuple([self.from_graph(item) for item in result])
+        if type(result) is list:
+            return ListValue([self.from_graph(item) for item in result])
+        if type(result) is dict:
+            return DictValue({key: self.from_graph(item) for key, item in result.items()})
+        if isinstance(result, tuple) and not is_constant(result):
+            return self.struct_sequence(result)
+        return self.from_constant(result)
+
+    def struct_sequence(self, result: Any) -> Any:
+        return StructSequenceValue(type(result), [self.from_graph(item) for item in result])
+
+    def program_point(self) -> ProgramPoint:
+        frames = []
+        frame = self.frame
+        while frame is not None:
+            frames.append((frame.program.canonical.code, frame.line))
+            frame = frame.caller
+        return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+def _family(kind: type) -> type[Value]:
+    """The value class for types that are not modelled one by one."""
+    if issubclass(kind, type):
+        return ClassValue
+    if issubclass(kind, types.ModuleType):
+        return PyModuleValue
+    if kind.__flags__ & _HEAPTYPE and all(b is object or b.__flags__ & _HEAPTYPE for b in type.__dict__["__mro__"].__get__(kind)):
+        return UserObjectValue
+    return OpaqueValue
+
+
+def _is_object_format(method: BoundMethodValue) -> bool:
+    function = method._function
+    return isinstance(function, Value) and function.concrete is object.__format__
+
+
+def _model_name(path: str) -> str:
+    """`L['self'].layers[0]` -> `layers.0`, the name a user gives the module."""
+    for prefix in ("L['self']", "L['fn']"):
+        path = path.removeprefix(prefix)
+    cleaned = path.replace("._modules", "").replace("['", ".").replace("']", "").replace("[", ".").replace("]", "")
+    return cleaned.strip(".")
+
+
+def _spell(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

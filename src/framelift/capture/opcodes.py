@@ -1,0 +1,515 @@
+"""The handlers of canonical operations: one to five lines each, over operands the program binder has laid out.
+
+Sections: stack and variables, attributes and items, operators, containers, jumps, calls and functions, strings.
+Exceptions, `with`, generators and imports are in `opcodes_flow`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framelift.bytecode.canonical_ops import Call, CallEx, Format, Intrinsic, Method, SuperAttr, SuperMethod, Unpack
+from framelift.capture.frame import LEAVE, Frame
+from framelift.capture.program import control, opcode
+from framelift.values import protocol as py
+from framelift.values.base import NULL, Exhausted, Value
+from framelift.values.cells import EMPTY, CellValue
+from framelift.values.dicts import MISSING, DictValue, pairs
+from framelift.values.exceptions import raise_error
+from framelift.values.functions import ClosureValue
+from framelift.values.sequences import ListValue
+from framelift.values.sets import SetValue
+
+# -- stack and variables ---------------------------------------------------------------------------------------------
+
+
+@opcode("NOP")
+def nop(frame: Frame, arg: Any) -> None:
+    pass
+
+
+@opcode("POP_TOP")
+def pop_top(frame: Frame, arg: Any, item: Any) -> None:
+    pass
+
+
+@control("COPY")
+def copy(frame: Frame, depth: int) -> None:
+    frame.stack.append(frame.stack[-depth])
+
+
+@control("SWAP")
+def swap(frame: Frame, depth: int) -> None:
+    stack = frame.stack
+    stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+
+@opcode("PUSH_NULL")
+def push_null(frame: Frame, arg: Any) -> Any:
+    return NULL
+
+
+@opcode("LOAD_CONST")
+def load_const(frame: Frame, constant: Any) -> Any:
+    return constant
+
+
+@opcode("LOAD_FAST")
+def load_fast(frame: Frame, slot: int) -> Any:
+    value = frame.locals[slot]
+    if value is NULL:
+        _unbound(frame, slot)
+    return value
+
+
+@opcode("LOAD_FAST_AND_CLEAR")
+def load_fast_and_clear(frame: Frame, slot: int) -> Any:
+    value = frame.locals[slot]
+    frame.locals[slot] = NULL
+    return value
+
+
+@opcode("STORE_FAST")
+def store_fast(frame: Frame, slot: int, value: Any) -> None:
+    frame.locals[slot] = value
+
+
+@opcode("DELETE_FAST")
+def delete_fast(frame: Frame, slot: int) -> None:
+    load_fast(frame, slot)
+    frame.locals[slot] = NULL
+
+
+def _unbound(frame: Frame, slot: int) -> None:
+    canonical = frame.program.canonical
+    name = canonical.slot_names[slot]
+    if canonical.slot_kinds[slot] == "free":
+        raise_error(
+            NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        )
+    raise_error(
+        UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+    )
+
+
+@opcode("MAKE_CELL")
+def make_cell(frame: Frame, slot: int) -> None:
+    contents = frame.locals[slot]
+    frame.locals[slot] = CellValue(EMPTY if contents is NULL else contents)
+
+
+@opcode("COPY_FREE_VARS")
+def copy_free_vars(frame: Frame, count: int) -> None:
+    frame.locals[len(frame.locals) - count :] = frame.function.cells(frame.lift)
+
+
+@opcode("LOAD_CLOSURE")
+def load_closure(frame: Frame, slot: int) -> Any:
+    return frame.locals[slot]
+
+
+@opcode("LOAD_DEREF")
+def load_deref(frame: Frame, slot: int) -> Any:
+    value = frame.locals[slot].get(frame.lift)
+    if value is EMPTY:
+        _unbound(frame, slot)
+    return value
+
+
+@opcode("STORE_DEREF")
+def store_deref(frame: Frame, slot: int, value: Any) -> None:
+    frame.locals[slot].set(frame.lift, value)
+
+
+@opcode("DELETE_DEREF")
+def delete_deref(frame: Frame, slot: int) -> None:
+    load_deref(frame, slot)
+    frame.locals[slot].set(frame.lift, EMPTY)
+
+
+@opcode("LOAD_GLOBAL", "LOAD_NAME")
+def load_global(frame: Frame, name: str) -> Any:
+    value = frame.globals.get_key(frame.lift, name)
+    if value is MISSING:
+        value = frame.lift.builtins.get_key(frame.lift, name)
+        if value is MISSING:
+            raise_error(NameError, f"name '{name}' is not defined")
+    return value
+
+
+@opcode("STORE_GLOBAL")
+def store_global(frame: Frame, name: str, value: Any) -> None:
+    frame.globals.set_key(frame.lift, name, value)
+
+
+@opcode("DELETE_GLOBAL")
+def delete_global(frame: Frame, name: str) -> None:
+    if frame.globals.get_key(frame.lift, name) is MISSING:
+        raise_error(NameError, f"name '{name}' is not defined")
+    frame.globals.delete_key(frame.lift, name)
+
+
+# -- attributes and items --------------------------------------------------------------------------------------------
+
+
+@opcode("LOAD_ATTR")
+def load_attr(frame: Frame, name: str, owner: Any) -> Any:
+    return py.attribute(frame.lift, owner, name)
+
+
+@opcode("LOAD_METHOD")
+def load_method(frame: Frame, arg: Method, owner: Any) -> Any:
+    return _for_call(py.attribute(frame.lift, owner, arg.name), arg.null)
+
+
+def _for_call(attribute: Any, null: str) -> tuple[Any, Any]:
+    # A bound method stays whole: the pair (function, self) of CPython is an optimisation only.
+    return (NULL, attribute) if null == "below" else (attribute, NULL)
+
+
+@opcode("LOAD_SUPER_ATTR")
+def load_super_attr(frame: Frame, arg: SuperAttr, super_: Any, cls: Any, instance: Any) -> Any:
+    found = py.call(frame.lift, super_, [cls, instance], {})
+    return py.attribute(frame.lift, found, arg.name)
+
+
+@opcode("LOAD_SUPER_METHOD")
+def load_super_method(frame: Frame, arg: SuperMethod, super_: Any, cls: Any, instance: Any) -> Any:
+    found = py.call(frame.lift, super_, [cls, instance], {})
+    return _for_call(py.attribute(frame.lift, found, arg.name), arg.null)
+
+
+@opcode("STORE_ATTR")
+def store_attr(frame: Frame, name: str, value: Any, owner: Any) -> None:
+    py.set_attribute(frame.lift, owner, name, value)
+
+
+@opcode("DELETE_ATTR")
+def delete_attr(frame: Frame, name: str, owner: Any) -> None:
+    py.delete_attribute(frame.lift, owner, name)
+
+
+@opcode("BINARY_SUBSCR")
+def binary_subscr(frame: Frame, arg: Any, container: Any, key: Any) -> Any:
+    return py.item(frame.lift, container, key)
+
+
+@opcode("STORE_SUBSCR")
+def store_subscr(frame: Frame, arg: Any, value: Any, container: Any, key: Any) -> None:
+    py.set_item(frame.lift, container, key, value)
+
+
+@opcode("DELETE_SUBSCR")
+def delete_subscr(frame: Frame, arg: Any, container: Any, key: Any) -> None:
+    py.delete_item(frame.lift, container, key)
+
+
+@opcode("BINARY_SLICE")
+def binary_slice(frame: Frame, arg: Any, container: Any, start: Any, stop: Any) -> Any:
+    return py.item(frame.lift, container, frame.lift.slice(start, stop, None))
+
+
+@opcode("STORE_SLICE")
+def store_slice(frame: Frame, arg: Any, value: Any, container: Any, start: Any, stop: Any) -> None:
+    py.set_item(frame.lift, container, frame.lift.slice(start, stop, None), value)
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+@opcode("BINARY_OP")
+def binary_op(frame: Frame, symbol: str, left: Any, right: Any) -> Any:
+    return py.binary(frame.lift, symbol, left, right)
+
+
+@opcode("UNARY_NOT")
+def unary_not(frame: Frame, arg: Any, value: Any) -> Any:
+    return not py.truth(frame.lift, value)
+
+
+@opcode("UNARY_NEGATIVE")
+def unary_negative(frame: Frame, arg: Any, value: Any) -> Any:
+    return py.unary(frame.lift, "-", value)
+
+
+@opcode("UNARY_POSITIVE")
+def unary_positive(frame: Frame, arg: Any, value: Any) -> Any:
+    return py.unary(frame.lift, "+", value)
+
+
+@opcode("UNARY_INVERT")
+def unary_invert(frame: Frame, arg: Any, value: Any) -> Any:
+    return py.unary(frame.lift, "~", value)
+
+
+@opcode("COMPARE_OP")
+def compare_op(frame: Frame, symbol: str, left: Any, right: Any) -> Any:
+    return py.compare(frame.lift, symbol, left, right)
+
+
+@opcode("IS_OP")
+def is_op(frame: Frame, invert: bool, left: Any, right: Any) -> Any:
+    return py.same(frame.lift, left, right) != invert
+
+
+@opcode("CONTAINS_OP")
+def contains_op(frame: Frame, invert: bool, item: Any, container: Any) -> Any:
+    return py.truth(frame.lift, py.contains(frame.lift, container, item)) != invert
+
+
+@opcode("TO_BOOL")
+def to_bool(frame: Frame, arg: Any, value: Any) -> Any:
+    return py.truth(frame.lift, value)
+
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+@opcode("BUILD_TUPLE")
+def build_tuple(frame: Frame, count: int, *items: Any) -> Any:
+    return frame.lift.tuple(items)
+
+
+@opcode("BUILD_LIST")
+def build_list(frame: Frame, count: int, *items: Any) -> Any:
+    return ListValue(list(items))
+
+
+@opcode("BUILD_SET")
+def build_set(frame: Frame, count: int, *items: Any) -> Any:
+    return SetValue({py.key_of(frame.lift, item): None for item in items})
+
+
+@opcode("BUILD_MAP")
+def build_map(frame: Frame, count: int, *items: Any) -> Any:
+    return DictValue({py.key_of(frame.lift, key): value for key, value in zip(items[::2], items[1::2], strict=True)})
+
+
+@opcode("BUILD_CONST_KEY_MAP")
+def build_const_key_map(frame: Frame, count: int, *items: Any) -> Any:
+    return DictValue(dict(zip(items[-1], items[:-1], strict=True)))
+
+
+@opcode("BUILD_SLICE")
+def build_slice(frame: Frame, count: int, *bounds: Any) -> Any:
+    start, stop, step = (*bounds, None) if count == 2 else bounds
+    return frame.lift.slice(start, stop, step)
+
+
+@opcode("LIST_TO_TUPLE")
+def list_to_tuple(frame: Frame, arg: Any, value: Any) -> Any:
+    return frame.lift.tuple(py.items(frame.lift, value))
+
+
+@opcode("LIST_APPEND")
+def list_append(frame: Frame, depth: int, item: Any) -> None:
+    frame.stack[-1 - depth].append(frame.lift, item)
+
+
+@opcode("LIST_EXTEND")
+def list_extend(frame: Frame, depth: int, iterable: Any) -> None:
+    frame.stack[-1 - depth].extend(frame.lift, iterable)
+
+
+@opcode("SET_ADD")
+def set_add(frame: Frame, depth: int, item: Any) -> None:
+    frame.stack[-1 - depth].add(frame.lift, item)
+
+
+@opcode("SET_UPDATE")
+def set_update(frame: Frame, depth: int, iterable: Any) -> None:
+    frame.stack[-1 - depth].update(frame.lift, iterable)
+
+
+@opcode("MAP_ADD")
+def map_add(frame: Frame, depth: int, key: Any, value: Any) -> None:
+    frame.stack[-2 - depth].set_item(frame.lift, key, value)
+
+
+@opcode("DICT_UPDATE")
+def dict_update(frame: Frame, depth: int, mapping: Any) -> None:
+    frame.stack[-1 - depth].update(frame.lift, mapping)
+
+
+@opcode("DICT_MERGE")
+def dict_merge(frame: Frame, depth: int, mapping: Any) -> None:
+    target = frame.stack[-1 - depth]
+    for key, value in pairs(frame.lift, mapping):
+        name = frame.lift.constant(key)
+        if name in target.overlay:
+            raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
+        target.set_key(frame.lift, name, value)
+
+
+@opcode("GET_LEN")
+def get_len(frame: Frame, arg: Any, sized: Any) -> Any:
+    return sized, py.length(frame.lift, sized)
+
+
+@opcode("UNPACK_SEQUENCE")
+def unpack_sequence(frame: Frame, count: int, sequence: Any) -> Any:
+    items = _unpacked(frame, sequence)
+    if len(items) < count:
+        raise_error(ValueError, f"not enough values to unpack (expected {count}, got {len(items)})")
+    if len(items) > count:
+        raise_error(ValueError, f"too many values to unpack (expected {count})")
+    return items[0] if count == 1 else items[::-1]
+
+
+@opcode("UNPACK_EX")
+def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
+    items = _unpacked(frame, iterable)
+    needed = arg.before + arg.after
+    if len(items) < needed:
+        raise_error(ValueError, f"not enough values to unpack (expected at least {needed}, got {len(items)})")
+    stop = len(items) - arg.after
+    middle = ListValue(items[arg.before : stop])
+    result = items[stop:][::-1] + [middle] + items[: arg.before][::-1]
+    return result[0] if len(result) == 1 else result
+
+
+def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
+    if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
+        raise_error(TypeError, f"cannot unpack non-iterable {type(iterable).__name__} object")
+    return py.items(frame.lift, iterable)
+
+
+# -- jumps -----------------------------------------------------------------------------------------------------------
+
+
+@control("JUMP")
+def jump(frame: Frame, target: int) -> int:
+    return target
+
+
+@control("POP_JUMP_IF_TRUE")
+def pop_jump_if_true(frame: Frame, target: int) -> int | None:
+    taken = py.truth(frame.lift, frame.stack[-1])
+    frame.stack.pop()
+    return target if taken else None
+
+
+@control("POP_JUMP_IF_FALSE")
+def pop_jump_if_false(frame: Frame, target: int) -> int | None:
+    taken = not py.truth(frame.lift, frame.stack[-1])
+    frame.stack.pop()
+    return target if taken else None
+
+
+@control("POP_JUMP_IF_NONE")
+def pop_jump_if_none(frame: Frame, target: int) -> int | None:
+    taken = py.same(frame.lift, frame.stack[-1], None)
+    frame.stack.pop()
+    return target if taken else None
+
+
+@control("POP_JUMP_IF_NOT_NONE")
+def pop_jump_if_not_none(frame: Frame, target: int) -> int | None:
+    taken = not py.same(frame.lift, frame.stack[-1], None)
+    frame.stack.pop()
+    return target if taken else None
+
+
+@control("JUMP_IF_TRUE_OR_POP")
+def jump_if_true_or_pop(frame: Frame, target: int) -> int | None:
+    if py.truth(frame.lift, frame.stack[-1]):
+        return target
+    frame.stack.pop()
+    return None
+
+
+@control("JUMP_IF_FALSE_OR_POP")
+def jump_if_false_or_pop(frame: Frame, target: int) -> int | None:
+    if not py.truth(frame.lift, frame.stack[-1]):
+        return target
+    frame.stack.pop()
+    return None
+
+
+@opcode("GET_ITER")
+def get_iter(frame: Frame, arg: Any, iterable: Any) -> Any:
+    return py.iterate(frame.lift, iterable)
+
+
+@control("FOR_ITER")
+def for_iter(frame: Frame, target: int) -> int | None:
+    try:
+        item = py.next_item(frame.lift, frame.stack[-1])
+    except Exhausted:
+        frame.stack.pop()
+        return target
+    frame.stack.append(item)
+    return None
+
+
+@control("RETURN_VALUE")
+def return_value(frame: Frame, arg: Any) -> int:
+    frame.result = frame.stack.pop()
+    return LEAVE
+
+
+# -- calls and functions ---------------------------------------------------------------------------------------------
+
+
+@opcode("CALL")
+def call(frame: Frame, arg: Call, first: Any, second: Any, *arguments: Any) -> Any:
+    function, extra = _callee(arg.null, first, second)
+    split = len(arguments) - len(arg.kwnames)
+    kwargs = dict(zip(arg.kwnames, arguments[split:], strict=True))
+    return py.call(frame.lift, function, [*extra, *arguments[:split]], kwargs)
+
+
+@opcode("CALL_FUNCTION_EX")
+def call_function_ex(frame: Frame, arg: CallEx, first: Any, second: Any, args: Any, *kwargs: Any) -> Any:
+    function, extra = _callee(arg.null, first, second)
+    named = {frame.lift.constant(key): value for key, value in pairs(frame.lift, kwargs[0])} if kwargs else {}
+    return py.call(frame.lift, function, [*extra, *py.items(frame.lift, args)], named)
+
+
+def _callee(null: str, first: Any, second: Any) -> tuple[Any, list[Any]]:
+    """The callable and its implicit first argument."""
+    if null == "below":
+        return (second, []) if first is NULL else (first, [second])
+    return (first, []) if second is NULL else (first, [second])
+
+
+@opcode("MAKE_FUNCTION")
+def make_function(frame: Frame, flags: int, *operands: Any) -> Any:
+    *parts, code = operands
+    function = ClosureValue(code, frame.globals)
+    set_bits = [bit for bit in (1, 2, 4, 8) if flags & bit]
+    for bit, part in zip(set_bits, parts, strict=True):
+        function.set_part(bit, part, frame.lift)
+    return function
+
+
+@opcode("SET_FUNCTION_ATTRIBUTE")
+def set_function_attribute(frame: Frame, bit: int, part: Any, function: Any) -> Any:
+    function.set_part(bit, part, frame.lift)
+    return function
+
+
+@opcode("CALL_INTRINSIC")
+def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
+    return frame.lift.intrinsic(arg.name, operands)
+
+
+# -- strings ---------------------------------------------------------------------------------------------------------
+
+
+@opcode("FORMAT_VALUE")
+def format_value(frame: Frame, arg: Format, value: Any, *spec: Any) -> Any:
+    if arg.conversion is not None:
+        value = convert_value(frame, arg.conversion, value)
+    return frame.lift.format(value, spec[0] if spec else "")
+
+
+@opcode("CONVERT_VALUE")
+def convert_value(frame: Frame, conversion: str, value: Any) -> Any:
+    text = frame.lift.text(value, "str" if conversion == "s" else "repr")
+    return ascii(text)[1:-1] if conversion == "a" else text
+
+
+@opcode("BUILD_STRING")
+def build_string(frame: Frame, count: int, *strings: Any) -> Any:
+    return "".join(frame.lift.constant(part) for part in strings)

@@ -1,0 +1,140 @@
+"""Handlers for exceptions, `with` blocks, generators and imports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.capture.frame import LEAVE, Frame
+from framelift.capture.program import control, opcode
+from framelift.values import protocol as py
+from framelift.values.base import Exhausted, Raised
+from framelift.values.classes import ClassValue
+from framelift.values.exceptions import ExceptionValue, raise_error
+
+# -- exceptions ------------------------------------------------------------------------------------------------------
+
+
+@opcode("RAISE_VARARGS")
+def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
+    if count == 0:
+        if frame.lift.handled is None:
+            raise_error(RuntimeError, "No active exception to reraise")
+        raise Raised(frame.lift.handled)
+    exception = _as_exception(frame, operands[0])
+    if count == 2:
+        cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1])
+        exception.cause = cause
+    if exception.context is None and frame.lift.handled is not exception:
+        exception.context = frame.lift.handled
+    raise Raised(exception)
+
+
+def _as_exception(frame: Frame, value: Any) -> ExceptionValue:
+    if isinstance(value, ClassValue):
+        value = py.call(frame.lift, value, [], {})
+    if not isinstance(value, ExceptionValue):
+        raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
+    return value
+
+
+@opcode("RERAISE")
+def reraise(frame: Frame, arg: int, exception: Any) -> None:
+    raise Raised(exception)
+
+
+@opcode("PUSH_EXC_INFO")
+def push_exc_info(frame: Frame, arg: Any, exception: Any) -> Any:
+    previous = frame.lift.handled
+    frame.lift.handled = exception
+    return previous, exception
+
+
+@opcode("POP_EXCEPT")
+def pop_except(frame: Frame, arg: Any, previous: Any) -> None:
+    frame.lift.handled = previous
+
+
+@opcode("CHECK_EXC_MATCH")
+def check_exc_match(frame: Frame, arg: Any, exception: Any, expected: Any) -> Any:
+    return exception, _matches(frame, exception, expected)
+
+
+def _matches(frame: Frame, exception: Any, expected: Any) -> bool:
+    if py.type_of(expected) is tuple:
+        return any(_matches(frame, exception, cls) for cls in py.items(frame.lift, expected))
+    if not isinstance(expected, ClassValue) or not issubclass(expected.concrete, BaseException):
+        raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    expected.note(frame.lift)
+    return issubclass(py.type_of(exception), expected.concrete)
+
+
+@opcode("LOAD_ASSERTION_ERROR")
+def load_assertion_error(frame: Frame, arg: Any) -> Any:
+    return frame.lift.known_object(AssertionError)
+
+
+# -- with ------------------------------------------------------------------------------------------------------------
+
+
+@opcode("BEFORE_WITH")
+def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
+    leave = frame.lift.special_method(manager, "__exit__", "context manager")
+    enter = frame.lift.special_method(manager, "__enter__", "context manager")
+    return leave, py.call(frame.lift, enter, [], {})
+
+
+@control("WITH_EXCEPT_START")
+def with_except_start(frame: Frame, arg: Any) -> None:
+    exit_, _, _, exception = frame.stack[-4:]
+    cls = frame.lift.known_object(py.type_of(exception))
+    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, None], {}))
+
+
+# -- generators ------------------------------------------------------------------------------------------------------
+
+
+@opcode("RETURN_GENERATOR")
+def return_generator(frame: Frame, arg: Any) -> Any:
+    return None  # the generator exists before its frame runs
+
+
+@control("YIELD_VALUE")
+def yield_value(frame: Frame, arg: Any) -> int:
+    frame.result = frame.stack.pop()
+    frame.yielded = True
+    return LEAVE
+
+
+@opcode("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(frame: Frame, arg: Any, iterable: Any) -> Any:
+    return py.iterate(frame.lift, iterable)
+
+
+@control("SEND")
+def send(frame: Frame, target: int) -> int | None:
+    receiver, sent = frame.stack[-2:]
+    try:
+        frame.stack[-1] = frame.lift.send(receiver, sent)
+    except Exhausted as exhausted:
+        frame.stack[-2:] = [exhausted.args[0] if exhausted.args else None]
+        return target
+    return None
+
+
+@opcode("END_SEND")
+def end_send(frame: Frame, arg: Any, receiver: Any, value: Any) -> Any:
+    return value
+
+
+# -- imports ---------------------------------------------------------------------------------------------------------
+
+
+@opcode("IMPORT_NAME")
+def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
+    return frame.lift.import_module(name, level, fromlist, frame.globals)
+
+
+@opcode("IMPORT_FROM")
+def import_from(frame: Frame, name: str, module: Any) -> Any:
+    return module, py.attribute(frame.lift, module, name)

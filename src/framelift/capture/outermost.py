@@ -1,0 +1,93 @@
+"""The outermost frame of a capture: it can be left between any two instructions, with everything undone since."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0401, GraphBreak
+from framelift.capture.frame import LEAVE, Frame
+from framelift.values.base import Raised
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class Restart(Exception):
+    """The break came while an exception was handled: capture again and break before instruction `count`."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+class Left(Exception):
+    """The frame was left at its current instruction because of `reason`; its state is that before the instruction."""
+
+    def __init__(self, reason: GraphBreak) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class OutermostFrame(Frame):
+    """Runs like any frame, but every real instruction is a step that can be taken back."""
+
+    __slots__ = ("count", "break_before", "raised_at", "_mark", "_stack_before")
+
+    def prepare(self, break_before: int | None) -> None:
+        self.count = 0
+        self.break_before = break_before
+        self.raised_at = 0
+        self._mark = self.lift.graph.mark()
+        self._stack_before: list[Any] = []
+
+    def run(self) -> Any:
+        runs, steps = self.program.runs, self.program.steps
+        pc = self.pc
+        try:
+            while True:
+                self.pc = pc
+                if steps[pc].first == pc:
+                    self._begin_step()
+                try:
+                    jump = runs[pc](self)
+                except Raised as raised:
+                    pc = self._handle(raised)
+                    continue
+                if jump is None:
+                    pc += 1
+                elif jump == LEAVE:
+                    return self.result
+                else:
+                    pc = jump
+        except GraphBreak as reason:
+            self._take_back()
+            raise Left(reason) from reason
+
+    def _begin_step(self) -> None:
+        lift = self.lift
+        self.count += 1
+        lift.journal.begin_step()
+        self._mark = lift.graph.mark()
+        self._stack_before = self.stack[:]
+        if self.count == self.break_before:
+            raise GraphBreak(FL0401, what="raised here")
+
+    def _handle(self, raised: Raised) -> int:
+        if self.program.steps[self.pc].handler is None:
+            raise GraphBreak(FL0401, what=_spell(raised.value)) from raised
+        if self.lift.handled is None:
+            self.raised_at = self.count
+        return self.unwind(raised)
+
+    def _take_back(self) -> None:
+        lift: Lift = self.lift
+        if lift.handled is not None:
+            raise Restart(self.raised_at)
+        lift.journal.roll_back()
+        lift.graph.rollback(self._mark)
+        self.stack = self._stack_before
+        self.pc = self.program.steps[self.pc].first
+
+
+def _spell(exception: Any) -> str:
+    return exception.describe() if hasattr(exception, "describe") else str(exception)

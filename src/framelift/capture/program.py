@@ -1,0 +1,172 @@
+"""Programs: a code object lowered once and bound to the handlers that run its steps.
+
+A handler is a small function over the operands of one operation. How many operands it takes and how many results it
+gives stand in the table of canonical operations, `bytecode.canonical_ops.OPS`, and nowhere else; from that line this
+module makes the code that moves the stack. Operands leave the stack only when the handler has succeeded, so an
+operation that cannot be traced leaves the frame as it was.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0101, GraphBreak
+from framelift.bytecode.canonical import CanonicalCode, lower
+from framelift.bytecode.canonical_ops import OPS
+
+if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
+
+# A bound step: runs one operation in a frame; gives the index of the next step where it jumps.
+Run = Callable[["Frame"], "int | None"]
+Handler = Callable[..., Any]
+
+HANDLERS: dict[str, Handler] = {}
+RAW: dict[str, Callable[["Frame", Any], "int | None"]] = {}
+
+
+def opcode(*names: str) -> Callable[[Handler], Handler]:
+    """Register the handler of canonical operations: `handler(frame, arg, *operands) -> result(s)`."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            assert name in OPS, name
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def control(*names: str) -> Callable[[Handler], Handler]:
+    """Register an operation that jumps or moves the stack itself: `handler(frame, arg) -> next step or None`."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            assert name in OPS, name
+            RAW[name] = handler
+        return handler
+
+    return register
+
+
+class Program:
+    """The bound steps of one code object."""
+
+    __slots__ = ("canonical", "runs", "steps", "is_generator", "lines", "__weakref__")
+
+    def __init__(self, canonical: CanonicalCode) -> None:
+        self.canonical = canonical
+        self.steps = canonical.steps
+        self.runs: list[Run] = [_bind(step.op, step.arg) for step in canonical.steps]
+        self.is_generator = bool(canonical.code.co_flags & _GENERATOR)
+
+
+_GENERATOR = 0x20 | 0x80 | 0x200
+
+
+class Programs:
+    """Programs by code object, kept as long as the code object lives."""
+
+    def __init__(self) -> None:
+        # By identity: code objects compare by contents, which is slow and says two places are one.
+        self._programs: dict[int, tuple[weakref.ref[types.CodeType], Program]] = {}
+
+    def of(self, code: types.CodeType) -> Program:
+        found = self._programs.get(id(code))
+        if found is not None and found[0]() is code:
+            return found[1]
+        key = id(code)
+        program = Program(lower(code))
+        self._programs[key] = (weakref.ref(code, lambda _: self._programs.pop(key, None)), program)
+        return program
+
+
+def _bind(op: str, arg: Any) -> Run:
+    raw = RAW.get(op)
+    if raw is not None:
+        return lambda frame: raw(frame, arg)
+    handler = HANDLERS.get(op)
+    if handler is None:
+
+        def unsupported(frame: Frame) -> int | None:
+            raise GraphBreak(FL0101, opcode=op)
+
+        return unsupported
+    taken, given = _effect(OPS[op], arg)
+    return _SHAPES.get((taken, given), _any_shape)(handler, arg, taken, given)
+
+
+def _effect(effect: str, arg: Any) -> tuple[int, int]:
+    before, _, after = effect.split("|")[0].partition("--")
+    return _count(before, arg), _count(after, arg)
+
+
+def _count(words: str, arg: Any) -> int:
+    return sum(_items(word, arg) for word in words.split())
+
+
+def _items(word: str, arg: Any) -> int:
+    """How many stack items a word of the effect table stands for: `items[arg.count]`, `pairs[2*arg]`, `left`."""
+    if "[" not in word:
+        return 1
+    expression = word[word.index("[") + 1 : -1]
+    if expression == "arg":
+        return int(arg)
+    if expression == "2*arg":
+        return 2 * int(arg)
+    if expression == "bits(arg)":
+        return int(arg).bit_count()
+    return int(getattr(arg, expression.removeprefix("arg.")))
+
+
+# -- moving the stack: the common shapes, then the general one -------------------------------------------------------
+
+
+def _push(handler: Handler, arg: Any, taken: int, given: int) -> Run:
+    def run(frame: Frame) -> int | None:
+        frame.stack.append(handler(frame, arg))
+        return None
+
+    return run
+
+
+def _replace(handler: Handler, arg: Any, taken: int, given: int) -> Run:
+    def run(frame: Frame) -> int | None:
+        stack = frame.stack
+        stack[-1] = handler(frame, arg, stack[-1])
+        return None
+
+    return run
+
+
+def _combine(handler: Handler, arg: Any, taken: int, given: int) -> Run:
+    def run(frame: Frame) -> int | None:
+        stack = frame.stack
+        result = handler(frame, arg, stack[-2], stack[-1])
+        stack.pop()
+        stack[-1] = result
+        return None
+
+    return run
+
+
+def _any_shape(handler: Handler, arg: Any, taken: int, given: int) -> Run:
+    def run(frame: Frame) -> int | None:
+        stack = frame.stack
+        bottom = len(stack) - taken
+        result = handler(frame, arg, *stack[bottom:])
+        del stack[bottom:]
+        if given == 1:
+            stack.append(result)
+        elif given:
+            assert len(result) == given, f"{handler.__name__} gave {len(result)} results instead of {given}"
+            stack.extend(result)
+        return None
+
+    return run
+
+
+_SHAPES = {(0, 1): _push, (1, 1): _replace, (2, 1): _combine}

@@ -1,0 +1,88 @@
+"""Guard trees evaluated in Python, node by node: what the native check must agree with.
+
+Importing this module gives native trees their words (`tree.explain`) and their strict mode (`tree.check_strict`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from framelift.guards.kinds import ACCESSORS, CHECKS, MISSING, relation_change
+from framelift.native import core
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first guard of a tree that does not hold."""
+
+    node: int
+    kind: int
+    words: str
+
+
+def describe(kind: int, name: Any, argument: Any, found: Any) -> str:
+    """What was and what is; `found` is what a check met, or what an accessor could not step from."""
+    if kind in CHECKS:
+        return CHECKS[kind].change(name, argument, found)
+    if kind in ACCESSORS:
+        return f"{name} is gone"
+    return relation_change(kind, name, argument)
+
+
+def evaluate(tree: Any, slots: tuple[Any, ...], function: Any) -> tuple[Any, ...] | Failure:
+    """What `tree.check` fetches, or the first guard that does not hold."""
+    if tree.dead:
+        return Failure(-1, core.FAILED_DEAD, "an object that the guards depend on is gone")
+    if tree.state is not None and (words := tree.state.describe()) is not None:
+        return Failure(-1, core.FAILED_STATE, words)
+    nodes = tree.nodes
+    names = tree.names or tuple(f"node {i}" for i in range(len(nodes)))
+    values: list[Any] = []
+    fetched: list[Any] = [None] * tree.nfetched
+    for i, (parent, access, argument, checks, out) in enumerate(nodes):
+        value = ACCESSORS[access].step(_origin(access, parent, values, slots, function), argument)
+        if value is MISSING:
+            return Failure(i, access, describe(access, names[i], argument, None))
+        for kind, expected in checks:
+            if not CHECKS[kind].holds(value, expected):
+                return Failure(i, kind, describe(kind, names[i], expected, value))
+        values.append(value)
+        if out >= 0:
+            fetched[out] = value
+    for kind, members in tree.relations:
+        expected = members.pop() if kind == core.REL_OVERLAP else True
+        if not _related(kind, [values[i] for i in members], expected):
+            return Failure(members[0], kind, relation_change(kind, tuple(names[i] for i in members), expected))
+    return tuple(fetched)
+
+
+def _origin(access: int, parent: int, values: list[Any], slots: tuple[Any, ...], function: Any) -> Any:
+    if parent >= 0:
+        return values[parent]
+    return slots if access == core.ACCESS_ARG else function
+
+
+def _related(kind: int, values: list[Any], expected: bool) -> bool:
+    if kind == core.REL_SAME:
+        return values[0] is values[1]
+    if kind == core.REL_DISTINCT:
+        return len({id(value) for value in values}) == len(values)
+    return core.tensors_overlap(*values) is expected
+
+
+def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple[Any, ...] | None) -> str | None:
+    """Why the native answer is not the reference's, in words; None if it is."""
+    reference = evaluate(tree, slots, function)
+    if isinstance(reference, Failure):
+        return None if native is None else f"the native guards hit, but {reference.words}"
+    if native is None:
+        explained = tree.explain(slots, function)
+        reason = explained[2] if explained is not None else "no reason found"
+        return f"the native guards missed ({reason}), but every guard holds"
+    if len(native) != len(reference) or any(a is not b for a, b in zip(native, reference, strict=True)):
+        return "the native guards fetched other objects than the reference"
+    return None
+
+
+core.set_reference(describe, disagreement)

@@ -1,0 +1,169 @@
+"""Residual code: what the frame still does besides the graph.
+
+The generated code calls the graph, brings every changed object to its final state, rebuilds the result and returns it
+(or, after a break, calls the rest of the frame). It reaches inputs through argument slots and through `fetched` ones,
+which the guard check fills in; so an attribute chain is walked once per call, by the guards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.bytecode.builder import Builder
+from framelift.guards.source import Source
+from framelift.values.base import Value
+from framelift.values.constants import is_constant
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.tensors import TensorValue
+
+_HEAPTYPE = 1 << 9
+
+
+class Generator:
+    """Emits code that rebuilds values. What it needs is collected in `fetched` and `outputs` on the way."""
+
+    def __init__(self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue]) -> None:
+        self.lift = lift
+        self.arguments = arguments
+        self.fetched = fetched
+        self.outputs = outputs
+        self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
+        self._fetched_index = {source: i for i, source in enumerate(fetched)}
+        self._output_index = {id(value): i for i, value in enumerate(outputs)}
+        self._remembered: dict[int, str] = {}
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def value(self, value: Any) -> None:
+        """Leave `value` on the stack. Asked twice for the same one, it gives the same object."""
+        if not isinstance(value, Value):
+            self.constant(value)
+        elif id(value) in self._remembered:
+            self.load_remembered(value)
+        elif value.source is not None:
+            self.source(value.source)
+        else:
+            value.rebuild(self)
+            if value.shared and id(value) not in self._remembered:
+                self.remember(value)
+
+    def constant(self, constant: Any) -> None:
+        if type(constant) is slice:
+            for bound in (constant.start, constant.stop, constant.step):
+                self.constant(bound)
+            self.builder.build_slice(3)
+        else:
+            assert is_constant(constant), f"{constant!r} is no constant"
+            self.builder.load_const(constant)
+
+    def source(self, source: Source | None) -> None:
+        """Leave the object at a source on the stack, as it was at entry."""
+        assert source is not None
+        if source.access == "ARG":
+            self.builder.load_fast(self.arguments[source.argument])
+            return
+        index = self._fetched_index.get(source)
+        if index is None:
+            index = self._fetched_index[source] = len(self.fetched)
+            self.fetched.append(source)
+        self.builder.load_fast(_fetched_name(index))
+
+    def known_object(self, obj: Any) -> None:
+        """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""
+        if isinstance(obj, type) and not obj.__flags__ & _HEAPTYPE:
+            self.builder.load_const(obj)
+        else:
+            self.source(self.lift.sources.known(obj))
+
+    def graph_output(self, value: TensorValue) -> None:
+        index = self._output_index.get(id(value))
+        if index is None:
+            index = self._output_index[id(value)] = len(self.outputs)
+            self.outputs.append(value)
+        self.builder.load_fast(output_name(index))
+
+    def remember(self, value: Value) -> None:
+        """Keep what is on top of the stack as the object of `value`."""
+        name = self._remembered[id(value)] = self.builder.temporary("value")
+        self.builder.copy(1)
+        self.builder.store_fast(name)
+
+    def load_remembered(self, value: Value) -> None:
+        self.builder.load_fast(self._remembered[id(value)])
+
+    def annotations(self, annotations: Any) -> None:
+        """MAKE_FUNCTION's annotations, a flat tuple of names and values, as a dict."""
+        items = self._items(annotations)
+        for item in items:
+            self.value(item)
+        self.builder.build_map(len(items) // 2)
+
+    def _items(self, value: Any) -> list[Any]:
+        return list(value) if type(value) is tuple else value.parts()
+
+    # -- single instructions, under names that read well in `rebuild` methods ----------------------------------------
+
+    def callable(self, obj: Any) -> None:
+        self.known_object(obj)
+        self.builder.begin_call()
+
+    def load_method(self, name: str) -> None:
+        self.builder.load_method(name)
+
+    def call(self, count: int) -> None:
+        self.builder.call(count)
+
+    def build_tuple(self, count: int) -> None:
+        self.builder.build_tuple(count)
+
+    def build_list(self, count: int) -> None:
+        self.builder.build_list(count)
+
+    def build_map(self, count: int) -> None:
+        self.builder.build_map(count)
+
+    def build_slice(self) -> None:
+        self.builder.build_slice(3)
+
+    def list_extend(self) -> None:
+        self.builder.list_extend(1)
+
+    def get_iter(self) -> None:
+        self.builder.get_iter()
+
+    def copy_top(self) -> None:
+        self.builder.copy(1)
+
+    def swap(self) -> None:
+        self.builder.swap(2)
+
+    def pop_top(self) -> None:
+        self.builder.pop_top()
+
+    def load_attribute(self, name: str) -> None:
+        self.builder.load_attr(name)
+
+    def store_attribute(self, name: str) -> None:
+        self.builder.store_attr(name)
+
+    def delete_attribute(self, name: str) -> None:
+        self.builder.delete_attr(name)
+
+    def store_subscript(self) -> None:
+        self.builder.store_subscr()
+
+    def delete_subscript(self) -> None:
+        self.builder.delete_subscr()
+
+
+def _fetched_name(index: int) -> str:
+    return f".fetched{index}"
+
+
+def output_name(index: int) -> str:
+    return f".out{index}"
+
+
+

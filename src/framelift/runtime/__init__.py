@@ -1,0 +1,35 @@
+"""Running lifted code: entry tables, captures on a miss, frames below a break, export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import FunctionType
+from typing import Any
+
+from framelift.native import _core
+from framelift.options import Options
+from framelift.runtime.lifting import Runtime
+
+_RUNTIME = Runtime()
+
+
+def lift_function(function: FunctionType, options: Options) -> Callable[..., Any]:
+    """A callable that runs `function` lifted."""
+    lifted: Callable[..., Any] = _RUNTIME.lift(function, options)
+    return lifted
+
+
+def reset() -> None:
+    """Drop every entry of every function."""
+    for table in _core.all_tables():
+        table.clear()
+
+
+def hooked(options: Options) -> AbstractContextManager[Any]:
+    """A block in which frames are lifted as they are called."""
+    raise NotImplementedError
+
+
+def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
+    raise NotImplementedError

@@ -1,0 +1,229 @@
+"""What every symbolic value is, and the exceptions by which a traced program leaves the straight path.
+
+On the interpreter's stack an immutable constant of the program (`3`, `"sum"`, `torch.float32`, `(1, 2)`) is the plain
+Python object. Everything else is a `Value`: it answers Python's own protocol, one method per operation, for one family
+of objects. What a family does not answer is one generic graph break with a reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from framelift.breaks import FL0107, FL0201, GraphBreak
+from framelift.guards.source import Source
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class Raised(Exception):
+    """The traced program raised: `value` is the exception, as a value of the program."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class Exhausted(Exception):
+    """The traced iterator has no more items."""
+
+
+MODELS: dict[type, type[Value]] = {}
+
+
+class Value:
+    """One symbolic Python object.
+
+    `source` says how the object is reached from the inputs (None: the program made it). `concrete` is the real object
+    behind an input, never to be touched in a way that could run the user's code.
+    """
+
+    __slots__ = ("source", "concrete", "noted")
+
+    # Whether the model answers every operator its type has, so that NotImplemented means TypeError.
+    answers_operators = True
+    # Whether two uses of a rebuilt value must give one object: a program could tell with `is`, or change it.
+    shared = True
+
+    def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
+        """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""
+        super().__init_subclass__()
+        for kind in models if isinstance(models, tuple) else (models,):
+            MODELS[kind] = cls
+
+    def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
+        self.source = source
+        self.concrete = concrete
+        self.noted = source is None
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(source, obj)
+
+    # -- what it is -----------------------------------------------------------------------------------------------
+
+    def python_type(self) -> type:
+        return type(self.concrete)
+
+    def note(self, lift: Lift) -> None:
+        """Note the guard that makes this model valid; called before any operation looks at the value."""
+        if not self.noted:
+            self.noted = True
+            self.note_facts(lift)
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "TYPE", type(self.concrete))
+
+    def describe(self) -> str:
+        return self.python_type().__name__
+
+    # -- the protocol: each method answers one operation of CPython's type slots -----------------------------------
+
+    def refuse(self, operation: str) -> NoReturn:
+        raise GraphBreak(FL0201, operation=operation, type=self.describe())
+
+    def truth(self, lift: Lift) -> bool:
+        return True
+
+    def length(self, lift: Lift) -> Any:
+        self.refuse("len()")
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        self.refuse("indexing")
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        self.refuse("item assignment")
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        self.refuse("item deletion")
+
+    def iterate(self, lift: Lift) -> Any:
+        self.refuse("iteration")
+
+    def next(self, lift: Lift) -> Any:
+        """The next item of an iterator; raises Exhausted at its end."""
+        self.refuse("next()")
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        self.refuse("'in'")
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        self.refuse("calling")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        self.refuse(f"attribute {name!r}")
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        self.refuse(f"assignment of attribute {name!r}")
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        self.refuse(f"deletion of attribute {name!r}")
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        self.refuse(f"unary {operator}")
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        """`self <operator> other`, or NotImplemented."""
+        return NotImplemented
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        """`other <operator> self`, or NotImplemented."""
+        return NotImplemented
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        """`self <operator> other`, or NotImplemented. The default is identity, as for `object`."""
+        if operator in ("==", "!="):
+            return NotImplemented
+        self.refuse(f"comparison {operator}")
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        """`self is other`, where the two are different values of one program."""
+        if self.source is not None and other.source is not None:
+            lift.guards.relate("DISTINCT", (self.source, other.source))
+        return False
+
+    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+        """`self is constant` for a plain constant such as None."""
+        if self.source is not None and not self.noted:
+            lift.guard(self.source, "NOT_IS", constant)
+        return False
+
+    def key(self, lift: Lift) -> Any:
+        """What stands for this value as a key of a modelled dict or set: its identity, unless equality says more."""
+        return Identity(self)
+
+    def constant(self, lift: Lift) -> Any:
+        """The plain Python constant this value is, with the guards that make it so."""
+        self.refuse("use as a constant")
+
+    def graph_argument(self, lift: Lift) -> Any:
+        """What the graph gets when this value is passed to a tensor operation."""
+        self.refuse("passing to a tensor operation")
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        """`str()` or `repr()` of the value."""
+        self.refuse(f"{conversion}()")
+
+    # -- change -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> Any:
+        """A copy of everything the program can change about this value, for undoing."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Go back to what `state()` returned."""
+
+    def replay(self, generate: Generator) -> None:
+        """Emit code that brings the real object behind this input to its final state."""
+
+    # -- the way back -----------------------------------------------------------------------------------------------
+
+    def rebuild(self, generate: Generator) -> None:
+        """Emit code that leaves this object on the stack, for values the program made."""
+        raise GraphBreak(FL0107, what=self.describe())
+
+    def parts(self) -> list[Any]:
+        """The values this one refers to and that `rebuild` needs."""
+        return []
+
+    # -- nobody uses a value's concrete state by accident -----------------------------------------------------------
+
+    def _raise(self, *_: Any) -> NoReturn:
+        raise TypeError(f"Python operator applied to a symbolic {type(self).__name__}: ask framelift.values.protocol")
+
+    __bool__ = __len__ = __iter__ = __int__ = __float__ = __index__ = __getitem__ = __contains__ = __call__ = _raise
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _raise  # type: ignore[assignment]
+    __hash__ = _raise  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        origin = f" {self.source.name}" if self.source is not None else ""
+        return f"<{type(self).__name__}{origin}>"
+
+
+class Identity:
+    """A hashable stand-in for a value that is equal to itself only."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Null:
+    """CPython's NULL on the evaluation stack."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NULL"
+
+
+NULL = Null()

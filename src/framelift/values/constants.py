@@ -1,0 +1,43 @@
+"""Which Python objects are constants: immutable, with C-level equality, safe to compute with while capturing."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import torch
+
+SCALAR_TYPES: frozenset[type] = frozenset(
+    {
+        int,
+        float,
+        bool,
+        str,
+        bytes,
+        complex,
+        type(None),
+        type(Ellipsis),
+        type(NotImplemented),
+        types.CodeType,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        torch.Size,
+        torch.finfo,
+        torch.iinfo,
+        range,
+    }
+)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether `value` may stand on the interpreter's stack as itself."""
+    kind = type(value)
+    if kind in SCALAR_TYPES:
+        return True
+    if kind is tuple or kind is frozenset:
+        return all(map(is_constant, value))
+    if kind is slice:
+        return is_constant(value.start) and is_constant(value.stop) and is_constant(value.step)
+    return False

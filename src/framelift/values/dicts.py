@@ -1,0 +1,420 @@
+"""Dictionaries: those the program makes, those it is given, and the namespaces of objects and modules.
+
+A dict that came from an input is read key by key, so that a program that looks at two entries of a large namespace
+guards two entries. Changes are laid over the real dict until they are replayed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Exhausted, Value
+from framelift.values.constants import is_constant
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import IteratorValue
+from framelift.values.methods import method, method_of
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+MISSING: Any = object()
+DELETED: Any = object()
+
+
+class DictValue(Value, models=dict):
+    """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
+
+    __slots__ = ("overlay", "complete", "written", "_plain")
+    kind: type = dict
+
+    def __init__(
+        self, entries: dict[Any, Any] | None = None, source: Source | None = None, concrete: Any = None
+    ) -> None:
+        super().__init__(source, concrete)
+        self.overlay: dict[Any, Any] = {} if entries is None else entries
+        self.complete = source is None
+        # Keys to replay, in the order in which they must be stored; the value says whether the old entry must go first.
+        self.written: dict[Any, bool] = {}
+        self._plain: bool | None = None
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, source, obj)
+
+    def python_type(self) -> type:
+        return self.kind
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def get_key(self, lift: Lift, key: Any) -> Any:
+        """The value under `key` (as made by `py.key_of`), or MISSING; notes what was found."""
+        found = self.overlay.get(key, MISSING)
+        if found is not MISSING:
+            return MISSING if found is DELETED else found
+        if self.complete:
+            return MISSING
+        assert self.source is not None
+        if not is_constant(key):
+            self.fill(lift)
+            return self.get_key(lift, key)
+        if self._look_up(key) is MISSING:
+            lift.guard(self.source, "KEY_ABSENT", key)
+            return MISSING
+        found = self.overlay[key] = lift.wrap(self._look_up(key), self.source.item(key))
+        lift.require(self.source.item(key))
+        return found
+
+    def _look_up(self, key: Any) -> Any:
+        """Look into the real dict without calling a user's `__eq__`: keys that are no constants are skipped."""
+        if self._plain is None:
+            self._plain = all(type(candidate) is str for candidate in self.concrete)
+        if self._plain:
+            return self.concrete.get(key, MISSING)
+        for candidate, value in self.concrete.items():
+            if is_constant(candidate) and candidate == key:
+                return value
+        return MISSING
+
+    def fill(self, lift: Lift) -> None:
+        """Read every entry of the input, in order."""
+        if self.complete:
+            return
+        assert self.source is not None
+        keys = tuple(self.concrete)
+        if not all(map(is_constant, keys)):
+            self.refuse("iteration over keys that are not plain constants")
+        lift.guard(self.source, "DICT_KEYS", keys)
+        overlay, self.overlay, self.complete = self.overlay, {}, True
+        for key in keys:
+            known = overlay.get(key, MISSING)
+            if known is MISSING:
+                known = lift.wrap(self.concrete[key], self.source.item(key))
+            if known is not DELETED and not self.written.get(key):
+                self.overlay[key] = known
+        for key in self.written:
+            if key in overlay and overlay[key] is not DELETED:
+                self.overlay[key] = overlay[key]
+
+    def entries(self, lift: Lift) -> dict[Any, Any]:
+        self.fill(lift)
+        return self.overlay
+
+    def truth(self, lift: Lift) -> bool:
+        return self.length(lift) > 0
+
+    def length(self, lift: Lift) -> Any:
+        if not self.complete and not self.written:
+            assert self.source is not None
+            lift.guard(self.source, "LENGTH", len(self.concrete))
+            return len(self.concrete)
+        return len(self.entries(lift))
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        found = self.get_key(lift, py.key_of(lift, key))
+        if found is MISSING:
+            return self.missing(lift, key)
+        return found
+
+    def missing(self, lift: Lift, key: Any) -> Any:
+        raise_error(KeyError, key)
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        return self.get_key(lift, py.key_of(lift, item)) is not MISSING
+
+    def iterate(self, lift: Lift) -> Any:
+        return DictIterator(self, "keys", lift)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator not in ("==", "!=") or not isinstance(other, DictValue):
+            return NotImplemented
+        mine, theirs = self.entries(lift), other.entries(lift)
+        equal = len(mine) == len(theirs) and all(
+            key in theirs and py.equal(lift, value, theirs[key]) for key, value in mine.items()
+        )
+        return equal == (operator == "==")
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "|" and isinstance(other, DictValue):
+            return DictValue(dict(self.entries(lift)) | other.entries(lift))
+        if operator == "|=":
+            self.update(lift, other)
+            return self
+        return NotImplemented
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return method_of(self, lift, name)
+
+    def graph_argument(self, lift: Lift) -> Any:
+        return {lift.constant(py.from_key(k)): lift.graph_argument(v) for k, v in self.entries(lift).items()}
+
+    def constant(self, lift: Lift) -> Any:
+        return {lift.constant(py.from_key(k)): lift.constant(v) for k, v in self.entries(lift).items()}
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        shown = (
+            f"{lift.text(py.from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items()
+        )
+        return "{" + ", ".join(shown) + "}"
+
+    def key(self, lift: Lift) -> Any:
+        raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def set_key(self, lift: Lift, key: Any, value: Any) -> None:
+        lift.journal.touch(self)
+        was_deleted = self.overlay.get(key) is DELETED
+        if was_deleted:
+            del self.overlay[key]
+        self.overlay[key] = value
+        if self.source is not None:
+            if was_deleted:
+                self.written.pop(key, None)
+            self.written[key] = self.written.get(key, False) or was_deleted
+
+    def delete_key(self, lift: Lift, key: Any) -> None:
+        lift.journal.touch(self)
+        if self.source is None:
+            del self.overlay[key]
+            return
+        if self.complete:
+            del self.overlay[key]
+        else:
+            self.overlay[key] = DELETED
+        self.written.pop(key, None)
+        self.written[key] = True
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        self.set_key(lift, py.key_of(lift, key), value)
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        found = py.key_of(lift, key)
+        if self.get_key(lift, found) is MISSING:
+            raise_error(KeyError, key)
+        self.delete_key(lift, found)
+
+    def state(self) -> Any:
+        return dict(self.overlay), self.complete, dict(self.written)
+
+    def restore(self, state: Any) -> None:
+        self.overlay, self.complete, self.written = state
+
+    def replay(self, generate: Generator) -> None:
+        for key, replace in self.written.items():
+            present = self.overlay.get(key, DELETED)
+            if replace and self._look_up(key) is not MISSING:
+                generate.source(self.source)
+                generate.value(py.from_key(key))
+                generate.delete_subscript()
+            if present is not DELETED:
+                generate.value(present)
+                generate.source(self.source)
+                generate.value(py.from_key(key))
+                generate.store_subscript()
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    @method
+    def get(self, lift: Lift, key: Any, default: Any = None) -> Any:
+        found = self.get_key(lift, py.key_of(lift, key))
+        return default if found is MISSING else found
+
+    @method
+    def keys(self, lift: Lift) -> Any:
+        return DictView(self, "keys")
+
+    @method
+    def values(self, lift: Lift) -> Any:
+        return DictView(self, "values")
+
+    def items(self, lift: Lift) -> Any:
+        return DictView(self, "items")
+
+    items = method(items)
+
+    @method
+    def setdefault(self, lift: Lift, key: Any, default: Any = None) -> Any:
+        found = self.get_key(lift, py.key_of(lift, key))
+        if found is MISSING:
+            self.set_item(lift, key, default)
+            return default
+        return found
+
+    @method
+    def pop(self, lift: Lift, key: Any, default: Any = MISSING) -> Any:
+        found = self.get_key(lift, py.key_of(lift, key))
+        if found is MISSING:
+            if default is MISSING:
+                raise_error(KeyError, key)
+            return default
+        self.delete_key(lift, py.key_of(lift, key))
+        return found
+
+    @method
+    def popitem(self, lift: Lift, last: Any = True) -> Any:
+        entries = self.entries(lift)
+        if not entries:
+            raise_error(KeyError, "popitem(): dictionary is empty")
+        key = next(reversed(entries)) if py.truth(lift, last) else next(iter(entries))
+        value = entries[key]
+        self.delete_key(lift, key)
+        return lift.tuple((py.from_key(key), value))
+
+    @method
+    def clear(self, lift: Lift) -> None:
+        for key in list(self.entries(lift)):
+            self.delete_key(lift, key)
+
+    @method
+    def copy(self, lift: Lift) -> Any:
+        return DictValue(dict(self.entries(lift)))
+
+    @method
+    def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
+        for key, value in pairs(lift, other):
+            self.set_item(lift, key, value)
+        for name, value in kwargs.items():
+            self.set_key(lift, name, value)
+
+    # -- the way back ---------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Any]:
+        return [v for k, v in self.overlay.items()] + [py.from_key(k) for k in self.overlay]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.build_map(0)
+        generate.remember(self)
+        for key, value in self.overlay.items():
+            generate.copy_top()
+            generate.value(value)
+            generate.swap()
+            generate.value(py.from_key(key))
+            generate.store_subscript()
+
+
+def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
+    """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
+    if isinstance(other, DictValue):
+        other.note(lift)
+        return [(py.from_key(key), value) for key, value in other.entries(lift).items()]
+    if isinstance(other, Value) and lift.has_attribute(other, "keys"):
+        keys = py.items(lift, py.call(lift, py.attribute(lift, other, "keys"), [], {}))
+        return [(key, py.item(lift, other, key)) for key in keys]
+    found = []
+    for position, pair in enumerate(py.items(lift, other)):
+        halves = py.items(lift, pair)
+        if len(halves) != 2:
+            raise_error(
+                ValueError,
+                f"dictionary update sequence element #{position} has length {len(halves)}; 2 is required",
+            )
+        found.append((halves[0], halves[1]))
+    return found
+
+
+class DictView(Value):
+    """`d.keys()`, `d.values()`, `d.items()`: live views."""
+
+    __slots__ = ("owner", "part")
+
+    def __init__(self, owner: DictValue, part: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.part = part
+
+    def python_type(self) -> type:
+        return type(getattr({}, self.part)())
+
+    def listed(self, lift: Lift) -> list[Any]:
+        return [_pick(lift, self.part, key, value) for key, value in self.owner.entries(lift).items()]
+
+    def length(self, lift: Lift) -> Any:
+        return self.owner.length(lift)
+
+    def truth(self, lift: Lift) -> bool:
+        return self.owner.length(lift) > 0
+
+    def iterate(self, lift: Lift) -> Any:
+        return DictIterator(self.owner, self.part, lift)
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        if self.part == "keys":
+            return self.owner.contains(lift, item)
+        return any(py.equal(lift, member, item) for member in self.listed(lift))
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return method_of(self, lift, name)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return f"dict_{self.part}([{', '.join(lift.text(item, 'repr') for item in self.listed(lift))}])"
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        return lift.as_set(self).compare(lift, operator, lift.as_set(other)) if self.part != "values" else NotImplemented
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        return lift.as_set(self).binary(lift, operator, lift.as_set(other)) if self.part != "values" else NotImplemented
+
+    def parts(self) -> list[Any]:
+        return [self.owner]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.owner)
+        generate.load_method(self.part)
+        generate.call(0)
+
+
+class DictIterator(IteratorValue):
+    """Iterates a dict and notices a change of its size."""
+
+    __slots__ = ("owner", "part", "keys", "position")
+
+    def __init__(self, owner: DictValue, part: str, lift: Lift) -> None:
+        super().__init__()
+        self.owner = owner
+        self.part = part
+        self.keys = list(owner.entries(lift))
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(getattr({}, self.part)()))
+
+    def next(self, lift: Lift) -> Any:
+        entries = self.owner.entries(lift)
+        if len(entries) != len(self.keys) and self.position >= 0:
+            raise_error(RuntimeError, "dictionary changed size during iteration")
+        lift.journal.touch(self)
+        if self.position >= len(self.keys):
+            raise Exhausted
+        key = self.keys[self.position]
+        self.position += 1
+        return _pick(lift, self.part, key, entries[key])
+
+    def state(self) -> Any:
+        return self.position
+
+    def restore(self, state: Any) -> None:
+        self.position = state
+
+    def remaining(self) -> list[tuple[Any, Any]]:
+        return [(key, self.owner.overlay[key]) for key in self.keys[self.position :]]
+
+    def parts(self) -> list[Any]:
+        return [value for _, value in self.remaining()]
+
+    def rebuild(self, generate: Generator) -> None:
+        rest = [_pick(generate.lift, self.part, key, value) for key, value in self.remaining()]
+        for item in rest:
+            generate.value(item)
+        generate.build_list(len(rest))
+        generate.get_iter()
+
+
+def _pick(lift: Lift, part: str, key: Any, value: Any) -> Any:
+    if part == "keys":
+        return py.from_key(key)
+    if part == "values":
+        return value
+    return lift.tuple((py.from_key(key), value))

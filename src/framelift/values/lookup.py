@@ -1,0 +1,145 @@
+"""Attribute lookup on classes and instances as CPython does it, noting what was found and what was not."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from framelift.breaks import FL0203, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+# A user's metaclass may intercept attribute access on a class: these descriptors read the real thing.
+_mro = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+
+METHOD_WRAPPERS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+
+
+class Found(NamedTuple):
+    """A raw class attribute and how it is reached."""
+
+    raw: Any
+    source: Source
+
+
+def mro_of(cls: type) -> tuple[type, ...]:
+    mro: tuple[type, ...] = _mro(cls)
+    return mro
+
+
+def raw_lookup(cls: type, name: str) -> Any:
+    """The raw attribute `name` of a class, or NotImplemented; runs no user code and notes nothing."""
+    for base in mro_of(cls):
+        namespace = _namespace(base)
+        if name in namespace:
+            return namespace[name]
+    return NotImplemented
+
+
+def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+    """Look `name` up along the MRO of `cls`, noting the outcome."""
+    known = lift.sources.known(cls)
+    raw = raw_lookup(cls, name)
+    if raw is NotImplemented:
+        lift.guard(known, "TYPE_ABSENT", name)
+        return None
+    source = known.child("TYPE_LOOKUP", name)
+    lift.require(source)
+    return Found(raw, source)
+
+
+def defines(cls: type, name: str) -> bool:
+    return raw_lookup(cls, name) is not NotImplemented
+
+
+def is_data_descriptor(raw: Any) -> bool:
+    kind = type(raw)
+    return defines(kind, "__set__") or defines(kind, "__delete__")
+
+
+def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    """What reading the class attribute `found` through an instance (or, with None, the class) gives."""
+    raw, source = found
+    kind = type(raw)
+    if kind is types.FunctionType:
+        return lift.wrap(raw, source).bind(lift, instance, cls)
+    handler = _BINDERS.get(kind)
+    if handler is not None:
+        return handler(lift, found, instance, cls)
+    getter = raw_lookup(kind, "__get__")
+    if getter is NotImplemented:
+        return lift.wrap(raw, source)
+    if type(getter) is types.FunctionType:
+        descriptor = lift.wrap(raw, source)
+        descriptor.note(lift)
+        method = class_lookup(lift, kind, "__get__")
+        assert method is not None
+        return py.call(lift, lift.wrap(*method), [descriptor, instance, lift.known_object(cls)], {})
+    if isinstance(raw, type):
+        return lift.wrap(raw, source)
+    raise GraphBreak(FL0203, type=cls.__name__, name=f"descriptor of type {kind.__name__}")
+
+
+def _bind_property(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    if instance is None:
+        return lift.wrap(found.raw, found.source)
+    lift.guard(found.source, "TYPE", property)
+    if found.raw.fget is None:
+        lift.guard(found.source.child("GETATTR", "fget"), "IS", None)
+        py.raise_error(AttributeError, "property of object has no getter")
+    getter = lift.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
+    return py.call(lift, getter, [instance], {})
+
+
+def _bind_static(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    lift.guard(found.source, "TYPE", staticmethod)
+    return lift.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
+
+
+def _bind_class(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    lift.guard(found.source, "TYPE", classmethod)
+    function = lift.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
+    return lift.bound_method(function, lift.known_object(cls))
+
+
+def _bind_slot(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    if instance is None:
+        return lift.wrap(found.raw, found.source)
+    lift.guard(found.source, "IS", found.raw)
+    return instance.get_slot(lift, found.raw)
+
+
+def _bind_getset(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    lift.guard(found.source, "IS", found.raw)
+    return lift.getset(found.raw, instance, cls)
+
+
+def _bind_wrapper(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    lift.guard(found.source, "IS", found.raw)
+    function = lift.wrap(found.raw, found.source)
+    if type(found.raw) is types.ClassMethodDescriptorType:
+        return lift.bound_method(function, lift.known_object(cls))
+    return function if instance is None else lift.bound_method(function, instance)
+
+
+_BINDERS = {
+    property: _bind_property,
+    staticmethod: _bind_static,
+    classmethod: _bind_class,
+    types.MemberDescriptorType: _bind_slot,
+    types.GetSetDescriptorType: _bind_getset,
+    types.WrapperDescriptorType: _bind_wrapper,
+    types.MethodDescriptorType: _bind_wrapper,
+    types.ClassMethodDescriptorType: _bind_wrapper,
+}
+
+
+def special_method(lift: Lift, value: Value, cls: type, name: str) -> Any:
+    """The special method `name` looked up on the type and bound to `value`; None where the type has none."""
+    found = class_lookup(lift, cls, name)
+    return None if found is None else bind(lift, found, value, cls)

@@ -1,0 +1,75 @@
+"""Methods of modelled built-in types: a decorated Python method of the value class is the model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from framelift.breaks import FL0203, GraphBreak
+from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def method(function: F) -> F:
+    """Mark a method of a value class as the model of the Python method of that name."""
+    function.signature = inspect.signature(function)  # type: ignore[attr-defined]
+    return function
+
+
+def method_of(value: Value, lift: Lift, name: str) -> Any:
+    """The bound method `name` of a value whose type is built in."""
+    model = getattr(type(value), name, None)
+    if hasattr(model, "signature"):
+        return MethodValue(value, name)
+    kind = value.python_type()
+    if name == "__class__":
+        return lift.known_object(kind)
+    if not hasattr(kind, name):
+        raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+    if name in lift.operator_methods:
+        return lift.builtin_method(value, name, lift.operator_methods[name])
+    raise GraphBreak(FL0203, type=kind.__name__, name=name)
+
+
+class MethodValue(Value):
+    """A method of a modelled built-in object, bound to it."""
+
+    __slots__ = ("owner", "name")
+
+    def __init__(self, owner: Value, name: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return type([].append)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = getattr(type(self.owner), self.name)
+        try:
+            model.signature.bind(self.owner, lift, *args, **kwargs)
+        except TypeError as error:
+            raise_error(TypeError, str(error))
+        self.owner.note(lift)
+        return model(self.owner, lift, *args, **kwargs)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__self__":
+            return self.owner
+        if name == "__name__":
+            return self.name
+        return super().attribute(lift, name)
+
+    def parts(self) -> list[Any]:
+        return [self.owner]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.owner)
+        generate.load_attribute(self.name)

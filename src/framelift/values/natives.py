@@ -1,0 +1,149 @@
+"""Functions implemented in C, and methods of constants."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.constants import is_constant
+from framelift.values.exceptions import raise_error
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
+    """A C function, guarded by identity: it is what a model says it is, or a graph break."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "IS", self.concrete)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = lift.model_of(self.concrete)
+        if model is None:
+            raise GraphBreak(FL0102, what=self.describe())
+        return model(lift, args, kwargs)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return getattr(self.concrete, name)
+        return super().attribute(lift, name)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        self.note(lift)
+        other.note(lift)
+        return self.concrete is other.concrete
+
+    def describe(self) -> str:
+        concrete = self.concrete
+        name = getattr(concrete, "__qualname__", None) or getattr(concrete, "__name__", None) or repr(concrete)
+        module = getattr(concrete, "__module__", None)
+        return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
+
+
+class UnboundMethodValue(
+    NativeValue,
+    models=(
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+        types.ClassMethodDescriptorType,
+        types.GetSetDescriptorType,
+        types.MemberDescriptorType,
+    ),
+):
+    """A method of a C type, reached through the class: `str.upper`, `object.__setattr__`."""
+
+    __slots__ = ()
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = lift.model_of(self.concrete)
+        if model is not None:
+            return model(lift, args, kwargs)
+        name, owner = self.concrete.__name__, self.concrete.__objclass__
+        if args and lift.is_modelled_builtin(args[0], owner):
+            return py.call(lift, py.attribute(lift, args[0], name), args[1:], kwargs)
+        raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__get__":
+            return lift.builtin_method(self, name, lambda instance, owner=None: lift.bound_method(self, instance))
+        return super().attribute(lift, name)
+
+
+class ConstantMethodValue(Value):
+    """A method of a constant, such as `"a".join`: run on constants while capturing."""
+
+    __slots__ = ("owner", "name")
+
+    def __init__(self, owner: Any, name: str) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return types.BuiltinFunctionType
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = lift.constant_method(type(self.owner), self.name)
+        if model is not None:
+            return model(lift, [self.owner, *args], kwargs)
+        plain = [lift.constant(argument) for argument in args]
+        named = {name: lift.constant(argument) for name, argument in kwargs.items()}
+        return py.fold(lift, getattr(self.owner, self.name), *plain, **named)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__self__":
+            return self.owner
+        if name == "__name__":
+            return self.name
+        return super().attribute(lift, name)
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.constant(self.owner)
+        generate.load_attribute(self.name)
+
+
+class ModelMethodValue(Value):
+    """A method whose behaviour is given by a Python callable over values."""
+
+    __slots__ = ("owner", "name", "function")
+
+    def __init__(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.owner = owner
+        self.name = name
+        self.function = function
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return self.function(*args, **kwargs)
+
+    def parts(self) -> list[Any]:
+        return [self.owner]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.owner)
+        generate.load_attribute(self.name)
+
+
+def constant_attribute(lift: Lift, value: Any, name: str) -> Any:
+    """`value.name` for a plain constant."""
+    if name == "__class__":
+        return lift.known_object(type(value))
+    try:
+        found = getattr(value, name)
+    except AttributeError as error:
+        raise_error(AttributeError, *error.args)
+    if is_constant(found):
+        return found
+    return ConstantMethodValue(value, name)

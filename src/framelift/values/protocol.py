@@ -1,0 +1,312 @@
+"""Python's operations over the two kinds of things on the interpreter's stack: plain constants and values.
+
+Every operation the interpreter or a model needs goes through a function here. On constants it runs Python's own
+operator; on a value it first notes the guard that makes the value's model valid, then asks the value.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0201, GraphBreak
+from framelift.values.base import Exhausted, Identity, Value
+from framelift.values.constants import is_constant
+from framelift.values.exceptions import raise_error, raised_from
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "**=": operator.ipow,
+    "@=": operator.imatmul,
+    "<<=": operator.ilshift,
+    ">>=": operator.irshift,
+    "&=": operator.iand,
+    "|=": operator.ior,
+    "^=": operator.ixor,
+}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+MIRRORED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
+UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+
+
+def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a C-level function on plain constants; what it raises is raised in the traced program."""
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:  # any exception here is the program's own result
+        raise raised_from(error) from None
+    return lift.from_constant(result)
+
+
+def type_of(value: Any) -> type:
+    return value.python_type() if isinstance(value, Value) else type(value)
+
+
+def describe(value: Any) -> str:
+    return value.describe() if isinstance(value, Value) else type(value).__name__
+
+
+def truth(lift: Lift, value: Any) -> bool:
+    if not isinstance(value, Value):
+        return bool(value)
+    value.note(lift)
+    return value.truth(lift)
+
+
+def length(lift: Lift, value: Any) -> Any:
+    if not isinstance(value, Value):
+        return fold(lift, len, value)
+    value.note(lift)
+    return value.length(lift)
+
+
+def item(lift: Lift, container: Any, key: Any) -> Any:
+    if isinstance(container, Value):
+        container.note(lift)
+        return container.item(lift, key)
+    if isinstance(key, Value):
+        if is_constant(container) and isinstance(container, (tuple, str, bytes, range)):
+            return fold(lift, operator.getitem, container, lift.constant(key))
+        raise GraphBreak(FL0201, operation=f"indexing by {key.describe()}", type=type(container).__name__)
+    return fold(lift, operator.getitem, container, key)
+
+
+def set_item(lift: Lift, container: Any, key: Any, value: Any) -> None:
+    if not isinstance(container, Value):
+        raise_error(TypeError, f"'{type(container).__name__}' object does not support item assignment")
+    container.note(lift)
+    container.set_item(lift, key, value)
+
+
+def delete_item(lift: Lift, container: Any, key: Any) -> None:
+    if not isinstance(container, Value):
+        raise_error(TypeError, f"'{type(container).__name__}' object doesn't support item deletion")
+    container.note(lift)
+    container.delete_item(lift, key)
+
+
+def iterate(lift: Lift, value: Any) -> Value:
+    if isinstance(value, Value):
+        value.note(lift)
+        return value.iterate(lift)
+    return lift.constant_iterator(value)
+
+
+def next_item(lift: Lift, iterator: Any) -> Any:
+    """The next item; raises Exhausted at the end."""
+    if not isinstance(iterator, Value):
+        raise_error(TypeError, f"'{type(iterator).__name__}' object is not an iterator")
+    iterator.note(lift)
+    return iterator.next(lift)
+
+
+def items(lift: Lift, iterable: Any) -> list[Any]:
+    """All items of an iterable."""
+    if type(iterable) is tuple:
+        return list(iterable)
+    iterator = iterate(lift, iterable)
+    found = []
+    try:
+        while True:
+            found.append(iterator.next(lift))
+    except Exhausted:
+        return found
+
+
+def contains(lift: Lift, container: Any, element: Any) -> Any:
+    if isinstance(container, Value):
+        container.note(lift)
+        return container.contains(lift, element)
+    if isinstance(element, Value):
+        if isinstance(container, str):
+            element = lift.constant(element)
+        else:
+            return any(equal(lift, element, member) for member in items(lift, container))
+    return fold(lift, operator.contains, container, element)
+
+
+def call(lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if not isinstance(function, Value):
+        raise_error(TypeError, f"'{type(function).__name__}' object is not callable")
+    function.note(lift)
+    return function.call(lift, args, kwargs)
+
+
+def attribute(lift: Lift, value: Any, name: str) -> Any:
+    if isinstance(value, Value):
+        value.note(lift)
+        return value.attribute(lift, name)
+    return lift.constant_attribute(value, name)
+
+
+def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:
+    if not isinstance(value, Value):
+        raise_error(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
+    value.note(lift)
+    value.set_attribute(lift, name, new)
+
+
+def delete_attribute(lift: Lift, value: Any, name: str) -> None:
+    if not isinstance(value, Value):
+        raise_error(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
+    value.note(lift)
+    value.delete_attribute(lift, name)
+
+
+def unary(lift: Lift, symbol: str, value: Any) -> Any:
+    if symbol == "not":
+        return not truth(lift, value)
+    if not isinstance(value, Value):
+        return fold(lift, UNARY[symbol], value)
+    value.note(lift)
+    return value.unary(lift, symbol)
+
+
+def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+    left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
+    if not left_is_value and not right_is_value:
+        return fold(lift, BINARY[symbol], left, right)
+    if left_is_value:
+        left.note(lift)
+    if right_is_value:
+        right.note(lift)
+        # A subclass on the right that overrides the operation goes first, as in CPython.
+        if type_of(right) is not type_of(left) and issubclass(type_of(right), type_of(left)):
+            result = right.reflected(lift, symbol.removesuffix("=") if symbol != "=" else symbol, left)
+            if result is not NotImplemented:
+                return result
+    if left_is_value:
+        result = left.binary(lift, symbol, right)
+        if result is NotImplemented and symbol.endswith("="):
+            result = left.binary(lift, symbol[:-1], right)
+        if result is not NotImplemented:
+            return result
+    if right_is_value:
+        result = right.reflected(lift, symbol.removesuffix("="), left)
+        if result is not NotImplemented:
+            return result
+    if _operands_are_known(left) and _operands_are_known(right):
+        raise_error(
+            TypeError,
+            f"unsupported operand type(s) for {symbol}: '{type_of(left).__name__}' and '{type_of(right).__name__}'",
+        )
+    raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
+
+
+def _operands_are_known(value: Any) -> bool:
+    return not isinstance(value, Value) or value.answers_operators
+
+
+def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+    left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
+    if not left_is_value and not right_is_value:
+        return fold(lift, COMPARE[symbol], left, right)
+    if left_is_value:
+        left.note(lift)
+    if right_is_value:
+        right.note(lift)
+        if type_of(right) is not type_of(left) and issubclass(type_of(right), type_of(left)):
+            result = right.compare(lift, MIRRORED[symbol], left)
+            if result is not NotImplemented:
+                return result
+    if left_is_value:
+        result = left.compare(lift, symbol, right)
+        if result is not NotImplemented:
+            return result
+    if right_is_value:
+        result = right.compare(lift, MIRRORED[symbol], left)
+        if result is not NotImplemented:
+            return result
+    if symbol == "==":
+        return same(lift, left, right)
+    if symbol == "!=":
+        return not same(lift, left, right)
+    raise_error(
+        TypeError,
+        f"'{symbol}' not supported between instances of '{type_of(left).__name__}' and '{type_of(right).__name__}'",
+    )
+
+
+def equal(lift: Lift, left: Any, right: Any) -> bool:
+    """Equality as containers use it: identity first."""
+    if isinstance(left, Value) and left is right:
+        return True
+    return truth(lift, compare(lift, "==", left, right))
+
+
+def same(lift: Lift, left: Any, right: Any) -> bool:
+    """`left is right`."""
+    if not isinstance(left, Value) and not isinstance(right, Value):
+        return left is right
+    if left is right:
+        return True
+    if isinstance(left, Value) and isinstance(right, Value):
+        return left.is_same(lift, right)
+    value, constant = (left, right) if isinstance(left, Value) else (right, left)
+    return value.is_constant_object(lift, constant)
+
+
+def key_of(lift: Lift, value: Any) -> Any:
+    """A hashable Python object standing for `value` as a key; equal keys are equal values."""
+    if isinstance(value, Value):
+        value.note(lift)
+        return value.key(lift)
+    try:
+        hash(value)
+    except TypeError as error:
+        raise raised_from(error) from None
+    return value
+
+
+def from_key(key: Any) -> Any:
+    """The value a key stands for."""
+    if isinstance(key, Identity):
+        return key.value
+    if type(key) is TupleKey:
+        return key.value
+    return key
+
+
+class TupleKey:
+    """A key made of a tuple that holds values."""
+
+    __slots__ = ("value", "keys")
+
+    def __init__(self, value: Value, keys: tuple[Any, ...]) -> None:
+        self.value = value
+        self.keys = keys
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TupleKey) and self.keys == other.keys
+
+    def __hash__(self) -> int:
+        return hash(self.keys)

@@ -1,0 +1,45 @@
+"""Python modules: namespaces reached by import or through a global."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0202, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.dicts import MISSING
+from framelift.values.exceptions import raise_error
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class PyModuleValue(Value, models=types.ModuleType):
+    """A module, guarded by identity; its attributes are read from its dictionary."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "IS", self.concrete)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if type(self.concrete) is not types.ModuleType:
+            raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
+        if name == "__dict__":
+            return lift.module_namespace(self.concrete)
+        namespace = lift.module_namespace(self.concrete)
+        found = namespace.get_key(lift, name)
+        if found is not MISSING:
+            return found
+        fallback = namespace.get_key(lift, "__getattr__")
+        if fallback is not MISSING:
+            return py.call(lift, fallback, [name], {})
+        raise_error(AttributeError, f"module '{self.concrete.__name__}' has no attribute '{name}'")
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        lift.module_namespace(self.concrete).set_key(lift, name, value)
+
+    def describe(self) -> str:
+        return f"module {self.concrete.__name__}"

@@ -1,0 +1,295 @@
+"""Lists and tuples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.constants import is_constant
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import SequenceIterator
+from framelift.values.methods import method, method_of
+from framelift.values.protocol import COMPARE, TupleKey
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class SequenceValue(Value):
+    """What lists and tuples share: items in a Python list, read from the input when first needed."""
+
+    __slots__ = ("_items",)
+    item_access = "TUPLE_ITEM"
+    kind: type = tuple
+
+    def __init__(self, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self._items = items
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, source, obj)
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def items(self, lift: Lift) -> list[Any]:
+        if self._items is None:
+            assert self.source is not None
+            self.note(lift)
+            lift.guard(self.source, "LENGTH", len(self.concrete))
+            self._items = [
+                lift.wrap(item, self.source.child(self.item_access, index)) for index, item in enumerate(self.concrete)
+            ]
+        return self._items
+
+    def truth(self, lift: Lift) -> bool:
+        return bool(self.items(lift))
+
+    def length(self, lift: Lift) -> Any:
+        return len(self.items(lift))
+
+    def iterate(self, lift: Lift) -> Any:
+        return SequenceIterator(self.items(lift), type(iter(self.kind())))
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        index = lift.index(key, self.kind.__name__)
+        items = self.items(lift)
+        if isinstance(index, slice):
+            return self.make(lift, items[index])
+        try:
+            return items[index]
+        except IndexError:
+            raise_error(IndexError, f"{self.kind.__name__} index out of range")
+
+    def make(self, lift: Lift, items: list[Any]) -> Any:
+        raise NotImplementedError
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        return any(py.equal(lift, member, item) for member in self.items(lift))
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "+" and py.type_of(other) is self.kind:
+            return self.make(lift, self.items(lift) + py.items(lift, other))
+        if operator == "*" and py.type_of(other) in (int, bool):
+            return self.make(lift, self.items(lift) * lift.constant(other))
+        return NotImplemented
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "*" and py.type_of(other) in (int, bool):
+            return self.make(lift, self.items(lift) * lift.constant(other))
+        if operator == "+" and py.type_of(other) is self.kind:
+            return self.make(lift, py.items(lift, other) + self.items(lift))
+        return NotImplemented
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if py.type_of(other) is not self.kind:
+            return NotImplemented
+        mine, theirs = self.items(lift), py.items(lift, other)
+        if operator in ("==", "!=") and len(mine) != len(theirs):
+            return operator == "!="
+        for left, right in zip(mine, theirs, strict=False):
+            if not py.equal(lift, left, right):
+                if operator in ("==", "!="):
+                    return operator == "!="
+                return py.compare(lift, operator, left, right)
+        return COMPARE[operator](len(mine), len(theirs))
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return method_of(self, lift, name)
+
+    def graph_argument(self, lift: Lift) -> Any:
+        return self.kind(lift.graph_argument(item) for item in self.items(lift))
+
+    def constant(self, lift: Lift) -> Any:
+        return self.kind(lift.constant(item) for item in self.items(lift))
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        shown = [lift.text(item, "repr") for item in self.items(lift)]
+        if self.kind is tuple:
+            return f"({shown[0]},)" if len(shown) == 1 else f"({', '.join(shown)})"
+        return f"[{', '.join(shown)}]"
+
+    def parts(self) -> list[Any]:
+        return self._items or []
+
+    @method
+    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = None) -> Any:
+        items = self.items(lift)
+        for position in range(*slice(lift.constant(start), lift.constant(stop)).indices(len(items))):
+            if py.equal(lift, items[position], item):
+                return position
+        raise_error(ValueError, f"{self.kind.__name__}.index(x): x not in {self.kind.__name__}")
+
+    @method
+    def count(self, lift: Lift, item: Any) -> Any:
+        return sum(py.equal(lift, member, item) for member in self.items(lift))
+
+
+class TupleValue(SequenceValue, models=tuple):
+    """A tuple with at least one item that is not a constant, or that came from an input."""
+
+    __slots__ = ()
+
+    def make(self, lift: Lift, items: list[Any]) -> Any:
+        return lift.tuple(items)
+
+    def key(self, lift: Lift) -> Any:
+        items = self.items(lift)
+        keys = tuple(py.key_of(lift, item) for item in items)
+        return keys if is_constant(keys) else TupleKey(self, keys)
+
+    def rebuild(self, generate: Generator) -> None:
+        for item in self.parts():
+            generate.value(item)
+        generate.build_tuple(len(self.parts()))
+
+
+class ListValue(SequenceValue, models=list):
+    """A list, whose items change in place."""
+
+    __slots__ = ()
+    item_access = "LIST_ITEM"
+    kind = list
+
+    def make(self, lift: Lift, items: list[Any]) -> Any:
+        return ListValue(items)
+
+    def key(self, lift: Lift) -> Any:
+        raise_error(TypeError, "unhashable type: 'list'")
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def change(self, lift: Lift) -> list[Any]:
+        """The items, about to be changed in place."""
+        items = self.items(lift)
+        lift.journal.touch(self)
+        return items
+
+    def state(self) -> Any:
+        return None if self._items is None else list(self._items)
+
+    def restore(self, state: Any) -> None:
+        if state is None or self._items is None:
+            self._items = state
+        else:
+            self._items[:] = state  # iterators hold the list itself
+
+    def replay(self, generate: Generator) -> None:
+        for item in self.parts():
+            generate.value(item)
+        generate.build_list(len(self.parts()))
+        generate.source(self.source)
+        generate.constant(slice(None))
+        generate.store_subscript()
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        index = lift.index(key, "list")
+        new = py.items(lift, value) if isinstance(index, slice) else value
+        items = self.change(lift)
+        try:
+            items[index] = new
+        except IndexError:
+            raise_error(IndexError, "list assignment index out of range")
+        except ValueError as error:
+            raise_error(ValueError, *error.args)
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        index = lift.index(key, "list")
+        try:
+            del self.change(lift)[index]
+        except IndexError:
+            raise_error(IndexError, "list assignment index out of range")
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "+=":
+            new = py.items(lift, other)
+            self.change(lift).extend(new)
+            return self
+        if operator == "*=" and py.type_of(other) in (int, bool):
+            items = self.change(lift)
+            items[:] = items * lift.constant(other)
+            return self
+        return super().binary(lift, operator, other)
+
+    @method
+    def append(self, lift: Lift, item: Any) -> None:
+        self.change(lift).append(item)
+
+    @method
+    def extend(self, lift: Lift, iterable: Any) -> None:
+        new = py.items(lift, iterable)
+        self.change(lift).extend(new)
+
+    @method
+    def insert(self, lift: Lift, index: Any, item: Any) -> None:
+        position = lift.constant(index)
+        self.change(lift).insert(position, item)
+
+    @method
+    def pop(self, lift: Lift, index: Any = -1) -> Any:
+        position = lift.constant(index)
+        items = self.change(lift)
+        if not items:
+            raise_error(IndexError, "pop from empty list")
+        if not -len(items) <= position < len(items):
+            raise_error(IndexError, "pop index out of range")
+        return items.pop(position)
+
+    @method
+    def remove(self, lift: Lift, item: Any) -> None:
+        for position, member in enumerate(self.items(lift)):
+            if py.equal(lift, member, item):
+                del self.change(lift)[position]
+                return
+        raise_error(ValueError, "list.remove(x): x not in list")
+
+    @method
+    def clear(self, lift: Lift) -> None:
+        self.change(lift).clear()
+
+    @method
+    def reverse(self, lift: Lift) -> None:
+        self.change(lift).reverse()
+
+    @method
+    def copy(self, lift: Lift) -> Any:
+        return ListValue(list(self.items(lift)))
+
+    @method
+    def sort(self, lift: Lift, *, key: Any = None, reverse: Any = False) -> None:
+        ordered = sort_items(lift, self.items(lift), key, py.truth(lift, reverse))
+        self.change(lift)[:] = ordered
+
+    def rebuild(self, generate: Generator) -> None:
+        # The list may be reachable from itself: it is made first and filled after.
+        generate.build_list(0)
+        generate.remember(self)
+        if self.parts():
+            for item in self.parts():
+                generate.value(item)
+            generate.build_list(len(self.parts()))
+            generate.list_extend()
+
+
+class _SortKey:
+    """Orders items by asking the traced program."""
+
+    __slots__ = ("lift", "value")
+
+    def __init__(self, lift: Lift, value: Any) -> None:
+        self.lift = lift
+        self.value = value
+
+    def __lt__(self, other: _SortKey) -> bool:
+        return py.truth(self.lift, py.compare(self.lift, "<", self.value, other.value))
+
+
+def sort_items(lift: Lift, items: list[Any], key: Any, reverse: bool) -> list[Any]:
+    """A stable sort, comparing as the program would."""
+    keys = [item if key is None else py.call(lift, key, [item], {}) for item in items]
+    order = sorted(range(len(items)), key=lambda i: _SortKey(lift, keys[i]), reverse=reverse)
+    return [items[i] for i in order]

@@ -1,0 +1,198 @@
+"""Tensors: operations on them become nodes of the graph."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0301, GraphBreak
+from framelift.graph import TensorRef
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.dicts import MISSING
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import SequenceIterator
+from framelift.values.protocol import BINARY, COMPARE, UNARY
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+# Facts the guard on a tensor's metadata covers: reading them needs no node.
+_FACTS = frozenset(
+    {"shape", "dtype", "device", "requires_grad", "is_leaf", "layout", "ndim", "is_cuda", "is_cpu", "is_meta"}
+    | {"is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "itemsize", "nbytes", "is_nested", "names"}
+)
+
+
+class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
+    """A tensor of the graph, or an input that becomes one when it is first used."""
+
+    __slots__ = ("_ref", "_namespace")
+    shared = False  # each graph output has a variable of its own
+
+    def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self._ref = ref
+        self._namespace: Any = None
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, source, obj)
+
+    def python_type(self) -> type:
+        return torch.Tensor if self.source is None else type(self.concrete)
+
+    def describe(self) -> str:
+        return "tensor" if self.source is None else f"tensor {self.source.name}"
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "TENSOR", self.concrete)
+        self._ref = lift.add_input(self)
+
+    def ref(self, lift: Lift) -> TensorRef:
+        self.note(lift)
+        assert self._ref is not None
+        return self._ref
+
+    @property
+    def is_input(self) -> bool:
+        return self.source is not None
+
+    @property
+    def computed(self) -> TensorRef | None:
+        """The graph's value, for tensors the graph computes."""
+        return self._ref if self.source is None else None
+
+    def graph_argument(self, lift: Lift) -> Any:
+        return self.ref(lift)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def truth(self, lift: Lift) -> bool:
+        raise GraphBreak(FL0301, what=f"the truth of a {self.describe()}")
+
+    def length(self, lift: Lift) -> Any:
+        shape = self.ref(lift).descriptor.shape
+        if not shape:
+            raise_error(TypeError, "len() of a 0-d tensor")
+        return shape[0]
+
+    def iterate(self, lift: Lift) -> Any:
+        if not self.ref(lift).descriptor.shape:
+            raise_error(TypeError, "iteration over a 0-d tensor")
+        parts = lift.call_tensor_method("unbind", (self, 0), {})
+        return SequenceIterator(py.items(lift, parts), type(iter(())))
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        return lift.call_torch(operator.getitem, (self, key), {})
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        lift.call_torch(operator.setitem, (self, key, value), {})
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        raise GraphBreak(FL0301, what="membership in a tensor")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name in _FACTS:
+            return self._fact(lift, name)
+        if name == "__class__":
+            return lift.known_object(self.python_type())
+        if name == "grad":
+            return self._gradient(lift)
+        on_class = getattr(torch.Tensor, name, MISSING)
+        if on_class is MISSING:
+            return self._user_attribute(lift, name)
+        if callable(on_class):
+            return TensorMethodValue(self, name)
+        return lift.call_torch(getattr, (self, name), {})
+
+    def _fact(self, lift: Lift, name: str) -> Any:
+        ref = self.ref(lift)
+        descriptor = ref.descriptor
+        if name in ("shape", "dtype", "device", "requires_grad", "is_leaf"):
+            return getattr(descriptor, name)
+        if name == "ndim":
+            return len(descriptor.shape)
+        return getattr(ref.fake, name)
+
+    def _gradient(self, lift: Lift) -> Any:
+        if self.source is None:
+            self.refuse("attribute 'grad'")
+        return lift.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
+
+    def _user_attribute(self, lift: Lift, name: str) -> Any:
+        """Attributes a program hung on a tensor."""
+        if self.source is not None:
+            if self._namespace is None:
+                self._namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+            found = self._namespace.get_key(lift, name)
+            if found is not MISSING:
+                return found
+        raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        self.refuse(f"assignment of attribute {name!r}")
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        return lift.call_torch(UNARY[operator], (self,), {})
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return lift.call_torch(BINARY[operator], (self, other), {})
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return lift.call_torch(BINARY[operator], (other, self), {})
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return lift.call_torch(COMPARE[operator], (self, other), {})
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.graph_output(self)
+
+
+def _is_operand(other: Any) -> bool:
+    """Whether torch's operators take `other` beside a tensor."""
+    return py.type_of(other) in (int, float, bool, complex) or isinstance(other, TensorValue)
+
+
+class TensorMethodValue(Value):
+    """A method of torch.Tensor, bound to a tensor."""
+
+    __slots__ = ("tensor", "name")
+
+    def __init__(self, tensor: TensorValue, name: str) -> None:
+        super().__init__()
+        self.tensor = tensor
+        self.name = name
+
+    def python_type(self) -> type:
+        return type(torch.Tensor.add.__get__(torch.empty(0)))
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return lift.call_tensor_method(self.name, (self.tensor, *args), kwargs)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__self__":
+            return self.tensor
+        if name == "__name__":
+            return self.name
+        return super().attribute(lift, name)
+
+    def parts(self) -> list[Any]:
+        return [self.tensor]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.tensor)
+        generate.load_attribute(self.name)

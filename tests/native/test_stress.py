@@ -21,6 +21,9 @@ from tests.native.entry_helpers import Context, lift, private, references, resid
 
 THREADS = 8
 
+# AddressSanitizer keeps freed memory for a while.
+SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+
 
 @pytest.fixture(params=["usual", pytest.param("slow", marks=pytest.mark.slow)])
 def calls(request: pytest.FixtureRequest) -> int:
@@ -66,7 +69,7 @@ def keeps_memory(work: Callable[[int], None], calls: int, *objects: object) -> N
     after = references(*objects)
     assert after == before
     assert lost < 2000
-    assert resident_kib() - pages < 2048
+    assert SANITIZED or resident_kib() - pages < 2048
 
 
 def test_calls_of_lifted(calls: int) -> None:

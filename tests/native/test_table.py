@@ -222,7 +222,8 @@ def test_table_dies_with_its_code() -> None:
     f = make_function()
     residual = private(make_function())
     entry = accept(f, residual)
-    gone = [weakref.ref(item) for item in (_core.table_for(f.__code__, "test"), entry.residual, entry.tree)]
+    entry.label = Owner()
+    gone = [weakref.ref(item) for item in (_core.table_for(f.__code__, "test"), residual, entry.label)]
     lifted = lift(f)
     lifted(1)
     count = len(_core.all_tables())

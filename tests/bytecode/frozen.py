@@ -1,6 +1,6 @@
 """Stops a real frame before any instruction and reads its raw state: variables, stack, NULLs and all.
 
-The frame runs in a thread of its own under an opcode tracer, which parks it at the wanted event. What is under test then
+The frame runs in a thread of its own and is parked before the wanted instruction. What is under test then
 goes on from the state that was read.
 """
 
@@ -73,38 +73,63 @@ class Frozen(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        sys._getframe().f_trace_opcodes = True  # 3.12: must be known before settrace
+        try:
+            if sys.version_info >= (3, 12):
+                self._run_monitored()
+            else:
+                self._run_traced()
+        except BaseException:  # what the function raises, or _Stop
+            pass
+        finally:
+            self.parked.set()
+
+    def _run_monitored(self) -> None:
+        """Only this code object is instrumented; sys.settrace would instrument every one that runs."""
+        monitoring, tool = sys.monitoring, 4
+        event = monitoring.events.INSTRUCTION
+        monitoring.use_tool_id(tool, "frozen")
+        monitoring.register_callback(tool, event, lambda code, offset: self._before(sys._getframe(1), offset))
+        monitoring.set_local_events(tool, self.code, event)
+        try:
+            call(self.function, self.log)
+        finally:
+            monitoring.set_local_events(tool, self.code, 0)
+            monitoring.register_callback(tool, event, None)
+            monitoring.free_tool_id(tool)
+
+    def _run_traced(self) -> None:
         sys.settrace(self._on_call)
         try:
             call(self.function, self.log)
-        except BaseException:
-            pass
         finally:
             sys.settrace(None)
-            self.parked.set()
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if frame.f_code is not self.code or self.released.is_set():
+        if frame.f_code is not self.code:
             return None
-        frame.f_trace = self._on_event  # 3.13: before f_trace_opcodes
         frame.f_trace_opcodes = True
         return self._on_event
 
     def _on_event(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "opcode" and not self.released.is_set() and frame.f_lasti in self.shapes:
-            if self.left == 0:
-                try:
-                    self.state = self._read(frame)
-                except BaseException:
-                    traceback.print_exc()
-                self.parked.set()
-                self.released.wait()
-                raise _Stop
-            self.left -= 1
+        if event == "opcode":
+            self._before(frame, frame.f_lasti)
         return self._on_event
 
-    def _read(self, frame: FrameType) -> State:
-        tags = self.shapes[frame.f_lasti]
+    def _before(self, frame: FrameType, offset: int) -> None:
+        if self.released.is_set() or offset not in self.shapes:
+            return
+        if self.left == 0:
+            try:
+                self.state = self._read(frame, offset)
+            except Exception:
+                traceback.print_exc()
+            self.parked.set()
+            self.released.wait()
+            raise _Stop
+        self.left -= 1
+
+    def _read(self, frame: FrameType, offset: int) -> State:
+        tags = self.shapes[offset]
         names, free = len(slot_names(self.code)), len(self.code.co_freevars)
         values = _raw(frame, names + len(tags))
         stack = values[names:]
@@ -113,7 +138,7 @@ class Frozen(threading.Thread):
         for index in range(len(found) - 1, -1, -1):
             if found[index] == HANDLED:
                 stack[index], current = current, stack[index]
-        return State(frame.f_lasti, values[: names - free], values[names - free : names], stack, found)
+        return State(offset, values[: names - free], values[names - free : names], stack, found)
 
 
 def outcome(thunk: Any, log: list, hide: frozenset[str]) -> Any:

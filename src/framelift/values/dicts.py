@@ -6,6 +6,7 @@ guards two entries. Changes are laid over the real dict until they are replayed.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
@@ -24,16 +25,20 @@ MISSING: Any = object()
 DELETED: Any = object()
 
 
-class DictValue(Value, models=dict):
+class DictValue(Value, models=(dict, OrderedDict)):
     """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
 
-    __slots__ = ("overlay", "complete", "written", "_plain")
-    kind: type = dict
+    __slots__ = ("overlay", "complete", "written", "kind", "_plain")
 
     def __init__(
-        self, entries: dict[Any, Any] | None = None, source: Source | None = None, concrete: Any = None
+        self,
+        entries: dict[Any, Any] | None = None,
+        source: Source | None = None,
+        concrete: Any = None,
+        kind: type = dict,
     ) -> None:
         super().__init__(source, concrete)
+        self.kind = kind
         self.overlay: dict[Any, Any] = {} if entries is None else entries
         self.complete = source is None
         # Keys to replay, in the order in which they must be stored; the value says whether the old entry must go first.
@@ -42,7 +47,7 @@ class DictValue(Value, models=dict):
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
-        return cls(None, source, obj)
+        return cls(None, source, obj, type(obj))
 
     def python_type(self) -> type:
         return self.kind
@@ -84,6 +89,8 @@ class DictValue(Value, models=dict):
             return
         assert self.source is not None
         keys = tuple(self.concrete)
+        if keys != tuple(dict.keys(self.concrete)):
+            self.refuse("iteration in an order of its own")
         if not all(map(is_constant, keys)):
             self.refuse("iteration over keys that are not plain constants")
         lift.guard(self.source, "DICT_KEYS", keys)
@@ -270,7 +277,7 @@ class DictValue(Value, models=dict):
 
     @method
     def copy(self, lift: Lift) -> Any:
-        return DictValue(dict(self.entries(lift)))
+        return DictValue(dict(self.entries(lift)), kind=self.kind)
 
     @method
     def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
@@ -285,7 +292,11 @@ class DictValue(Value, models=dict):
         return [v for k, v in self.overlay.items()] + [py.from_key(k) for k in self.overlay]
 
     def rebuild(self, generate: Generator) -> None:
-        generate.build_map(0)
+        if self.kind is dict:
+            generate.build_map(0)
+        else:
+            generate.callable(self.kind)
+            generate.call(0)
         generate.remember(self)
         for key, value in self.overlay.items():
             generate.copy_top()

@@ -4,9 +4,9 @@ The native guard tree (`framelift.native._core.GuardTree`) does the same in C; `
 definitions node by node and compares. Nothing here runs code of the user's: no attribute lookup, comparison, hash or
 `len()` that a class could override.
 
-    >>> LENGTH.words("L['xs']", 3)
+    >>> length_is.words("L['xs']", 3)
     "len(L['xs']) == 3"
-    >>> LENGTH.change("L['xs']", 3, [1, 2, 3, 4])
+    >>> length_is.change("L['xs']", 3, [1, 2, 3, 4])
     "len(L['xs']) was 3, now 4"
 """
 
@@ -193,7 +193,7 @@ def dict_lookup(mapping: Any, key: Any) -> Any:
 
 
 _LENGTHS = (dict, list, tuple, set, frozenset, str, bytes, bytearray)
-_EXACT_LENGTHS = (range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
+_EXACT_LENGTHS: tuple[type, ...] = (range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
 
 
 def stored_length(obj: Any) -> int | None:
@@ -213,53 +213,53 @@ def stored_keys(mapping: Any) -> Iterator[Any]:
 
 
 @accessor("ARG", "argument {arg}")
-def ARG(slots: Any, index: int) -> Any:
+def argument_at(slots: Any, index: int) -> Any:
     return slots[index]
 
 
 @accessor("FUNCTION", "the function")
-def FUNCTION(function: Any, _: Any) -> Any:
+def called_function(function: Any, _: Any) -> Any:
     return function
 
 
 @accessor("KNOWN", "{arg}")
-def KNOWN(_: Any, obj: Any) -> Any:
+def known_object(_: Any, obj: Any) -> Any:
     return obj
 
 
 @accessor("DICT_ITEM", "{source}[{arg!r}]")
-def DICT_ITEM(obj: Any, key: Any) -> Any:
+def dict_item(obj: Any, key: Any) -> Any:
     return dict_lookup(obj, key)
 
 
 @accessor("INSTANCE_DICT", "{source}.__dict__")
-def INSTANCE_DICT(obj: Any, _: Any) -> Any:
+def object_dict(obj: Any, _: Any) -> Any:
     return instance_dict(obj)
 
 
 @accessor("TYPE_LOOKUP", "{source}.{arg}")
-def TYPE_LOOKUP(obj: Any, name: str) -> Any:
+def class_attribute(obj: Any, name: str) -> Any:
     return type_lookup(obj, name) if isinstance(obj, type) else MISSING
 
 
 @accessor("TYPE_OF", "type({source})")
-def TYPE_OF(obj: Any, _: Any) -> Any:
+def type_of(obj: Any, _: Any) -> Any:
     return type(obj)
 
 
 @accessor("LIST_ITEM", "{source}[{arg}]")
-def LIST_ITEM(obj: Any, index: int) -> Any:
+def list_item(obj: Any, index: int) -> Any:
     return list.__getitem__(obj, index) if isinstance(obj, list) and index < list.__len__(obj) else MISSING
 
 
 @accessor("TUPLE_ITEM", "{source}[{arg}]")
-def TUPLE_ITEM(obj: Any, index: int) -> Any:
+def tuple_item(obj: Any, index: int) -> Any:
     return tuple.__getitem__(obj, index) if isinstance(obj, tuple) and index < tuple.__len__(obj) else MISSING
 
 
 @accessor("CELL_CONTENTS", "{source}.cell_contents")
-def CELL_CONTENTS(obj: Any, _: Any) -> Any:
-    return obj.cell_contents if type(obj) is types.CellType and not CELL_EMPTY.holds(obj, None) else MISSING
+def cell_contents(obj: Any, _: Any) -> Any:
+    return obj.cell_contents if type(obj) is types.CellType and not cell_empty.holds(obj, None) else MISSING
 
 
 def _function_part(name: str) -> Callable[[Any, Any], Any]:
@@ -270,27 +270,27 @@ def _method_part(name: str) -> Callable[[Any, Any], Any]:
     return lambda obj, _: getattr(obj, name) if type(obj) is types.MethodType else MISSING
 
 
-FUNC_CODE = accessor("FUNC_CODE", "{source}.__code__")(_function_part("__code__"))
-FUNC_GLOBALS = accessor("FUNC_GLOBALS", "{source}.__globals__")(_function_part("__globals__"))
-FUNC_CLOSURE = accessor("FUNC_CLOSURE", "{source}.__closure__")(_function_part("__closure__"))
-FUNC_DEFAULTS = accessor("FUNC_DEFAULTS", "{source}.__defaults__")(_function_part("__defaults__"))
-FUNC_KWDEFAULTS = accessor("FUNC_KWDEFAULTS", "{source}.__kwdefaults__")(_function_part("__kwdefaults__"))
-METHOD_SELF = accessor("METHOD_SELF", "{source}.__self__")(_method_part("__self__"))
-METHOD_FUNC = accessor("METHOD_FUNC", "{source}.__func__")(_method_part("__func__"))
+function_code = accessor("FUNC_CODE", "{source}.__code__")(_function_part("__code__"))
+function_globals = accessor("FUNC_GLOBALS", "{source}.__globals__")(_function_part("__globals__"))
+function_closure = accessor("FUNC_CLOSURE", "{source}.__closure__")(_function_part("__closure__"))
+function_defaults = accessor("FUNC_DEFAULTS", "{source}.__defaults__")(_function_part("__defaults__"))
+function_kwdefaults = accessor("FUNC_KWDEFAULTS", "{source}.__kwdefaults__")(_function_part("__kwdefaults__"))
+method_self = accessor("METHOD_SELF", "{source}.__self__")(_method_part("__self__"))
+method_func = accessor("METHOD_FUNC", "{source}.__func__")(_method_part("__func__"))
 
 
 @accessor("MODULE_DICT", "{source}.__dict__")
-def MODULE_DICT(obj: Any, _: Any) -> Any:
+def module_dict(obj: Any, _: Any) -> Any:
     return instance_dict(obj) if isinstance(obj, types.ModuleType) else MISSING
 
 
 @accessor("SLOT", "{source}.<slot>")
-def SLOT(obj: Any, slot: Any) -> Any:
+def slot_value(obj: Any, slot: Any) -> Any:
     return core.read_slot(obj, *slot, MISSING)
 
 
 @accessor("GETATTR", "{source}.{arg}")
-def GETATTR(obj: Any, name: str) -> Any:
+def c_attribute(obj: Any, name: str) -> Any:
     descriptor = type_lookup(type(obj), name)
     if type(descriptor) not in _DESCRIPTORS:
         return MISSING
@@ -308,7 +308,7 @@ def GETATTR(obj: Any, name: str) -> Any:
     lambda source, cls: f"type({source}) is {shown(cls)}",
     lambda source, cls, found: f"type({source}) was {shown(cls)}, now {shown(type(found))}",
 )
-def TYPE(obj: Any, cls: type) -> bool:
+def type_is(obj: Any, cls: type) -> bool:
     return type(obj) is cls
 
 
@@ -317,7 +317,7 @@ def TYPE(obj: Any, cls: type) -> bool:
     lambda source, expected: f"{source} is {shown(expected)}",
     lambda source, expected, found: f"{source} was {shown(expected)}, now {_another(expected, found)}",
 )
-def IS(obj: Any, expected: Any) -> bool:
+def is_object(obj: Any, expected: Any) -> bool:
     return same_object(expected, obj)
 
 
@@ -331,12 +331,12 @@ def _another(expected: Any, found: Any) -> str:
     lambda source, other: f"{source} is not {shown(other)}",
     lambda source, other, _: f"{source} was not {shown(other)}, now it is",
 )
-def NOT_IS(obj: Any, other: Any) -> bool:
+def is_not_object(obj: Any, other: Any) -> bool:
     return not same_object(other, obj)
 
 
 @guard("EQUALS", lambda source, constant: f"{source} == {shown(constant)}", _becomes("{source}"))
-def EQUALS(obj: Any, constant: Any) -> bool:
+def equals(obj: Any, constant: Any) -> bool:
     return constants_equal(constant, obj)
 
 
@@ -352,10 +352,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 @guard(
     "COMPARE",
-    lambda source, spec: f"{source} {spec[0]} {shown(spec[1])}" if spec[2] else f"not {source} {spec[0]} {shown(spec[1])}",
+    lambda source, spec: (
+        f"{source} {spec[0]} {shown(spec[1])}" if spec[2] else f"not {source} {spec[0]} {shown(spec[1])}"
+    ),
     lambda source, spec, found: f"({source} {spec[0]} {shown(spec[1])}) was {spec[2]}, now {source} is {shown(found)}",
 )
-def COMPARE(obj: Any, spec: tuple[str, Any, bool]) -> bool:
+def compares(obj: Any, spec: tuple[str, Any, bool]) -> bool:
     op, constant, expected = spec
     if type(obj) not in (int, float, bool, str):
         return False
@@ -370,7 +372,7 @@ def COMPARE(obj: Any, spec: tuple[str, Any, bool]) -> bool:
     "len({source}) == {arg}",
     lambda source, n, found: f"len({source}) was {n}, now {_length_words(found)}",
 )
-def LENGTH(obj: Any, n: int) -> bool:
+def length_is(obj: Any, n: int) -> bool:
     return stored_length(obj) == n
 
 
@@ -382,10 +384,12 @@ def _length_words(found: Any) -> str:
 @guard(
     "DICT_KEYS",
     lambda source, keys: f"list({source}) == {_list_shown(keys)}",
-    lambda source, keys, found: f"keys of {source} were {_list_shown(keys)}, now "
-    + (_list_shown(stored_keys(found)) if isinstance(found, dict) else shown(found)),
+    lambda source, keys, found: (
+        f"keys of {source} were {_list_shown(keys)}, now "
+        + (_list_shown(stored_keys(found)) if isinstance(found, dict) else shown(found))
+    ),
 )
-def DICT_KEYS(obj: Any, keys: tuple[Any, ...]) -> bool:
+def dict_keys_are(obj: Any, keys: tuple[Any, ...]) -> bool:
     if not isinstance(obj, dict) or dict.__len__(obj) != len(keys):
         return False
     return all(map(same_item, keys, stored_keys(obj)))
@@ -394,21 +398,25 @@ def DICT_KEYS(obj: Any, keys: tuple[Any, ...]) -> bool:
 @guard(
     "KEY_ABSENT",
     lambda source, key: f"{shown(key)} not in {source}",
-    lambda source, key, found: f"{shown(key)} was not in {source}, now it is"
-    if isinstance(found, dict)
-    else f"{source} was a dict, now {shown(found)}",
+    lambda source, key, found: (
+        f"{shown(key)} was not in {source}, now it is"
+        if isinstance(found, dict)
+        else f"{source} was a dict, now {shown(found)}"
+    ),
 )
-def KEY_ABSENT(obj: Any, key: Any) -> bool:
+def key_absent(obj: Any, key: Any) -> bool:
     return isinstance(obj, dict) and dict_lookup(obj, key) is MISSING
 
 
 @guard(
     "SET_EQUALS",
     lambda source, items: f"{source} == {{{_list_shown(items)[1:-1]}}}",
-    lambda source, items, found: f"{source} was {{{_list_shown(items)[1:-1]}}}, now "
-    + (f"{{{_list_shown(found)[1:-1]}}}" if type(found) in (set, frozenset) else shown(found)),
+    lambda source, items, found: (
+        f"{source} was {{{_list_shown(items)[1:-1]}}}, now "
+        + (f"{{{_list_shown(found)[1:-1]}}}" if type(found) in (set, frozenset) else shown(found))
+    ),
 )
-def SET_EQUALS(obj: Any, items: Any) -> bool:
+def set_equals(obj: Any, items: Any) -> bool:
     if not isinstance(obj, (set, frozenset)):
         return False
     cls = set if isinstance(obj, set) else frozenset
@@ -421,7 +429,7 @@ def SET_EQUALS(obj: Any, items: Any) -> bool:
     lambda source, name: f"{source} has no attribute {name!r}",
     lambda source, name, found: f"{source} had no attribute {name!r}, now it has",
 )
-def TYPE_ABSENT(obj: Any, name: str) -> bool:
+def type_absent(obj: Any, name: str) -> bool:
     return isinstance(obj, type) and type_lookup(obj, name) is MISSING
 
 
@@ -437,7 +445,7 @@ def _has_attribute(obj: Any, name: str) -> bool:
     "hasattr({source}, {arg!r})",
     lambda source, name, _: f"{source} had an attribute {name!r}, now it has not",
 )
-def HASATTR(obj: Any, name: str) -> bool:
+def has_attribute(obj: Any, name: str) -> bool:
     return _has_attribute(obj, name)
 
 
@@ -446,7 +454,7 @@ def HASATTR(obj: Any, name: str) -> bool:
     "not hasattr({source}, {arg!r})",
     lambda source, name, _: f"{source} had no attribute {name!r}, now it has",
 )
-def NO_ATTR(obj: Any, name: str) -> bool:
+def no_attribute(obj: Any, name: str) -> bool:
     return not _has_attribute(obj, name)
 
 
@@ -455,14 +463,13 @@ def NO_ATTR(obj: Any, name: str) -> bool:
     "{source} is an empty cell",
     lambda source, _, found: f"{source} was an empty cell, now it holds something",
 )
-def CELL_EMPTY(obj: Any, _: Any) -> bool:
+def cell_empty(obj: Any, _: Any) -> bool:
     if type(obj) is not types.CellType:
         return False
     try:
-        obj.cell_contents
+        return obj.cell_contents is MISSING
     except ValueError:
         return True
-    return False
 
 
 @guard(
@@ -470,7 +477,7 @@ def CELL_EMPTY(obj: Any, _: Any) -> bool:
     lambda source, spec: f"{source} is {TensorSpec(*spec).words()}",
     lambda source, spec, found: _tensor_change(source, TensorSpec(*spec), found),
 )
-def TENSOR(obj: Any, spec: tuple[Any, ...]) -> bool:
+def tensor_is(obj: Any, spec: tuple[Any, ...]) -> bool:
     facts = core.tensor_facts(obj)
     return facts is not None and TensorSpec(*spec).matches(TensorSpec(*facts))
 

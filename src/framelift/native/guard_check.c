@@ -1,0 +1,311 @@
+/* Checks: one fact about one object, told without running anything of the user's. */
+#include "guard_tree.h"
+#include "tensor_probe.h"
+
+static int compare_op(PyObject *op)
+{
+    static const struct {
+        const char *text;
+        int op;
+    } table[] = {{"<", Py_LT}, {"<=", Py_LE}, {"==", Py_EQ}, {"!=", Py_NE}, {">", Py_GT}, {">=", Py_GE}};
+    for (size_t i = 0; PyUnicode_Check(op) && i < Py_ARRAY_LENGTH(table); i++) {
+        if (PyUnicode_CompareWithASCIIString(op, table[i].text) == 0) {
+            return table[i].op;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "no comparison %R", op);
+    return -1;
+}
+
+/* Values that are compared with <, ==, ...: the comparison of these types is C code. */
+static bool is_scalar(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyUnicode_Type;
+}
+
+static int hold_items(Check *check, PyObject *items, Death *death)
+{
+    PyObject *sequence = PySequence_List(items);
+    if (sequence == NULL) {
+        return -1;
+    }
+    Py_ssize_t n = PyList_GET_SIZE(sequence);
+    check->held = PyMem_Calloc((size_t)n + 1, sizeof(Held));
+    int result = check->held == NULL ? (PyErr_NoMemory(), -1) : 0;
+    while (result == 0 && check->count < n) {
+        result = held_init(&check->held[check->count], PyList_GET_ITEM(sequence, check->count), death);
+        check->count += result == 0;
+    }
+    Py_DECREF(sequence);
+    return result;
+}
+
+static int hold_one(Check *check, PyObject *object, Death *death)
+{
+    check->held = PyMem_Calloc(1, sizeof(Held));
+    if (check->held == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    check->count = 1;
+    return held_init(check->held, object, death);
+}
+
+static int wrong(const char *what, PyObject *argument)
+{
+    PyErr_Format(PyExc_TypeError, "%s, not %.100R", what, argument);
+    return -1;
+}
+
+static int init_compare(Check *check, PyObject *argument, Death *death)
+{
+    if (!PyTuple_Check(argument) || PyTuple_GET_SIZE(argument) != 3 || !is_scalar(PyTuple_GET_ITEM(argument, 1))) {
+        return wrong("COMPARE takes (op, scalar, outcome)", argument);
+    }
+    check->op = compare_op(PyTuple_GET_ITEM(argument, 0));
+    int expected = PyObject_IsTrue(PyTuple_GET_ITEM(argument, 2));
+    check->expected = expected > 0;
+    return check->op < 0 || expected < 0 ? -1 : hold_one(check, PyTuple_GET_ITEM(argument, 1), death);
+}
+
+int check_init(Check *check, int kind, PyObject *argument, Death *death)
+{
+    memset(check, 0, sizeof(*check));
+    check->kind = kind;
+    switch (kind) {
+    case CHECK_TYPE:
+        return PyType_Check(argument) ? hold_one(check, argument, death) : wrong("TYPE takes a class", argument);
+    case CHECK_IS:
+    case CHECK_NOT_IS:
+        return hold_one(check, argument, death);
+    case CHECK_EQUALS:
+        return is_constant(argument) ? hold_one(check, argument, death) : wrong("EQUALS takes a constant", argument);
+    case CHECK_COMPARE:
+        return init_compare(check, argument, death);
+    case CHECK_LENGTH:
+        check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
+        return check->count == -1 && PyErr_Occurred() ? -1 : 0;
+    case CHECK_DICT_KEYS:
+    case CHECK_SET_EQUALS:
+        return hold_items(check, argument, death);
+    case CHECK_KEY_ABSENT:
+        return hold_one(check, argument, death);
+    case CHECK_TYPE_ABSENT:
+    case CHECK_HASATTR:
+    case CHECK_NO_ATTR:
+        return PyUnicode_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a name is a str", argument);
+    case CHECK_CELL_EMPTY:
+        return 0;
+    case CHECK_TENSOR:
+        check->tensor = tensor_guard_new(argument, death);
+        return check->tensor == NULL ? -1 : 0;
+    default:
+        PyErr_Format(PyExc_ValueError, "no check has the number %d", kind);
+        return -1;
+    }
+}
+
+void check_clear(Check *check)
+{
+    for (Py_ssize_t i = 0; check->held != NULL && i < check->count; i++) {
+        held_clear(&check->held[i]);
+    }
+    PyMem_Free(check->held);
+    check->held = NULL;
+    if (check->tensor != NULL) {
+        tensor_guard_free(check->tensor);
+        check->tensor = NULL;
+    }
+}
+
+static PyObject *held_tuple(const Check *check)
+{
+    PyObject *items = PyTuple_New(check->count);
+    for (Py_ssize_t i = 0; items != NULL && i < check->count; i++) {
+        PyObject *item = held_get(&check->held[i]);
+        if (item == NULL) {
+            Py_CLEAR(items);
+            break;
+        }
+        PyTuple_SET_ITEM(items, i, item);
+    }
+    return items;
+}
+
+PyObject *check_argument(const Check *check)
+{
+    static const char *const ops[] = {"<", "<=", "==", "!=", ">", ">="};
+    switch (check->kind) {
+    case CHECK_LENGTH:
+        return PyLong_FromSsize_t(check->count);
+    case CHECK_COMPARE:
+        return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
+    case CHECK_DICT_KEYS:
+    case CHECK_SET_EQUALS:
+        return held_tuple(check);
+    case CHECK_CELL_EMPTY:
+        Py_RETURN_NONE;
+    case CHECK_TENSOR:
+        return tensor_guard_spec(check->tensor);
+    default:
+        return held_get(check->held);
+    }
+}
+
+/* ---- the checks ---- */
+
+static PyTypeObject *deque_type;
+
+int guard_check_setup(void)
+{
+    PyObject *module = PyImport_ImportModule("_collections");
+    deque_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "deque") : NULL;
+    Py_XDECREF(module);
+    return deque_type == NULL ? -1 : 0;
+}
+
+/* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
+static Py_ssize_t stored_length(PyObject *object)
+{
+    if (PyDict_Check(object)) {
+        return PyDict_GET_SIZE(object);
+    }
+    if (PyList_Check(object)) {
+        return PyList_GET_SIZE(object);
+    }
+    if (PyTuple_Check(object)) {
+        return PyTuple_GET_SIZE(object);
+    }
+    if (PyAnySet_Check(object)) {
+        return PySet_GET_SIZE(object);
+    }
+    if (PyUnicode_Check(object)) {
+        return PyUnicode_GET_LENGTH(object);
+    }
+    if (PyBytes_Check(object)) {
+        return PyBytes_GET_SIZE(object);
+    }
+    if (PyByteArray_Check(object)) {
+        return PyByteArray_GET_SIZE(object);
+    }
+    PyTypeObject *type = Py_TYPE(object);
+    if (type != &PyRange_Type && type != &PyDictKeys_Type && type != &PyDictValues_Type && type != &PyDictItems_Type &&
+        type != deque_type) {
+        return -1; /* a __len__ might run */
+    }
+    Py_ssize_t length = PyObject_Size(object);
+    if (length < 0) {
+        PyErr_Clear();
+    }
+    return length;
+}
+
+static int dict_keys_hold(const Check *check, PyObject *dict)
+{
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != check->count) {
+        return 0;
+    }
+    if (PyODict_Check(dict) && check->count > 1) { /* its order is not that of the dictionary below it */
+        PyObject *iterator = PyODict_Type.tp_iter(dict), *key;
+        int same = iterator != NULL;
+        for (Py_ssize_t i = 0; same && i < check->count; i++) {
+            key = Py_TYPE(iterator)->tp_iternext(iterator);
+            same = key != NULL && held_matches(&check->held[i], key);
+            Py_XDECREF(key);
+        }
+        Py_XDECREF(iterator);
+        PyErr_Clear();
+        return same;
+    }
+    Py_ssize_t pos = 0;
+    PyObject *key, *value;
+    for (Py_ssize_t i = 0; PyDict_Next(dict, &pos, &key, &value); i++) {
+        if (!held_matches(&check->held[i], key)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int set_equals(const Check *check, PyObject *set)
+{
+    if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != check->count) {
+        return 0;
+    }
+    Py_ssize_t pos = 0;
+    PyObject *item;
+    Py_hash_t hash;
+    while (_PySet_NextEntry(set, &pos, &item, &hash)) {
+        bool found = false;
+        for (Py_ssize_t i = 0; !found && i < check->count; i++) {
+            const Held *held = &check->held[i];
+            found = held->constant ? hash == held->hash && constants_equal(held->object, item) : held_is(held, item);
+        }
+        if (!found) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Whether the attribute is there: in the type, or in the dictionary of the instance. */
+static int has_attribute(const Check *check, PyObject *object)
+{
+    if (_PyType_Lookup(Py_TYPE(object), check->held->object) != NULL) {
+        return 1;
+    }
+    PyObject **slot = instance_dict_slot(object), *value;
+    return slot != NULL && PyDict_Check(*slot) ? dict_find(*slot, check->held, &value) != ABSENT : 0;
+}
+
+static int compare_holds(const Check *check, PyObject *object)
+{
+    if (!is_scalar(object)) {
+        return 0;
+    }
+    PyObject *result = PyObject_RichCompare(object, check->held->object, check->op);
+    if (result == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    Py_DECREF(result);
+    return (result == Py_True) == check->expected;
+}
+
+int check_holds(const Check *check, PyObject *object)
+{
+    PyObject *value;
+    switch (check->kind) {
+    case CHECK_TYPE:
+        return (PyObject *)Py_TYPE(object) == check->held->object;
+    case CHECK_IS:
+        return held_is(check->held, object);
+    case CHECK_NOT_IS:
+        return object != check->held->object;
+    case CHECK_EQUALS:
+        return constants_equal(check->held->object, object);
+    case CHECK_COMPARE:
+        return compare_holds(check, object);
+    case CHECK_LENGTH:
+        return stored_length(object) == check->count;
+    case CHECK_DICT_KEYS:
+        return dict_keys_hold(check, object);
+    case CHECK_KEY_ABSENT:
+        return PyDict_Check(object) && dict_find(object, check->held, &value) == ABSENT;
+    case CHECK_SET_EQUALS:
+        return set_equals(check, object);
+    case CHECK_TYPE_ABSENT:
+        return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
+    case CHECK_HASATTR:
+        return has_attribute(check, object);
+    case CHECK_NO_ATTR:
+        return !has_attribute(check, object);
+    case CHECK_CELL_EMPTY:
+        return PyCell_Check(object) && ((PyCellObject *)object)->ob_ref == NULL;
+    case CHECK_TENSOR:
+        return tensor_guard_holds(check->tensor, object);
+    default:
+        return 0;
+    }
+}

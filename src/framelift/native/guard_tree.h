@@ -1,0 +1,205 @@
+/* What the files of the guard tree share. */
+#ifndef FRAMELIFT_GUARD_TREE_H
+#define FRAMELIFT_GUARD_TREE_H
+
+#include "guards.h"
+
+#if SINCE_313
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <internal/pycore_setobject.h>
+#pragma GCC diagnostic pop
+#endif
+
+/* One numbering for accessors, checks and relations, so that a number alone says what failed. */
+#define ACCESS_KINDS(X)                                                                                                \
+    X(ARG, 0)                                                                                                          \
+    X(FUNCTION, 1)                                                                                                     \
+    X(KNOWN, 2)                                                                                                        \
+    X(DICT_ITEM, 3)                                                                                                    \
+    X(INSTANCE_DICT, 4)                                                                                                \
+    X(TYPE_LOOKUP, 5)                                                                                                  \
+    X(TYPE_OF, 6)                                                                                                      \
+    X(LIST_ITEM, 7)                                                                                                    \
+    X(TUPLE_ITEM, 8)                                                                                                   \
+    X(CELL_CONTENTS, 9)                                                                                                \
+    X(FUNC_CODE, 10)                                                                                                   \
+    X(FUNC_GLOBALS, 11)                                                                                                \
+    X(FUNC_CLOSURE, 12)                                                                                                \
+    X(FUNC_DEFAULTS, 13)                                                                                               \
+    X(FUNC_KWDEFAULTS, 14)                                                                                             \
+    X(METHOD_SELF, 15)                                                                                                 \
+    X(METHOD_FUNC, 16)                                                                                                 \
+    X(MODULE_DICT, 17)                                                                                                 \
+    X(SLOT, 18)                                                                                                        \
+    X(GETATTR, 19)
+#define CHECK_KINDS(X)                                                                                                 \
+    X(TYPE, 100)                                                                                                       \
+    X(IS, 101)                                                                                                         \
+    X(NOT_IS, 102)                                                                                                     \
+    X(EQUALS, 103)                                                                                                     \
+    X(COMPARE, 104)                                                                                                    \
+    X(LENGTH, 105)                                                                                                     \
+    X(DICT_KEYS, 106)                                                                                                  \
+    X(KEY_ABSENT, 107)                                                                                                 \
+    X(SET_EQUALS, 108)                                                                                                 \
+    X(TYPE_ABSENT, 109)                                                                                                \
+    X(HASATTR, 110)                                                                                                    \
+    X(NO_ATTR, 111)                                                                                                    \
+    X(CELL_EMPTY, 112)                                                                                                 \
+    X(TENSOR, 113)
+#define RELATION_KINDS(X)                                                                                              \
+    X(SAME, 200)                                                                                                       \
+    X(DISTINCT, 201)                                                                                                   \
+    X(OVERLAP, 202)
+
+#define AS_ACCESS(name, number)   ACCESS_##name = number,
+#define AS_CHECK(name, number)    CHECK_##name = number,
+#define AS_RELATION(name, number) REL_##name = number,
+enum {
+    ACCESS_KINDS(AS_ACCESS) CHECK_KINDS(AS_CHECK) RELATION_KINDS(AS_RELATION) FAILED_STATE = 300,
+    FAILED_DEAD = 301
+};
+
+/* ---- guard_held.c ---- */
+
+/* Set once an object that a tree depends on has died; shared by the tree and the callbacks of its weak references. */
+typedef struct {
+    PyObject_HEAD bool dead;
+} Death;
+
+extern PyTypeObject Death_Type;
+
+#define MAX_PARTS 3
+
+/* An object a guard compares with. Constants are held strongly; anything of the user's by a weak reference whose
+ * callback sets `dead`, so that a pointer comparison can never meet a new object at an old address. Wrappers that
+ * take no weak references (property, staticmethod, slot descriptors, ...) are told by their parts instead. */
+typedef struct {
+    PyObject *object;
+    PyObject *anchor; /* owned: the object itself or a weak reference; NULL where only parts are held */
+    bool constant;    /* compared by value where a check compares values */
+    Py_hash_t hash;   /* of a constant */
+    int nparts;
+    struct {
+        Py_ssize_t offset;
+        PyObject *value;
+        PyObject *anchor;
+    } parts[MAX_PARTS];
+} Held;
+
+int held_init(Held *held, PyObject *object, Death *death);
+void held_clear(Held *held);
+/* New reference; None once it is dead; ("id", address) for what is held by parts. */
+PyObject *held_get(const Held *held);
+
+static inline bool held_is(const Held *held, PyObject *found)
+{
+    if (found != held->object) {
+        return false;
+    }
+    for (int i = 0; i < held->nparts; i++) {
+        if (*(PyObject **)((char *)found + held->parts[i].offset) != held->parts[i].value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool constant_type(PyTypeObject *type);
+bool is_constant(PyObject *object);
+bool constants_equal(PyObject *a, PyObject *b);       /* the same type and value all the way down */
+bool held_matches(const Held *held, PyObject *found); /* constants_equal() or held_is() */
+int register_constant_types(PyObject *types);
+
+/* ---- guard_access.c ---- */
+
+typedef struct Check Check;
+typedef struct TensorGuard TensorGuard;
+
+typedef struct {
+    int accessor;
+    int parent;       /* index in the tree's own order; -1: root */
+    int end;          /* one past the last node below this one */
+    int wanted;       /* index in the tree's array of values that relations and outputs use, or -1 */
+    int original;     /* index in the specification */
+    Py_ssize_t index; /* ARG, LIST_ITEM, TUPLE_ITEM; offset of SLOT */
+    Held held;        /* KNOWN, DICT_ITEM's key, TYPE_LOOKUP's and GETATTR's name, SLOT's class */
+    Check *checks;
+    int nchecks;
+} Node;
+
+enum { FOUND = 1, ABSENT = 0, UNDECIDED = -1 };
+
+/* What d[key] finds, without calling __eq__ or __hash__ of a user's key: UNDECIDED where that would be needed. */
+int dict_find(PyObject *dict, const Held *key, PyObject **value);
+
+/* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
+PyObject *access_step(const Node *node, PyObject *parent);
+
+/* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
+PyObject **instance_dict_slot(PyObject *object);
+
+/* ---- guard_check.c ---- */
+
+struct Check {
+    int kind;
+    int op;           /* COMPARE: Py_LT ... */
+    bool expected;    /* COMPARE */
+    Py_ssize_t count; /* LENGTH, or the number of held items */
+    Held *held;       /* one object, or `count` keys or items */
+    TensorGuard *tensor;
+};
+
+int guard_check_setup(void); /* once, at import */
+int check_init(Check *check, int kind, PyObject *argument, Death *death);
+void check_clear(Check *check);
+PyObject *check_argument(const Check *check); /* what check_init was given, as far as it is alive */
+
+/* 1 holds, 0 does not, -1 error */
+int check_holds(const Check *check, PyObject *object);
+
+/* ---- guards.c, guard_walk.c ---- */
+
+/* One root and all below it: nodes [start, end), whose wanted values are [wanted, wanted + nwanted). */
+typedef struct {
+    int start, end;
+    int wanted, nwanted;
+} Segment;
+
+typedef struct {
+    int kind;
+    bool expected; /* OVERLAP */
+    int count;
+    int *values; /* indices of wanted values */
+} Relation;
+
+typedef struct {
+    int wanted, fetched;
+} Output;
+
+typedef struct {
+    PyObject_HEAD Death *death;
+    PyObject *state; /* a TorchState, or NULL */
+    PyObject *names; /* tuple of str in the order of the specification, or NULL */
+    int nslots, nfetched;
+    int nnodes, nsegments, nrelations, noutputs, nwanted;
+    Node *nodes; /* parents before children, each subtree in one piece */
+    Segment *segments;
+    Relation *relations;
+    Output *outputs;
+} GuardTree;
+
+/* Where a check failed, for explain(). */
+typedef struct {
+    int kind;        /* ACCESS_*, CHECK_*, REL_*, FAILED_* */
+    int node;        /* in the tree's own order; -1: none */
+    int check;       /* index in the node's checks, -1 for an accessor */
+    int relation;    /* index, or -1 */
+    PyObject *found; /* owned: the object that did not fit, or NULL */
+} Failure;
+
+/* The whole check; `failure` may be NULL. 1 hit, 0 miss, -1 error. */
+int tree_walk(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched, Failure *failure);
+
+#endif

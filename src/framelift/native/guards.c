@@ -1,0 +1,723 @@
+/* The GuardTree type: made from a specification, checked, explained. */
+#include "guard_tree.h"
+#include "tensor_probe.h"
+#include "torch_state.h"
+
+#include <structmember.h>
+
+/* framelift.guards.reference: (describe, evaluate). Set once, when that module is imported. */
+static PyObject *describe_failure, *evaluate_reference;
+
+/* ---- from a specification ---- */
+
+static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
+{
+    node->accessor = accessor;
+    switch (accessor) {
+    case ACCESS_ARG:
+    case ACCESS_LIST_ITEM:
+    case ACCESS_TUPLE_ITEM:
+        node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
+        if (node->index < 0 && !PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
+        }
+        return PyErr_Occurred() ? -1 : 0;
+    case ACCESS_KNOWN:
+    case ACCESS_DICT_ITEM:
+        return held_init(&node->held, argument, death);
+    case ACCESS_TYPE_LOOKUP:
+    case ACCESS_GETATTR:
+        if (!PyUnicode_CheckExact(argument)) {
+            PyErr_Format(PyExc_TypeError, "a name is a str, not %.100R", argument);
+            return -1;
+        }
+        return held_init(&node->held, argument, death);
+    case ACCESS_SLOT: {
+        if (!Py_IS_TYPE(argument, &PyMemberDescr_Type) ||
+            ((PyMemberDescrObject *)argument)->d_member->type != T_OBJECT_EX) {
+            PyErr_Format(PyExc_TypeError, "SLOT takes the descriptor of a slot, not %.100R", argument);
+            return -1;
+        }
+        PyMemberDescrObject *descriptor = (PyMemberDescrObject *)argument;
+        node->index = descriptor->d_member->offset;
+        return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
+    }
+    default:
+        if (accessor < ACCESS_ARG || accessor > ACCESS_GETATTR) {
+            PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
+            return -1;
+        }
+        return 0;
+    }
+}
+
+static int init_checks(Node *node, PyObject *checks, Death *death)
+{
+    Py_ssize_t n = PyList_GET_SIZE(checks);
+    node->checks = PyMem_Calloc((size_t)n + 1, sizeof(Check));
+    if (node->checks == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int kind;
+        PyObject *argument;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(checks, i), "iO;a check is (kind, argument)", &kind, &argument)) {
+            return -1;
+        }
+        node->nchecks++; /* also of one that fails halfway: check_clear() copes */
+        if (check_init(&node->checks[i], kind, argument, death) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The specification lists nodes in the order facts were noted; here every subtree becomes one piece. `order[i]` is the
+ * place of specification node i. */
+static void place(int node, int *next, int *order, int *original, const int *first_child, const int *sibling)
+{
+    original[*next] = node;
+    order[node] = (*next)++;
+    for (int child = first_child[node]; child >= 0; child = sibling[child]) {
+        place(child, next, order, original, first_child, sibling);
+    }
+}
+
+/* Parents by specification index, checked to come before their children. */
+static int read_parents(PyObject *nodes, int *parents)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); i++) {
+        PyObject *item = PyList_GET_ITEM(nodes, i);
+        long parent =
+            PyTuple_Check(item) && PyTuple_GET_SIZE(item) == 5 ? PyLong_AsLong(PyTuple_GET_ITEM(item, 0)) : -2;
+        if (parent < -1 || parent >= i) {
+            PyErr_Format(PyExc_ValueError, "guard node %zd is not (earlier parent, accessor, argument, checks, out)",
+                         i);
+            return -1;
+        }
+        parents[i] = (int)parent;
+    }
+    return 0;
+}
+
+static int build_node(GuardTree *tree, Node *node, PyObject *item, int parent)
+{
+    int accessor, out, ignored;
+    PyObject *argument, *checks;
+    if (!PyArg_ParseTuple(item, "iiOO!i", &ignored, &accessor, &argument, &PyList_Type, &checks, &out)) {
+        return -1;
+    }
+    node->parent = parent;
+    node->wanted = -1;
+    if (init_node(node, accessor, argument, tree->death) < 0 || init_checks(node, checks, tree->death) < 0) {
+        return -1;
+    }
+    if ((parent < 0) != (accessor <= ACCESS_KNOWN) || (accessor == ACCESS_ARG && node->index >= tree->nslots)) {
+        PyErr_Format(PyExc_ValueError, "accessor %d does not start a tree, or its slot does not exist", accessor);
+        return -1;
+    }
+    if (out >= tree->nfetched || out < -1) {
+        PyErr_Format(PyExc_ValueError, "no fetched object has the index %d", out);
+        return -1;
+    }
+    if (out >= 0) {
+        tree->outputs[tree->noutputs].fetched = out;
+        tree->outputs[tree->noutputs++].wanted = (int)(node - tree->nodes); /* a node for now */
+    }
+    return 0;
+}
+
+static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, const int *order)
+{
+    PyObject *argument;
+    if (!PyArg_ParseTuple(item, "iO;a relation is (kind, nodes)", &relation->kind, &argument)) {
+        return -1;
+    }
+    PyObject *members = PySequence_Fast(argument, "the nodes of a relation are a sequence");
+    if (members == NULL) {
+        return -1;
+    }
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(members);
+    int result = 0;
+    if (relation->kind == REL_OVERLAP && n == 3) {
+        n = 2;
+        int expected = PyObject_IsTrue(PySequence_Fast_GET_ITEM(members, 2));
+        relation->expected = expected > 0;
+        result = expected < 0 ? -1 : 0;
+    } else if (relation->kind != REL_DISTINCT && !(relation->kind == REL_SAME && n == 2)) {
+        PyErr_Format(PyExc_ValueError, "relation %d does not take %zd nodes", relation->kind, n);
+        result = -1;
+    }
+    relation->values = PyMem_Calloc((size_t)n + 1, sizeof(int));
+    if (relation->values == NULL) {
+        PyErr_NoMemory();
+        result = -1;
+    }
+    for (Py_ssize_t i = 0; result == 0 && i < n; i++) {
+        long node = PyLong_AsLong(PySequence_Fast_GET_ITEM(members, i));
+        if (node < 0 || node >= tree->nnodes) {
+            PyErr_Format(PyExc_ValueError, "a relation names node %ld, which does not exist", node);
+            result = -1;
+            break;
+        }
+        relation->values[relation->count++] = order[node];
+    }
+    Py_DECREF(members);
+    return result;
+}
+
+/* Numbers the nodes whose values relations and outputs need, segment by segment. */
+static void number_wanted(GuardTree *tree)
+{
+    for (int i = 0; i < tree->noutputs; i++) {
+        tree->nodes[tree->outputs[i].wanted].wanted = 0;
+    }
+    for (int i = 0; i < tree->nrelations; i++) {
+        for (int j = 0; j < tree->relations[i].count; j++) {
+            tree->nodes[tree->relations[i].values[j]].wanted = 0;
+        }
+    }
+    for (int i = 0; i < tree->nsegments; i++) {
+        Segment *segment = &tree->segments[i];
+        segment->wanted = tree->nwanted;
+        for (int j = segment->start; j < segment->end; j++) {
+            if (tree->nodes[j].wanted == 0) {
+                tree->nodes[j].wanted = tree->nwanted++;
+            }
+        }
+        segment->nwanted = tree->nwanted - segment->wanted;
+    }
+    for (int i = 0; i < tree->noutputs; i++) {
+        tree->outputs[i].wanted = tree->nodes[tree->outputs[i].wanted].wanted;
+    }
+    for (int i = 0; i < tree->nrelations; i++) {
+        for (int j = 0; j < tree->relations[i].count; j++) {
+            tree->relations[i].values[j] = tree->nodes[tree->relations[i].values[j]].wanted;
+        }
+    }
+}
+
+static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scratch)
+{
+    int n = (int)PyList_GET_SIZE(nodes), next = 0;
+    int *parents = scratch, *order = scratch + n, *original = scratch + 2 * n, *first_child = scratch + 3 * n,
+        *sibling = scratch + 4 * n;
+    if (read_parents(nodes, parents) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        first_child[i] = sibling[i] = -1;
+    }
+    for (int i = n - 1; i >= 0; i--) { /* backwards, so that children end up in the order they were given */
+        if (parents[i] >= 0) {
+            sibling[i] = first_child[parents[i]];
+            first_child[parents[i]] = i;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (parents[i] < 0) {
+            Segment *segment = &tree->segments[tree->nsegments++];
+            segment->start = next;
+            place(i, &next, order, original, first_child, sibling);
+            segment->end = next;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        Node *node = &tree->nodes[i];
+        int parent = parents[original[i]];
+        tree->nnodes = i + 1;
+        node->original = original[i];
+        if (build_node(tree, node, PyList_GET_ITEM(nodes, original[i]), parent < 0 ? -1 : order[parent]) < 0) {
+            return -1;
+        }
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        Node *node = &tree->nodes[i];
+        node->end = node->end > i + 1 ? node->end : i + 1;
+        if (node->parent >= 0 && tree->nodes[node->parent].end < node->end) {
+            tree->nodes[node->parent].end = node->end;
+        }
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(relations); i++) {
+        if (build_relation(tree, &tree->relations[tree->nrelations++], PyList_GET_ITEM(relations, i), order) < 0) {
+            return -1;
+        }
+    }
+    number_wanted(tree);
+    return 0;
+}
+
+static int allocate(GuardTree *tree, size_t nodes, size_t relations)
+{
+    tree->nodes = PyMem_Calloc(nodes + 1, sizeof(Node));
+    tree->segments = PyMem_Calloc(nodes + 1, sizeof(Segment));
+    tree->outputs = PyMem_Calloc(nodes + 1, sizeof(Output));
+    tree->relations = PyMem_Calloc(relations + 1, sizeof(Relation));
+    tree->death = PyObject_New(Death, &Death_Type);
+    if (tree->death == NULL || tree->nodes == NULL || tree->segments == NULL || tree->outputs == NULL ||
+        tree->relations == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    tree->death->dead = false;
+    return 0;
+}
+
+static PyObject *tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"nodes", "relations", "nslots", "nfetched", "state", "names", NULL};
+    PyObject *nodes, *relations, *state = Py_None, *names = Py_None;
+    int nslots, nfetched;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!ii|OO:GuardTree", keywords, &PyList_Type, &nodes, &PyList_Type,
+                                     &relations, &nslots, &nfetched, &state, &names)) {
+        return NULL;
+    }
+    if (state != Py_None && !Py_IS_TYPE(state, &TorchState_Type)) {
+        PyErr_SetString(PyExc_TypeError, "state is None or made by torch_state()");
+        return NULL;
+    }
+    GuardTree *tree = (GuardTree *)type->tp_alloc(type, 0);
+    if (tree == NULL) {
+        return NULL;
+    }
+    tree->nslots = nslots;
+    tree->nfetched = nfetched;
+    tree->state = state != Py_None ? Py_NewRef(state) : NULL;
+    size_t n = (size_t)PyList_GET_SIZE(nodes);
+    int *scratch = PyMem_Calloc(5 * n + 1, sizeof(int)), result = 0;
+    if (names != Py_None) {
+        tree->names = PySequence_Tuple(names);
+        if (tree->names == NULL || (size_t)PyTuple_GET_SIZE(tree->names) != n) {
+            if (tree->names != NULL) {
+                PyErr_SetString(PyExc_ValueError, "there must be one name per node");
+            }
+            result = -1;
+        }
+    }
+    if (scratch == NULL) {
+        PyErr_NoMemory();
+        result = -1;
+    }
+    if (result < 0 || allocate(tree, n, (size_t)PyList_GET_SIZE(relations)) < 0 ||
+        build(tree, nodes, relations, scratch) < 0) {
+        Py_CLEAR(tree);
+    } else if (tree->noutputs != nfetched) {
+        PyErr_Format(PyExc_ValueError, "%d of %d fetched objects come from a node", tree->noutputs, nfetched);
+        Py_CLEAR(tree);
+    }
+    PyMem_Free(scratch);
+    return (PyObject *)tree;
+}
+
+static void tree_dealloc(PyObject *self)
+{
+    GuardTree *tree = (GuardTree *)self;
+    for (int i = 0; i < tree->nnodes; i++) {
+        held_clear(&tree->nodes[i].held);
+        for (int j = 0; j < tree->nodes[i].nchecks; j++) {
+            check_clear(&tree->nodes[i].checks[j]);
+        }
+        PyMem_Free(tree->nodes[i].checks);
+    }
+    for (int i = 0; i < tree->nrelations; i++) {
+        PyMem_Free(tree->relations[i].values);
+    }
+    PyMem_Free(tree->nodes);
+    PyMem_Free(tree->segments);
+    PyMem_Free(tree->outputs);
+    PyMem_Free(tree->relations);
+    Py_XDECREF(tree->death);
+    Py_XDECREF(tree->state);
+    Py_XDECREF(tree->names);
+    Py_TYPE(self)->tp_free(self);
+}
+
+/* ---- for C ---- */
+
+int guard_tree_check(PyObject *tree, PyObject *const *slots, PyObject *function, PyObject **fetched)
+{
+    return tree_walk((GuardTree *)tree, slots, function, fetched, NULL);
+}
+
+Py_ssize_t guard_tree_nfetched(PyObject *tree)
+{
+    return ((GuardTree *)tree)->nfetched;
+}
+
+Py_ssize_t guard_tree_nslots(PyObject *tree)
+{
+    return ((GuardTree *)tree)->nslots;
+}
+
+int guard_tree_dead(PyObject *tree)
+{
+    return ((GuardTree *)tree)->death->dead;
+}
+
+/* ---- for Python ---- */
+
+/* (slots, function) of a method call, as C wants them. */
+static int read_slots(GuardTree *tree, PyObject *const *args, Py_ssize_t nargs, PyObject *const **slots,
+                      PyObject **function)
+{
+    if (nargs < 1 || nargs > 2 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != tree->nslots) {
+        PyErr_Format(PyExc_TypeError, "a check takes a tuple of %d slots, and the function", tree->nslots);
+        return -1;
+    }
+    *slots = ((PyTupleObject *)args[0])->ob_item;
+    *function = nargs == 2 ? args[1] : Py_None;
+    return 0;
+}
+
+static PyObject *check_tuple(GuardTree *tree, PyObject *const *slots, PyObject *function)
+{
+    PyObject *fetched = PyTuple_New(tree->nfetched);
+    if (fetched == NULL) {
+        return NULL;
+    }
+    int hit = guard_tree_check((PyObject *)tree, slots, function, ((PyTupleObject *)fetched)->ob_item);
+    if (hit == 1) {
+        return fetched;
+    }
+    Py_DECREF(fetched);
+    return hit == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *tree_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *const *slots, *function;
+    return read_slots((GuardTree *)self, args, nargs, &slots, &function) < 0
+               ? NULL
+               : check_tuple((GuardTree *)self, slots, function);
+}
+
+static PyObject *node_name(GuardTree *tree, int node)
+{
+    int original = tree->nodes[node].original;
+    return tree->names != NULL ? Py_NewRef(PyTuple_GET_ITEM(tree->names, original))
+                               : PyUnicode_FromFormat("node %d", original);
+}
+
+static PyObject *node_argument(const Node *node)
+{
+    switch (node->accessor) {
+    case ACCESS_ARG:
+    case ACCESS_LIST_ITEM:
+    case ACCESS_TUPLE_ITEM:
+        return PyLong_FromSsize_t(node->index);
+    case ACCESS_SLOT: {
+        PyObject *owner = held_get(&node->held);
+        return owner == NULL ? NULL : Py_BuildValue("(Nn)", owner, node->index);
+    }
+    default:
+        return held_get(&node->held);
+    }
+}
+
+/* Names of the members of a relation. */
+static PyObject *relation_names(GuardTree *tree, const Relation *relation)
+{
+    PyObject *names = PyTuple_New(relation->count);
+    for (int i = 0; names != NULL && i < relation->count; i++) {
+        int node = 0;
+        while (tree->nodes[node].wanted != relation->values[i]) {
+            node++;
+        }
+        PyObject *name = node_name(tree, node);
+        if (name == NULL) {
+            Py_CLEAR(names);
+            break;
+        }
+        PyTuple_SET_ITEM(names, i, name);
+    }
+    return names;
+}
+
+/* describe(kind, name, argument, found) in words; found is what the guard met: for an accessor, its parent. */
+static PyObject *failure_words(GuardTree *tree, const Failure *failure)
+{
+    if (failure->kind == FAILED_DEAD) {
+        return PyUnicode_FromString("an object that the guards depend on is gone");
+    }
+    if (failure->kind == FAILED_STATE) {
+        PyObject *words = PyObject_CallMethod(tree->state, "describe", NULL);
+        if (words == Py_None) {
+            Py_SETREF(words, PyUnicode_FromString("torch's state changed"));
+        }
+        return words;
+    }
+    PyObject *name = NULL, *argument = NULL, *words = NULL;
+    if (failure->relation >= 0) {
+        name = relation_names(tree, &tree->relations[failure->relation]);
+        argument = PyBool_FromLong(tree->relations[failure->relation].expected);
+    } else {
+        const Node *node = &tree->nodes[failure->node];
+        name = node_name(tree, failure->node);
+        argument = failure->check >= 0 ? check_argument(&node->checks[failure->check]) : node_argument(node);
+    }
+    if (name != NULL && argument != NULL && describe_failure != NULL) {
+        words = PyObject_CallFunction(describe_failure, "iOOO", failure->kind, name, argument,
+                                      failure->found != NULL ? failure->found : Py_None);
+    } else if (name != NULL && argument != NULL) {
+        words = PyUnicode_FromFormat("%S: guard %d on %.200R does not hold", name, failure->kind, argument);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(argument);
+    return words;
+}
+
+static PyObject *explain(GuardTree *tree, PyObject *const *slots, PyObject *function)
+{
+    Failure failure = {.node = -1, .check = -1, .relation = -1};
+    PyObject **fetched = PyMem_Calloc((size_t)tree->nfetched + 1, sizeof(PyObject *));
+    if (fetched == NULL) {
+        return PyErr_NoMemory();
+    }
+    int hit = tree_walk(tree, slots, function, fetched, &failure);
+    for (int i = 0; i < tree->nfetched; i++) {
+        Py_XDECREF(fetched[i]);
+    }
+    PyMem_Free(fetched);
+    PyObject *result = NULL;
+    if (hit == 1) {
+        result = Py_NewRef(Py_None);
+    } else if (hit == 0) {
+        PyObject *words = failure_words(tree, &failure);
+        if (words != NULL) {
+            int node = failure.node >= 0 ? tree->nodes[failure.node].original : -1;
+            result = Py_BuildValue("(iiN)", node, failure.kind, words);
+        }
+    }
+    Py_XDECREF(failure.found);
+    return result;
+}
+
+static PyObject *tree_explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *const *slots, *function;
+    return read_slots((GuardTree *)self, args, nargs, &slots, &function) < 0
+               ? NULL
+               : explain((GuardTree *)self, slots, function);
+}
+
+/* Runs the native check and the reference, which must agree. */
+static PyObject *tree_check_strict(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+    GuardTree *tree = (GuardTree *)self;
+    PyObject *const *slots, *function;
+    if (read_slots(tree, args, nargs, &slots, &function) < 0) {
+        return NULL;
+    }
+    if (evaluate_reference == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "check_strict needs framelift.guards.reference to be imported");
+        return NULL;
+    }
+    PyObject *fetched = check_tuple(tree, slots, function);
+    if (fetched == NULL) {
+        return NULL;
+    }
+    PyObject *problem = PyObject_CallFunctionObjArgs(evaluate_reference, self, args[0], function, fetched, NULL);
+    if (problem != NULL && problem != Py_None) {
+        PyErr_SetObject(PyExc_AssertionError, problem);
+        Py_CLEAR(fetched);
+    } else if (problem == NULL) {
+        Py_CLEAR(fetched);
+    }
+    Py_XDECREF(problem);
+    return fetched;
+}
+
+static PyObject *node_spec(GuardTree *tree, int index)
+{
+    const Node *node = &tree->nodes[index];
+    PyObject *checks = PyList_New(node->nchecks), *argument = node_argument(node);
+    for (int i = 0; checks != NULL && i < node->nchecks; i++) {
+        PyObject *value = check_argument(&node->checks[i]);
+        PyObject *item = value == NULL ? NULL : Py_BuildValue("(iN)", node->checks[i].kind, value);
+        if (item == NULL) {
+            Py_CLEAR(checks);
+            break;
+        }
+        PyList_SET_ITEM(checks, i, item);
+    }
+    int out = -1;
+    for (int i = 0; i < tree->noutputs; i++) {
+        if (node->wanted >= 0 && tree->outputs[i].wanted == node->wanted) {
+            out = tree->outputs[i].fetched;
+        }
+    }
+    if (checks == NULL || argument == NULL) {
+        Py_XDECREF(checks);
+        Py_XDECREF(argument);
+        return NULL;
+    }
+    int parent = node->parent < 0 ? -1 : tree->nodes[node->parent].original;
+    return Py_BuildValue("(iiNNi)", parent, node->accessor, argument, checks, out);
+}
+
+/* The specification again, from what is still alive: the tree keeps no reference to the one it was made from. */
+static PyObject *tree_nodes(PyObject *self, void *closure)
+{
+    (void)closure;
+    GuardTree *tree = (GuardTree *)self;
+    PyObject *result = PyList_New(tree->nnodes);
+    for (int i = 0; result != NULL && i < tree->nnodes; i++) {
+        PyObject *item = node_spec(tree, i);
+        if (item == NULL) {
+            Py_CLEAR(result);
+            break;
+        }
+        PyList_SET_ITEM(result, tree->nodes[i].original, item);
+    }
+    return result;
+}
+
+static PyObject *tree_relations(PyObject *self, void *closure)
+{
+    (void)closure;
+    GuardTree *tree = (GuardTree *)self;
+    PyObject *result = PyList_New(0);
+    for (int i = 0; result != NULL && i < tree->nrelations; i++) {
+        const Relation *relation = &tree->relations[i];
+        PyObject *members = PyList_New(0);
+        for (int j = 0; members != NULL && j < relation->count; j++) {
+            int node = 0;
+            while (tree->nodes[node].wanted != relation->values[j]) {
+                node++;
+            }
+            PyObject *number = PyLong_FromLong(tree->nodes[node].original);
+            if (number == NULL || PyList_Append(members, number) < 0) {
+                Py_CLEAR(members);
+            }
+            Py_XDECREF(number);
+        }
+        if (members != NULL && relation->kind == REL_OVERLAP) {
+            PyList_Append(members, relation->expected ? Py_True : Py_False);
+        }
+        PyObject *item = members == NULL ? NULL : Py_BuildValue("(iN)", relation->kind, members);
+        if (item == NULL || PyList_Append(result, item) < 0) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(item);
+    }
+    return result;
+}
+
+static PyObject *tree_dead(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((GuardTree *)self)->death->dead);
+}
+
+static PyMethodDef tree_methods[] = {
+    {"check", (PyCFunction)(void (*)(void))tree_check, METH_FASTCALL,
+     "check(slots, function) -> tuple of fetched objects, or None for a miss."},
+    {"check_strict", (PyCFunction)(void (*)(void))tree_check_strict, METH_FASTCALL,
+     "check(), compared with the reference in Python; AssertionError where they disagree."},
+    {"explain", (PyCFunction)(void (*)(void))tree_explain, METH_FASTCALL,
+     "explain(slots, function) -> (node, kind, words) of the first guard that does not hold, or None."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef tree_getset[] = {
+    {"nodes", tree_nodes, NULL, "The nodes this tree was made from; what has died is None.", NULL},
+    {"relations", tree_relations, NULL, "The relations this tree was made from.", NULL},
+    {"dead", tree_dead, NULL, "Whether an object the guards depend on has died: the tree never hits again.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef tree_members[] = {
+    {"nslots", T_INT, offsetof(GuardTree, nslots), READONLY, "Number of slots a check takes."},
+    {"nfetched", T_INT, offsetof(GuardTree, nfetched), READONLY, "Number of objects a hit fetches."},
+    {"state", T_OBJECT, offsetof(GuardTree, state), READONLY, "The TorchState the guards were made under, or None."},
+    {"names", T_OBJECT, offsetof(GuardTree, names), READONLY, "Names of the nodes, or None."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject GuardTree_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.GuardTree",
+    .tp_basicsize = sizeof(GuardTree),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = tree_new,
+    .tp_dealloc = tree_dealloc,
+    .tp_methods = tree_methods,
+    .tp_getset = tree_getset,
+    .tp_members = tree_members,
+    .tp_doc = "GuardTree(nodes, relations, nslots, nfetched, state=None, names=None)\n--\n\n"
+              "Facts about the inputs of a frame. See framelift.guards.kinds for the kinds of nodes and checks.",
+};
+
+static PyObject *set_reference(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *describe, *evaluate;
+    if (!PyArg_ParseTuple(args, "OO", &describe, &evaluate)) {
+        return NULL;
+    }
+    Py_XSETREF(describe_failure, Py_NewRef(describe));
+    Py_XSETREF(evaluate_reference, Py_NewRef(evaluate));
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_shape_hash(PyObject *module, PyObject *slots)
+{
+    (void)module;
+    if (!PyTuple_Check(slots) || PyTuple_GET_SIZE(slots) > 256) {
+        PyErr_SetString(PyExc_TypeError, "shape_hash takes a tuple of at most 256 objects");
+        return NULL;
+    }
+    int which[256], n = (int)PyTuple_GET_SIZE(slots);
+    for (int i = 0; i < n; i++) {
+        which[i] = i;
+    }
+    return PyLong_FromUnsignedLongLong(shape_hash(((PyTupleObject *)slots)->ob_item, which, n));
+}
+
+/* read_slot(object, owner, offset, default): for the reference, which is given what the tree knows of a SLOT. */
+static PyObject *read_slot(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *object, *owner, *otherwise;
+    Py_ssize_t offset;
+    if (!PyArg_ParseTuple(args, "OO!nO", &object, &PyType_Type, &owner, &offset, &otherwise)) {
+        return NULL;
+    }
+    PyObject *value = NULL;
+    if (PyObject_TypeCheck(object, (PyTypeObject *)owner) && offset > 0 &&
+        offset + (Py_ssize_t)sizeof(PyObject *) <= ((PyTypeObject *)owner)->tp_basicsize) {
+        value = *(PyObject **)((char *)object + offset);
+    }
+    return Py_NewRef(value != NULL ? value : otherwise);
+}
+
+static PyObject *is_constant_type(PyObject *module, PyObject *type)
+{
+    (void)module;
+    return PyBool_FromLong(PyType_Check(type) && constant_type((PyTypeObject *)type));
+}
+
+static PyMethodDef methods[] = {
+    {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
+    {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
+    {"set_reference", set_reference, METH_VARARGS,
+     "set_reference(describe, evaluate): see framelift.guards.reference."},
+    {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
+    {NULL, NULL, 0, NULL},
+};
+
+int guards_init(PyObject *module)
+{
+#define ADD_ACCESS(name, number)   || PyModule_AddIntConstant(module, "ACCESS_" #name, number) < 0
+#define ADD_CHECK(name, number)    || PyModule_AddIntConstant(module, "CHECK_" #name, number) < 0
+#define ADD_RELATION(name, number) || PyModule_AddIntConstant(module, "REL_" #name, number) < 0
+    if (guard_check_setup() < 0 || PyType_Ready(&Death_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
+        PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
+        PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK)
+                                                     RELATION_KINDS(ADD_RELATION) ||
+        PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) < 0 ||
+        PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) < 0) {
+        return -1;
+    }
+    return tensor_probe_init(module) < 0 || torch_state_init(module) < 0 ? -1 : 0;
+}

@@ -1,0 +1,407 @@
+/* Reading and checking tensor metadata. See tensor_probe.h; the calibration itself is in tensor_calibrate.c. */
+#include "tensor_probe.h"
+
+TensorAccess tensor_access = {.impl = -1, .keys = -1, .storage = -1, .data = -1};
+
+enum { TYPE, KEYS, DTYPE, DEVICE, REQUIRES_GRAD, SIZES, STRIDES, IS_LEAF, LAYOUT, NFIELDS };
+
+/* ---- specifications ---- */
+
+static int read_sizes(PyObject *sizes, int *ndim, int64_t **out)
+{
+    if (sizes == Py_None) {
+        return 0;
+    }
+    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) > 64) {
+        PyErr_Format(PyExc_TypeError, "sizes and strides are tuples of int or None, not %.100R", sizes);
+        return -1;
+    }
+    int n = (int)PyTuple_GET_SIZE(sizes);
+    if (*ndim >= 0 && *ndim != n) {
+        PyErr_SetString(PyExc_ValueError, "sizes and strides differ in length");
+        return -1;
+    }
+    *ndim = n;
+    *out = PyMem_Calloc((size_t)n + 1, sizeof(int64_t));
+    if (*out == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < n; i++) {
+        PyObject *size = PyTuple_GET_ITEM(sizes, i);
+        (*out)[i] = size == Py_None ? ANY_SIZE : PyLong_AsLongLong(size);
+        if ((*out)[i] == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int read_flag(PyObject *flag, int8_t *out)
+{
+    int truth = flag == Py_None ? -1 : PyObject_IsTrue(flag);
+    *out = (int8_t)truth;
+    return truth < 0 && flag != Py_None ? -1 : 0;
+}
+
+/* Codes the shim answers with; unknown ones leave the guard to the slow way. */
+static int read_codes(TensorGuard *guard, PyObject *dtype, PyObject *device)
+{
+    guard->dtype = guard->device_type = guard->device_index = INT32_MIN;
+    if (dtype != Py_None) {
+        PyObject *code = PyDict_GetItemWithError(tensor_access.dtype_codes, dtype);
+        if (code == NULL) {
+            guard->native = false;
+        } else {
+            guard->dtype = (int32_t)PyLong_AsLong(PyTuple_GET_ITEM(code, 0));
+        }
+    }
+    if (device != Py_None) {
+        PyObject *name = PyObject_GetAttrString(device, "type"), *index = PyObject_GetAttrString(device, "index");
+        PyObject *code = name != NULL ? PyDict_GetItemWithError(tensor_access.device_codes, name) : NULL;
+        if (code == NULL || index == NULL) {
+            guard->native = false;
+        } else {
+            guard->device_type = (int32_t)PyLong_AsLong(code);
+            guard->device_index = index == Py_None ? -1 : (int32_t)PyLong_AsLong(index);
+        }
+        Py_XDECREF(name);
+        Py_XDECREF(index);
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *death)
+{
+    PyObject *type = PyTuple_GET_ITEM(spec, TYPE);
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, tensor_access.base)) {
+        PyErr_Format(PyExc_TypeError, "%.100R is not a tensor type", type);
+        return -1;
+    }
+    if (held_init(&guard->type_held, type, death) < 0) {
+        return -1;
+    }
+    guard->type = (PyTypeObject *)type;
+    guard->ndim = -1;
+    guard->native = tensor_access.native;
+    for (int i = KEYS; i < NFIELDS; i++) {
+        /* Being a leaf is only asked where a specification says so. */
+        bool anything = i >= PyTuple_GET_SIZE(spec) || (example && i == IS_LEAF);
+        guard->spec[i] = Py_NewRef(anything ? Py_None : PyTuple_GET_ITEM(spec, i));
+    }
+    guard->any_keys = guard->spec[KEYS] == Py_None;
+    guard->keys = guard->any_keys ? 0 : PyLong_AsUnsignedLongLong(guard->spec[KEYS]);
+    if (PyErr_Occurred() || read_codes(guard, guard->spec[DTYPE], guard->spec[DEVICE]) < 0 ||
+        read_flag(guard->spec[REQUIRES_GRAD], &guard->requires_grad) < 0 ||
+        read_flag(guard->spec[IS_LEAF], &guard->is_leaf) < 0 ||
+        read_sizes(guard->spec[SIZES], &guard->ndim, &guard->sizes) < 0 ||
+        read_sizes(guard->spec[STRIDES], &guard->ndim, &guard->strides) < 0) {
+        return -1;
+    }
+    if (guard->any_keys || (guard->keys & ~tensor_access.plain_keys)) {
+        guard->native = false; /* plain keys also mean that the layout is strided */
+    }
+    bool common = guard->type == tensor_access.common[0] || guard->type == tensor_access.common[1];
+    if (!common && ((guard->requires_grad >= 0 && tensor_access.requires_grad == NULL) ||
+                    (guard->is_leaf >= 0 && tensor_access.is_leaf == NULL))) {
+        guard->native = false; /* the getter of a subclass may run its __torch_function__ */
+    }
+    return 0;
+}
+
+TensorGuard *tensor_guard_new(PyObject *argument, Death *death)
+{
+    if (tensor_access.base == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "tensors were not calibrated: call framelift.native.calibrate.ensure()");
+        return NULL;
+    }
+    bool example = PyObject_TypeCheck(argument, tensor_access.base);
+    PyObject *spec = example ? PyObject_CallOneArg(tensor_access.facts, argument) : Py_NewRef(argument);
+    if (spec == NULL) {
+        return NULL;
+    }
+    TensorGuard *guard = NULL;
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) <= STRIDES || PyTuple_GET_SIZE(spec) > NFIELDS) {
+        PyErr_Format(PyExc_TypeError, "TENSOR takes a tensor or a TensorSpec, not %.100R", spec);
+    } else if ((guard = PyMem_Calloc(1, sizeof(TensorGuard))) == NULL) {
+        PyErr_NoMemory();
+    } else if (guard_init(guard, spec, example, death) < 0) {
+        tensor_guard_free(guard);
+        guard = NULL;
+    }
+    Py_DECREF(spec);
+    return guard;
+}
+
+void tensor_guard_free(TensorGuard *guard)
+{
+    held_clear(&guard->type_held);
+    for (int i = 0; i < NFIELDS; i++) {
+        Py_CLEAR(guard->spec[i]);
+    }
+    PyMem_Free(guard->sizes);
+    PyMem_Free(guard->strides);
+    PyMem_Free(guard);
+}
+
+PyObject *tensor_guard_spec(const TensorGuard *guard)
+{
+    PyObject *spec = PyTuple_New(NFIELDS);
+    if (spec != NULL) {
+        PyTuple_SET_ITEM(spec, TYPE, held_get(&guard->type_held));
+        for (int i = KEYS; i < NFIELDS; i++) {
+            PyTuple_SET_ITEM(spec, i, Py_NewRef(guard->spec[i]));
+        }
+    }
+    return spec;
+}
+
+/* ---- checking ---- */
+
+static bool sizes_match(const int64_t *expected, const int64_t *found, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (expected[i] != found[i] && expected[i] != ANY_SIZE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A flag that torch only answers from Python; of a type without __torch_function__, so that it is C code that runs. */
+static int flag_from_getter(PyObject *getter, PyObject *tensor)
+{
+    PyObject *value = Py_TYPE(getter)->tp_descr_get(getter, tensor, (PyObject *)Py_TYPE(tensor));
+    if (value == NULL) {
+        PyErr_Clear();
+        return -2;
+    }
+    Py_DECREF(value);
+    return value == Py_True;
+}
+
+static int tensor_requires_grad(PyObject *tensor)
+{
+    return tensor_access.requires_grad != NULL ? tensor_access.requires_grad(tensor_impl(tensor))
+                                               : flag_from_getter(tensor_access.requires_grad_getter, tensor);
+}
+
+static int tensor_is_leaf(PyObject *tensor)
+{
+    return tensor_access.is_leaf != NULL ? tensor_access.is_leaf(tensor_handle(tensor))
+                                         : flag_from_getter(tensor_access.is_leaf_getter, tensor);
+}
+
+static bool native_metadata_holds(const TensorGuard *guard, PyObject *tensor)
+{
+    const TensorAccess *torch = &tensor_access;
+    void *handle = tensor_handle(tensor);
+    int64_t ndim, *sizes;
+    int32_t code;
+    if (torch->get_dim(handle, &ndim) || (guard->ndim >= 0 && guard->ndim != ndim)) {
+        return false;
+    }
+    if (guard->sizes != NULL && (torch->get_sizes(handle, &sizes) || !sizes_match(guard->sizes, sizes, guard->ndim))) {
+        return false;
+    }
+    if (guard->strides != NULL &&
+        (torch->get_strides(handle, &sizes) || !sizes_match(guard->strides, sizes, guard->ndim))) {
+        return false;
+    }
+    if (guard->dtype != INT32_MIN && (torch->get_dtype(handle, &code) || code != guard->dtype)) {
+        return false;
+    }
+    if (guard->device_type != INT32_MIN && (torch->get_device_type(handle, &code) || code != guard->device_type ||
+                                            torch->get_device_index(handle, &code) || code != guard->device_index)) {
+        return false;
+    }
+    return true;
+}
+
+/* Same as metadata seen on a tensor that passed: whatever the guard asks of it, it passes again. */
+static inline bool metadata_known(const TensorGuard *guard, const char *impl)
+{
+    typedef uint64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));
+    const Pair *found = (const Pair *)(impl + tensor_access.metadata), *known = (const Pair *)guard->metadata;
+    Pair difference = {0, 0};
+    for (Py_ssize_t i = 0; i < tensor_access.nmetadata / 16; i++) {
+        difference |= found[i] ^ known[i];
+    }
+    if (tensor_access.nmetadata % 16 != 0) {
+        Py_ssize_t last = tensor_access.nmetadata / 8 - 1;
+        difference[0] |= ((const uint64_t *)found)[last] ^ guard->metadata[last];
+    }
+    return (difference[0] | difference[1]) == 0;
+}
+
+static void remember_metadata(TensorGuard *guard, PyObject *tensor)
+{
+    int64_t ndim;
+    if (tensor_access.nmetadata != 0 && !tensor_access.get_dim(tensor_handle(tensor), &ndim) && ndim <= 5) {
+        memcpy(guard->metadata, tensor_impl(tensor) + tensor_access.metadata, (size_t)tensor_access.nmetadata);
+        guard->known = true;
+    }
+}
+
+static int native_holds(TensorGuard *guard, PyObject *tensor)
+{
+    char *impl = tensor_impl(tensor);
+    if (*(uint64_t *)(impl + tensor_access.keys) != guard->keys) {
+        return 0;
+    }
+    if (!guard->known || !metadata_known(guard, impl)) {
+        if (!native_metadata_holds(guard, tensor)) {
+            return 0;
+        }
+        remember_metadata(guard, tensor);
+    }
+    return (guard->requires_grad < 0 || tensor_requires_grad(tensor) == guard->requires_grad) &&
+           (guard->is_leaf < 0 || tensor_is_leaf(tensor) == guard->is_leaf);
+}
+
+/* One field of what Python says against the specification; None in a specification is anything. */
+static bool field_matches(PyObject *expected, PyObject *found)
+{
+    if (expected == Py_None) {
+        return true;
+    }
+    if (!PyTuple_CheckExact(expected)) {
+        return constants_equal(expected, found);
+    }
+    if (!PyTuple_CheckExact(found) || PyTuple_GET_SIZE(found) != PyTuple_GET_SIZE(expected)) {
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(expected); i++) {
+        PyObject *item = PyTuple_GET_ITEM(expected, i);
+        if (item != Py_None && !constants_equal(item, PyTuple_GET_ITEM(found, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int slow_holds(const TensorGuard *guard, PyObject *tensor)
+{
+    PyObject *found = PyObject_CallOneArg(tensor_access.facts, tensor);
+    if (found == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+            return -1; /* KeyboardInterrupt and the like are the caller's */
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    int result = PyTuple_Check(found) && PyTuple_GET_SIZE(found) == NFIELDS;
+    for (int i = KEYS; result && i < NFIELDS; i++) {
+        result = field_matches(guard->spec[i], PyTuple_GET_ITEM(found, i));
+    }
+    Py_DECREF(found);
+    return result;
+}
+
+int tensor_guard_holds(TensorGuard *guard, PyObject *object)
+{
+    if (Py_TYPE(object) != guard->type) {
+        return 0;
+    }
+    return guard->native ? native_holds(guard, object) : slow_holds(guard, object);
+}
+
+/* ---- memory ---- */
+
+/* The bytes between the first and the last element; false if they cannot be told natively. */
+static bool tensor_span(PyObject *tensor, uintptr_t *start, uintptr_t *end)
+{
+    const TensorAccess *torch = &tensor_access;
+    if (!torch->native || torch->storage < 0 || (tensor_keys(tensor) & ~torch->plain_keys)) {
+        return false;
+    }
+    void *handle = tensor_handle(tensor);
+    int64_t ndim, offset, *sizes, *strides, last = 0;
+    int32_t code;
+    if (torch->get_dim(handle, &ndim) || torch->get_sizes(handle, &sizes) || torch->get_strides(handle, &strides) ||
+        torch->get_storage_offset(handle, &offset) || torch->get_dtype(handle, &code)) {
+        return false;
+    }
+    PyObject *key, *value;
+    Py_ssize_t pos = 0, item_size = 0;
+    while (PyDict_Next(torch->dtype_codes, &pos, &key, &value)) {
+        if (PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) == code) {
+            item_size = PyLong_AsSsize_t(PyTuple_GET_ITEM(value, 1));
+        }
+    }
+    char *storage = *(char **)(tensor_impl(tensor) + torch->storage);
+    if (item_size == 0 || storage == NULL) {
+        return false;
+    }
+    bool empty = false;
+    for (int64_t i = 0; i < ndim; i++) {
+        empty |= sizes[i] == 0;
+        last += (sizes[i] - 1) * strides[i];
+    }
+    uintptr_t data = *(uintptr_t *)(storage + torch->data);
+    /* No memory at all (a meta tensor): the storage itself stands for it. */
+    *start = (data != 0 ? data : (uintptr_t)storage) + (uintptr_t)(offset * item_size);
+    *end = empty ? *start : *start + (uintptr_t)((last + 1) * item_size);
+    return true;
+}
+
+int tensors_overlap(PyObject *a, PyObject *b)
+{
+    PyTypeObject *base = tensor_access.base;
+    if (base == NULL || !PyObject_TypeCheck(a, base) || !PyObject_TypeCheck(b, base)) {
+        return 0;
+    }
+    uintptr_t a_start, a_end, b_start, b_end;
+    if (tensor_span(a, &a_start, &a_end) && tensor_span(b, &b_start, &b_end)) {
+        return a_start < b_end && b_start < a_end && a_start != a_end && b_start != b_end;
+    }
+    PyObject *result = PyObject_CallFunctionObjArgs(tensor_access.overlap, a, b, NULL);
+    if (result == NULL) {
+        return -1;
+    }
+    int overlap = PyObject_IsTrue(result);
+    Py_DECREF(result);
+    return overlap;
+}
+
+/* ---- the hash that entries are looked up by ---- */
+
+static inline uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 29);
+}
+
+static inline bool is_tensor_type(PyTypeObject *type)
+{
+    return type == tensor_access.common[0] || type == tensor_access.common[1] ||
+           PyType_IsSubtype(type, tensor_access.base);
+}
+
+uint64_t shape_hash(PyObject *const *slots, const int *which, int n)
+{
+    uint64_t hash = (uint64_t)n;
+    for (int i = 0; i < n; i++) {
+        PyObject *object = slots[which[i]];
+        hash = mix(hash, (uint64_t)(uintptr_t)Py_TYPE(object));
+        if (!tensor_access.native || !is_tensor_type(Py_TYPE(object))) {
+            continue;
+        }
+        uint64_t keys = tensor_keys(object);
+        hash = mix(hash, keys);
+        void *handle = tensor_handle(object);
+        int64_t ndim, *sizes, *strides;
+        int32_t dtype;
+        if ((keys & ~tensor_access.plain_keys) || tensor_access.get_dim(handle, &ndim) ||
+            tensor_access.get_sizes(handle, &sizes) || tensor_access.get_strides(handle, &strides) ||
+            tensor_access.get_dtype(handle, &dtype)) {
+            continue;
+        }
+        hash = mix(hash, (uint64_t)ndim << 32 | (uint32_t)dtype);
+        for (int64_t d = 0; d < ndim; d++) {
+            hash = mix(hash, (uint64_t)sizes[d]);
+            hash = mix(hash, (uint64_t)strides[d]);
+        }
+    }
+    return hash;
+}

@@ -1,0 +1,86 @@
+/* Tensor metadata, read without torch's headers: through torch's AOTI C shim and offsets calibrated at run time. */
+#ifndef FRAMELIFT_TENSOR_PROBE_H
+#define FRAMELIFT_TENSOR_PROBE_H
+
+#include "guard_tree.h"
+
+#define ANY_SIZE          INT64_MIN /* an entry of sizes or strides that may be anything */
+#define FINGERPRINT_BYTES 160       /* the most that is compared; 128 in torch 2.13 */
+
+/* What is known about the torch of this process; all zero until native/calibrate.py has run. */
+typedef struct {
+    PyTypeObject *base;      /* torch._C.TensorBase; NULL: torch was never used */
+    PyTypeObject *common[2]; /* Tensor and Parameter: no __torch_function__ of their own */
+    PyObject *facts;         /* tensor -> TensorSpec, in Python: the slow way, always right */
+    PyObject *overlap;       /* (tensor, tensor) -> bool, likewise */
+    PyObject *dtype_codes;   /* dtype -> (code, item size) */
+    PyObject *device_codes;  /* device type's name -> code */
+    uint64_t plain_keys;     /* tensors with no other dispatch keys keep their metadata where we read it */
+    bool native;             /* calibrated: plain tensors are read by offset and shim */
+    Py_ssize_t impl;         /* offset of the TensorImpl pointer in the Python object */
+    Py_ssize_t keys;         /* offset of the dispatch key set in the TensorImpl */
+    Py_ssize_t metadata;     /* offset of the bytes that hold all metadata of a tensor of at most 5 dimensions */
+    Py_ssize_t nmetadata;    /* their number; 0: not found */
+    Py_ssize_t storage;      /* offset of the StorageImpl pointer; -1: not found */
+    Py_ssize_t data;         /* offset of the data pointer in the StorageImpl */
+    int (*get_dim)(void *, int64_t *);
+    int (*get_sizes)(void *, int64_t **);
+    int (*get_strides)(void *, int64_t **);
+    int (*get_dtype)(void *, int32_t *);
+    int (*get_device_type)(void *, int32_t *);
+    int (*get_device_index)(void *, int32_t *);
+    int (*get_storage_offset)(void *, int64_t *);
+    bool (*requires_grad)(const void *); /* NULL: the Python getter is called */
+    bool (*is_leaf)(const void *);       /* NULL: likewise */
+    PyObject *requires_grad_getter;
+    PyObject *is_leaf_getter;
+} TensorAccess;
+
+extern TensorAccess tensor_access;
+
+/* -1 in a flag or ndim: anything. */
+struct TensorGuard {
+    PyTypeObject *type;
+    uint64_t keys;
+    bool any_keys;
+    bool native; /* a tensor with these keys is read without Python */
+    int8_t requires_grad;
+    int8_t is_leaf;
+    int32_t dtype, device_type, device_index;
+    int ndim;
+    int64_t *sizes, *strides; /* NULL: anything */
+    bool known;               /* `metadata` was seen on a tensor that passed */
+    uint64_t metadata[FINGERPRINT_BYTES / 8];
+    Held type_held;
+    PyObject *spec[9]; /* as given; the type is in type_held */
+};
+
+TensorGuard *tensor_guard_new(PyObject *argument, Death *death);
+void tensor_guard_free(TensorGuard *guard);
+PyObject *tensor_guard_spec(const TensorGuard *guard);
+int tensor_guard_holds(TensorGuard *guard, PyObject *object);
+
+/* 1 if two tensors share memory, as far as the spans of their elements tell; -1 error */
+int tensors_overlap(PyObject *a, PyObject *b);
+
+void *torch_symbol(const char *name); /* from the libraries given to calibration; NULL: not found */
+int torch_libraries_open(PyObject *paths);
+
+int tensor_probe_init(PyObject *module);
+
+static inline void *tensor_handle(PyObject *tensor)
+{
+    return (char *)tensor + tensor_access.impl;
+}
+
+static inline char *tensor_impl(PyObject *tensor)
+{
+    return *(char **)tensor_handle(tensor);
+}
+
+static inline uint64_t tensor_keys(PyObject *tensor)
+{
+    return *(uint64_t *)(tensor_impl(tensor) + tensor_access.keys);
+}
+
+#endif

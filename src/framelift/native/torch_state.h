@@ -1,0 +1,14 @@
+/* torch's global and thread-local state, as far as it changes what a captured graph means. */
+#ifndef FRAMELIFT_TORCH_STATE_H
+#define FRAMELIFT_TORCH_STATE_H
+
+#include "guard_tree.h"
+
+extern PyTypeObject TorchState_Type;
+
+/* 1 the state is the one of the snapshot, 0 it is not, -1 error */
+int torch_state_matches(PyObject *snapshot);
+
+int torch_state_init(PyObject *module);
+
+#endif

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
@@ -70,6 +73,13 @@ class Context:
 def references(*objects: object) -> list[int]:
     gc.collect()
     return [sys.getrefcount(item) for item in objects]
+
+
+def run_python(script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script in a process of its own that finds the same modules."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def resident_kib() -> int:

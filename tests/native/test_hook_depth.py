@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from framelift.native import _core
-from tests.native.entry_helpers import Context, lift, tree
+from tests.native.entry_helpers import Context, lift, run_python, tree
 
 
 @pytest.fixture
@@ -140,8 +138,7 @@ CRASH_TEST = """
     ids=["main thread", "thread", "thread with a small stack"],
 )
 def test_a_raised_limit_does_not_crash(run: str) -> None:
-    script = textwrap.dedent(CRASH_TEST).replace("{run}", run)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = run_python(CRASH_TEST.replace("{run}", run))
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr and done.stdout.splitlines()[-1] == "alive"
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 
 import pytest
 
 from framelift.native import _core, selftest
+from tests.native.entry_helpers import run_python
 
 
 def import_after(setup: str) -> str:
     script = f"import sys\n{setup}\ntry:\n    import framelift.native\nexcept ImportError as error:\n    print(error)\n"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_python(script)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 

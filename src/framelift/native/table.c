@@ -5,6 +5,7 @@
  * or colliding hint costs time and never correctness. That is why the indices may be small, bounded and forgetful. */
 #include "table.h"
 #include "guards.h"
+#include "tensor_probe.h"
 
 #include <structmember.h>
 
@@ -105,7 +106,8 @@ static bool is_plain_constant(PyObject *object)
            PyBool_Check(object) || object == Py_None || PyBytes_CheckExact(object) || PyComplex_CheckExact(object);
 }
 
-/* Adds what an argument looks like to both hashes. Runs no Python code. */
+/* Adds what an argument looks like to both hashes: a tensor its metadata, a constant its value, another object (a
+ * module, say, that has entries of its own) its identity. Runs no Python code. */
 static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
 {
     static const int first = 0;
@@ -128,10 +130,13 @@ static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
             add_look(hashes, key, depth - 1);
             add_look(hashes, value, depth - 1);
         }
-    } else {
+    } else if (tensor_access.base && PyObject_TypeCheck(object, tensor_access.base)) {
         uint64_t shape = shape_hash(&object, &first, 1);
         hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], shape);
         hashes[BY_VALUE] = mix(hashes[BY_VALUE], shape);
+    } else {
+        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
+        hashes[BY_VALUE] = mix(hashes[BY_VALUE], (uint64_t)(uintptr_t)object);
     }
 }
 

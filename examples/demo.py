@@ -21,6 +21,7 @@ from framelift.report.events import (
     GraphBroke,
     GraphCaptured,
     GuardsBuilt,
+    GuardText,
     InternalFailure,
     Recompiled,
     ResidualBuilt,
@@ -53,6 +54,7 @@ class Walk:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.ok = True
+        self.known: set[str] = set()  # guards shown before
 
     def title(self, words: str) -> None:
         self.console.print()
@@ -74,9 +76,9 @@ class Walk:
         with stream.listening(heard.append):
             result = function()
         self.step(words)
-        for event in heard:
-            self.event(event)
-        if not heard:
+        if heard:
+            self.capture({type(event): event for event in heard})
+        else:
             self.show(Text("a hit: the guards of an entry held, its residual code ran, nothing was captured"))
         self.expect(captures == any(isinstance(event, GraphCaptured) for event in heard), "", "NOT what should happen")
         self.expect(torch.equal(result, eager()), "same result as eager", "NOT eager's result")
@@ -86,45 +88,55 @@ class Walk:
         if not holds or good:
             self.show(Text(good, style="green") if holds else Text(bad, style="bold red"))
 
-    def event(self, event: Event) -> None:
-        if isinstance(event, Recompiled):
-            self.show(Text("captured again, because this guard failed:", style="yellow"))
-            self.show(Padding(Text("\n".join(event.reasons)), (0, 2)))
-        elif isinstance(event, GraphCaptured):
-            self.show(Text("\nthe FX graph", style="bold"))
-            self.show(graph_code(event.graph_module))
-        elif isinstance(event, GraphBroke):
-            self.show(breaks_table([event]))
-        elif isinstance(event, GuardsBuilt):
-            self.show(Text("\nthe guards, with the line that needed each", style="bold"))
-            self.show(guards_table(event.guards[:GUARDS_SHOWN]))
-            if len(event.guards) > GUARDS_SHOWN:
-                self.show(Text(f"... and {len(event.guards) - GUARDS_SHOWN} more", style="dim"))
-        elif isinstance(event, ResidualBuilt):
-            self.show(Text("\nthe bytecode: what Python compiled, and what runs in its place", style="bold"))
-            self.show(side_by_side(event.original, event.residual))
-        elif isinstance(event, CaptureFinished):
-            numbers = f"{event.ops} operations, {event.guards} guards, {event.seconds * 1e3:.1f} ms"
-            self.show(Text(f"\n{event.function}: {event.outcome}, {numbers}", style="bold"))
-        elif isinstance(event, InternalFailure):
-            self.show(Text(f"internal failure {event.id}: {event.error}", style="bold red"))
+    def capture(self, heard: dict[type[Event], Any]) -> None:
+        """Everything about a first capture; about a later one why it was needed, and what is different."""
+        again = heard.get(Recompiled)
+        if again is not None:
+            self.part("no entry fits; the guard that failed", Text("\n".join(again.reasons), style="yellow"))
+        if GraphCaptured in heard:
+            self.part("the FX graph", graph_code(heard[GraphCaptured].graph_module))
+        if GraphBroke in heard:
+            self.part("the graph break", breaks_table([heard[GraphBroke]]))
+        if GuardsBuilt in heard:
+            self.guards(heard[GuardsBuilt].guards)
+        if ResidualBuilt in heard and again is None:
+            codes = heard[ResidualBuilt]
+            self.part("the bytecode: yours, and what runs in its place", side_by_side(codes.original, codes.residual))
+        if InternalFailure in heard:
+            self.part("internal failure", Text(heard[InternalFailure].error, style="bold red"))
+        if CaptureFinished in heard:
+            done = heard[CaptureFinished]
+            numbers = f"{done.ops} operations, {done.guards} guards, {done.seconds * 1e3:.1f} ms"
+            self.show(Text(f"\n{done.function}: {done.outcome}, {numbers}"))
+
+    def part(self, head: str, body: RenderableType) -> None:
+        self.show(Text(f"\n{head}", style="bold"))
+        self.show(body)
+
+    def guards(self, guards: tuple[GuardText, ...]) -> None:
+        new = [guard for guard in guards if guard.words not in self.known]
+        new.sort(key=lambda guard: guard.location is None or guard.location.filename != __file__)  # your lines first
+        self.known |= {guard.words for guard in guards}
+        same = f" (and {len(guards) - len(new)} as before)" if len(new) < len(guards) else ""
+        self.part(f"the guards, with the line that needed each{same}", guards_table(new[:GUARDS_SHOWN]))
+        if len(new) > GUARDS_SHOWN:
+            self.show(Text(f"... and {len(new) - GUARDS_SHOWN} more", style="dim"))
 
 
 def walk_function(walk: Walk) -> None:
     walk.title("A function")
     walk.source(normalize)
     lifted = framelift.compile(normalize, backend="eager")
-    ours, theirs = [], []
 
     def both(words: str, x: torch.Tensor, scale: float, *, captures: bool) -> None:
+        ours, theirs = [], []
         walk.call(words, lambda: lifted(x, scale, ours), lambda: normalize(x, scale, theirs), captures=captures)
+        walk.expect(ours == theirs, f"same list afterwards: {ours}", f"NOT eager's list: {ours}")
 
     both("The first call is captured", torch.randn(3, 4), 2.0, captures=True)
     both("The second call, with other values and the same shape", torch.randn(3, 4), 2.0, captures=False)
     both("A call with another shape", torch.randn(5, 4), 2.0, captures=True)
     both("A call that takes the other branch", torch.randn(3, 4), 0.5, captures=True)
-    walk.step("The list that the function appends to")
-    walk.expect(ours == theirs, f"{ours}, the same as eager's", f"{ours}, but eager's is {theirs}")
 
 
 def walk_module(walk: Walk) -> None:

@@ -6,6 +6,7 @@ import dis
 import io
 import linecache
 import pathlib
+import re
 from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from framelift.report.events import GraphBroke, GuardText
 
+_FILE = re.compile(r"# File: (.+?):(?=\d)")
 PLAIN_WIDTH = 140  # of text that goes to a file or a pipe; a terminal has its own
 
 
@@ -31,7 +33,10 @@ def rendered(*renderables: RenderableType | Any, width: int = PLAIN_WIDTH) -> st
 
 
 def short_path(filename: str) -> str:
-    """A path as a reader wants it: relative where that is shorter."""
+    """A path as a reader wants it: from the current folder, or from the folder that packages are installed in."""
+    _, installed, rest = filename.partition("/site-packages/")
+    if installed:
+        return rest
     path = pathlib.Path(filename)
     if path.is_absolute() and path.is_relative_to(pathlib.Path.cwd()):
         return str(path.relative_to(pathlib.Path.cwd()))
@@ -49,8 +54,7 @@ def bytecode_rows(code: CodeType) -> list[tuple[str, str, str]]:
     for instruction in dis.get_instructions(code):
         line = str(_line_start(instruction) or "")
         mark = "» " if instruction.is_jump_target else "  "
-        argument = instruction.argrepr or ("" if instruction.arg is None else str(instruction.arg))
-        rows.append((line, mark + instruction.opname, argument))
+        rows.append((line, mark + instruction.opname, _argument(instruction)))
     return rows
 
 
@@ -61,28 +65,37 @@ def _line_start(instruction: Any) -> int | None:
     return instruction.starts_line or None
 
 
-def bytecode_table(code: CodeType, title: str) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 1))
-    table.add_column(style="dim", justify="right", no_wrap=True)
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="ellipsis", no_wrap=True)
-    for line, name, argument in bytecode_rows(code):
-        table.add_row(line, name, escape(argument))
-    return table
+def _argument(instruction: dis.Instruction) -> str:
+    if isinstance(instruction.argval, CodeType):
+        return f"<code {instruction.argval.co_qualname}>"  # without the address, which says nothing
+    text = instruction.argrepr or ("" if instruction.arg is None else str(instruction.arg))
+    return " ".join(text.split())
+
+
+def bytecode_text(code: CodeType, title: str) -> Text:
+    """The instructions of one code object under a title."""
+    rows = bytecode_rows(code)
+    lines, names = (max((len(row[part]) for row in rows), default=0) for part in (0, 1))
+    text = Text(title, style="bold", no_wrap=True, overflow="ellipsis")
+    for line, name, argument in rows:
+        text.append(f"\n{line:>{lines}} ", style="not bold dim")
+        text.append(f"{name:<{names}}", style="not bold cyan")
+        text.append(f"  {argument}".rstrip(), style="not bold")
+    return text
 
 
 def side_by_side(original: CodeType, residual: CodeType) -> RenderableType:
     """Original and residual bytecode next to each other, and under them the functions the residual code carries."""
     both = Table.grid(expand=True, padding=(0, 3))
-    both.add_column(ratio=1)
-    both.add_column(ratio=1)
+    both.add_column(ratio=1, no_wrap=True)
+    both.add_column(ratio=1, no_wrap=True)
     both.add_row(
-        bytecode_table(original, f"original {original.co_qualname}"),
-        bytecode_table(residual, f"residual {residual.co_qualname}"),
+        bytecode_text(original, f"original {original.co_qualname}"),
+        bytecode_text(residual, f"residual {residual.co_qualname}"),
     )
-    known = set(_inner_code(original))
-    resumed = [code for code in _inner_code(residual) if code not in known]
-    return Group(both, *(bytecode_table(code, f"inner {code.co_qualname}") for code in resumed))
+    known = {code.co_code for code in (original, *_inner_code(original))}
+    new = [code for code in _inner_code(residual) if code.co_code not in known]
+    return Group(both, *(bytecode_text(code, f"inner {code.co_qualname}") for code in new))
 
 
 def _inner_code(code: CodeType) -> list[CodeType]:
@@ -99,7 +112,8 @@ def python_code(text: str) -> Text:
 
 def graph_code(graph_module: Any) -> Text:
     """The graph as the Python code it stands for, each operation with its shape and the user's line above it."""
-    return python_code(graph_module.print_readable(print_output=False, include_stride=False, include_device=False))
+    text = graph_module.print_readable(print_output=False, include_stride=False, include_device=False)
+    return python_code(_FILE.sub(lambda found: f"# File: {short_path(found[1])}:", text))
 
 
 def graph_table(graph_module: Any) -> Table:
@@ -139,8 +153,9 @@ def graph_ops(graph_module: Any) -> list[str]:
 
 def guards_table(guards: Iterable[GuardText]) -> Table:
     """Each guard with the user's line that needed it."""
-    table = Table("guard", "needed by", box=None, padding=(0, 2))
-    table.columns[0].overflow = "fold"
+    table = Table(box=None, padding=(0, 2))
+    table.add_column("guard", overflow="fold", min_width=60)
+    table.add_column("needed by", no_wrap=True, max_width=90)
     for guard in guards:
         table.add_row(escape(guard.words), escape(located(guard.location)))
     return table

@@ -54,9 +54,10 @@ def __getattr__(name: str) -> object:
     if name == "config":
         return importlib.import_module("framelift.config")
     if name in __all__:
-        value = getattr(importlib.import_module("framelift.api"), name)
-        globals()[name] = value  # found directly from now on
-        return value
+        api = importlib.import_module("framelift.api")
+        # All at once: a name that user code first uses inside lifted code must be found without coming here.
+        globals().update({public: getattr(api, public) for public in api.__all__})
+        return globals()[name]
     raise AttributeError(f"module 'framelift' has no attribute {name!r}")
 
 

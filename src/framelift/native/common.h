@@ -12,8 +12,11 @@ typedef struct {
     PyObject *context;     /* asked about frames; NULL: none. Held by the run_hooked() that set it */
     PyObject *context_key; /* the key of the tables that frames are looked up in; held likewise */
     Frame *passing;        /* the frame the hook handed on last, to tell when it comes round in a circle */
-    uintptr_t deep;        /* C stack addresses below this one are deep, below the next one the stack is used up; */
-    uintptr_t used_up;     /* deep is UINTPTR_MAX until the stack's bounds were read */
+    /* Marks on the C stack, which grows down: addresses below one have reached it. All UINTPTR_MAX until the stack's
+     * bounds were read. */
+    uintptr_t shallow; /* no longer shallow: recursion is worth accounting for */
+    uintptr_t deep;    /* deep */
+    uintptr_t used_up; /* going on would overflow it */
 } ThreadData;
 
 extern _Thread_local ThreadData thread_data;
@@ -35,18 +38,18 @@ static inline bool stack_is_used_up(ThreadData *thread)
     return stack_is_deep(thread) && (uintptr_t)__builtin_frame_address(0) < thread->used_up;
 }
 
-/* Calls a callable from C, without the recursion being counted where there is plenty of stack. */
+PyObject *call_nested_slow(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
+                           PyObject *kwnames);
+
+/* Calls a callable from C without the recursion being counted, unless the stack is deep. (While it is shallow, what is
+ * counted does not matter yet.) */
 static inline PyObject *call_nested(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
                                     PyObject *kwnames)
 {
-    if (stack_is_deep(thread)) {
-        return PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    if (UNLIKELY((uintptr_t)__builtin_frame_address(0) < thread->shallow)) {
+        return call_nested_slow(thread, callable, args, nargsf, kwnames);
     }
-    PyThreadState *tstate = PyThreadState_GET();
-    c_recursion_give_back(tstate);
-    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
-    c_recursion_take_again(tstate);
-    return result;
+    return PyObject_Vectorcall(callable, args, nargsf, kwnames);
 }
 
 #endif

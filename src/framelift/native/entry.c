@@ -37,25 +37,6 @@ static int lifted_follow_code(Lifted *self)
     return 0;
 }
 
-PyObject *entry_run(Entry *entry, Call *call)
-{
-    ThreadData *thread = &thread_data;
-    PyObject *const *vector = call->slots;
-    if (entry->nfetched) {
-        if (!call->owned) {
-            memcpy(call->room, call->slots, (size_t)call->nslots * sizeof(PyObject *));
-        }
-        vector = call->room;
-    }
-    /* Residual code says itself around which calls it wants frames to be lifted (run_hooked). */
-    PyObject *context = thread->context;
-    thread->context = NULL;
-    PyObject *result = call_nested(thread, entry->residual, vector, (size_t)(call->nslots + entry->nfetched), NULL);
-    thread->context = context;
-    entry_drop_fetched(entry, call);
-    return result;
-}
-
 /* Asks for an entry that fits the call: a new reference with the fetched objects in the call's room, or NULL. */
 static Entry *ask_for_entry(Lifted *self, Table *table, Call *call)
 {
@@ -117,7 +98,7 @@ static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size
         entry = ask_for_entry(self, table, &call);
     }
     if (LIKELY(entry != NULL)) {
-        result = entry_run(entry, &call);
+        result = entry_run(thread, entry, &call);
         Py_DECREF(entry);
     } else if (PyErr_Occurred()) {
         result = NULL;

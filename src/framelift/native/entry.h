@@ -7,6 +7,27 @@
 int entry_init(PyObject *module);
 
 /* Runs the residual function of an entry whose guards have accepted the call, and drops what they fetched. */
-PyObject *entry_run(Entry *entry, Call *call);
+static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)
+{
+    PyObject *const *vector = call->slots;
+    if (entry->nfetched) {
+        if (!call->owned) {
+            memcpy(call->room, call->slots, (size_t)call->nslots * sizeof(PyObject *));
+        }
+        vector = call->room;
+    }
+    /* Residual code says itself around which calls it wants frames to be lifted (run_hooked). */
+    PyObject *context = thread->context, *result;
+    size_t nargs = (size_t)(call->nslots + entry->nfetched);
+    thread->context = NULL;
+    if (LIKELY((uintptr_t)__builtin_frame_address(0) >= thread->shallow)) {
+        result = ((PyFunctionObject *)entry->residual)->vectorcall(entry->residual, vector, nargs, NULL);
+    } else {
+        result = call_nested_slow(thread, entry->residual, vector, nargs, NULL);
+    }
+    thread->context = context;
+    entry_drop_fetched(entry, call);
+    return result;
+}
 
 #endif

@@ -245,7 +245,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
         } else if (entry) {
             hook.called++;
             outcome = DONE;
-            *result = entry_run(entry, &call);
+            *result = entry_run(thread, entry, &call);
             *result = *result ? finish_frame(tstate, frame, call.nslots, *result) : fail_frame(tstate, frame);
         }
         call_release(&call);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <structmember.h>
 
-_Thread_local ThreadData thread_data = {.deep = UINTPTR_MAX};
+_Thread_local ThreadData thread_data = {.shallow = UINTPTR_MAX, .deep = UINTPTR_MAX, .used_up = UINTPTR_MAX};
 
 /* ---- the C stack ---------------------------------------------------------------------------------------------- */
 
@@ -31,6 +31,7 @@ static void read_stack_bounds(ThreadData *thread, uintptr_t here)
     /* More than a thread ever needs is not more permission: an unlimited stack reads as all of memory. */
     uintptr_t sane = (uintptr_t)1 << 30, high = low + size;
     size = Py_MIN(size, sane);
+    thread->shallow = high - Py_MIN(size / 16, (uintptr_t)192 * 1024);
     thread->deep = high - size / 4;
     thread->used_up = high - size + Py_MIN(size / 8, (uintptr_t)512 * 1024);
 }
@@ -41,6 +42,19 @@ bool stack_is_deep_slow(ThreadData *thread, uintptr_t here)
         read_stack_bounds(thread, here);
     }
     return here < thread->deep;
+}
+
+PyObject *call_nested_slow(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
+                           PyObject *kwnames)
+{
+    if (stack_is_deep(thread)) {
+        return PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    }
+    PyThreadState *tstate = PyThreadState_Get();
+    c_recursion_give_back(tstate);
+    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
+    c_recursion_take_again(tstate);
+    return result;
 }
 
 /* ---- suspended: lifted callables act as their functions ------------------------------------------------------- */

@@ -88,7 +88,7 @@ class Lift:
 
     def guard(self, source: Source, check: str, argument: Any) -> None:
         """Note a fact about an input, with the user's line that needs it."""
-        self.guards.add(source, check, argument, self.location())
+        self.guards.add(source, check, argument, self.location)
 
     def require(self, source: Source) -> None:
         """Note that a source must be there, whatever it holds."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from framelift.guards.kinds import ACCESSORS, CHECKS
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.native.calibrate import tensor_spec
+
+_ACCESS_NUMBERS = {accessor.name: number for number, accessor in ACCESSORS.items()}
+_CHECK_NUMBERS = {check.name: number for number, check in CHECKS.items()}
+
+# A node of the tree: parent, accessor, its argument, checks, index among the fetched objects.
+Node = tuple[int, int, Any, list[tuple[int, Any]], int]
 
 
 class Location(NamedTuple):
@@ -23,7 +30,7 @@ class Location(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One fact about one source: `check` names a CHECK_* constant of the native core."""
+    """One fact about one source: `check` names a kind of `framelift.guards.kinds`, or PRESENT: it can be reached."""
 
     source: Source
     check: str
@@ -32,12 +39,21 @@ class Guard:
 
     @property
     def words(self) -> str:
-        return describe_guard(self.check, self.source.name, self.argument)
+        if self.check == "PRESENT":
+            return f"{self.source.name} exists"
+        return CHECKS[_CHECK_NUMBERS[self.check]].words(self.source.name, self.native_argument)
+
+    @property
+    def native_argument(self) -> Any:
+        return tensor_spec(self.argument) if self.check == "TENSOR" else self.argument
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A fact about several sources: `kind` names a REL_* constant."""
+    """A fact about several sources: `kind` names a REL_* constant of the native core."""
 
     kind: str
     sources: tuple[Source, ...]
@@ -53,50 +69,8 @@ class Relation:
         shown = ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "")
         return f"all different objects: {shown}"
 
-
-def describe_guard(check: str, name: str, argument: Any) -> str:
-    """The guard as a Python expression where there is one."""
-    return _WORDS[check](name, argument)
-
-
-def _type_name(cls: type) -> str:
-    return cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
-
-
-_WORDS = {
-    "TYPE": lambda name, cls: f"type({name}) is {_type_name(cls)}",
-    "IS": lambda name, obj: f"{name} is {_short(obj)}",
-    "NOT_IS": lambda name, obj: f"{name} is not {_short(obj)}",
-    "EQUALS": lambda name, constant: f"{name} == {constant!r}",
-    "COMPARE": lambda name, spec: f"({name} {spec[0]} {spec[1]!r}) is {spec[2]}",
-    "LENGTH": lambda name, n: f"len({name}) == {n}",
-    "DICT_KEYS": lambda name, keys: f"list({name}) == {_shorten(repr(list(keys)))}",
-    "KEY_ABSENT": lambda name, key: f"{key!r} not in {name}",
-    "SET_EQUALS": lambda name, items: f"{name} == {_shorten(repr(set(items)))}",
-    "TYPE_ABSENT": lambda name, attribute: f"{name} has no attribute {attribute!r}",
-    "PRESENT": lambda name, _: f"{name} exists",
-    "HASATTR": lambda name, attribute: f"hasattr({name}, {attribute!r})",
-    "NO_ATTR": lambda name, attribute: f"not hasattr({name}, {attribute!r})",
-    "CELL_EMPTY": lambda name, _: f"{name} is an empty cell",
-    "TENSOR": lambda name, tensor: f"{name} is a tensor like {_tensor_words(tensor)}",
-}
-
-
-def _tensor_words(tensor: Any) -> str:
-    text = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)} on {tensor.device}"
-    if not tensor.is_contiguous():
-        text += f" strides {list(tensor.stride())}"
-    return text + (" requiring grad" if tensor.requires_grad else "")
-
-
-def _short(obj: Any) -> str:
-    if obj is None or isinstance(obj, (bool, int, float, str)):
-        return repr(obj)
-    return getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or f"<{type(obj).__name__}>"
-
-
-def _shorten(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    def __str__(self) -> str:
+        return self.words
 
 
 class GuardSet:
@@ -107,11 +81,12 @@ class GuardSet:
         self.relations: list[Relation] = []
         self._seen: set[Any] = set()
 
-    def add(self, source: Source, check: str, argument: Any, location: Location | None) -> None:
-        key = (source, check, type(argument), _hashable(argument))
+    def add(self, source: Source, check: str, argument: Any, where: Callable[[], Location | None]) -> None:
+        # By identity of the argument (the guard keeps it alive): hashing it could run a user's code.
+        key = (source, check, id(argument))
         if key not in self._seen:
             self._seen.add(key)
-            self.guards.append(Guard(source, check, argument, location))
+            self.guards.append(Guard(source, check, argument, where()))
 
     def relate(self, kind: str, sources: Iterable[Source], expected: bool = True) -> None:
         relation = Relation(kind, tuple(sources), expected)
@@ -125,53 +100,36 @@ class GuardSet:
 
     def build_tree(self, fetched: list[Source], slot_count: int, state: Any) -> Any:
         """The native guard tree: every guard and relation, with `fetched` sources handed to the residual code."""
-        nodes: list[tuple[int, int, Any, list[tuple[int, Any]], int]] = []
-        names: list[str] = []
-        index: dict[Source, int] = {}
-        fetch_index = {source: i for i, source in enumerate(fetched)}
-
-        def node_of(source: Source) -> int:
-            found = index.get(source)
-            if found is not None:
-                return found
-            parent = node_of(source.parent) if source.parent is not None else -1
-            access = _access_number(source.access)
-            found = index[source] = len(nodes)
-            nodes.append((parent, access, source.argument, [], fetch_index.get(source, -1)))
-            names.append(source.name)
-            return found
-
+        tree = _TreeBuilder(fetched)
         for guard in self.guards:
-            checks = nodes[node_of(guard.source)][3]
+            checks = tree.nodes[tree.node(guard.source)][3]
             if guard.check != "PRESENT":  # reaching the node is the check
-                argument = tensor_spec(guard.argument) if guard.check == "TENSOR" else guard.argument
-                checks.append((_check_number(guard.check), argument))
+                checks.append((_CHECK_NUMBERS[guard.check], guard.native_argument))
         for source in fetched:
-            node_of(source)
-        relations = [
-            (getattr(_core, f"REL_{relation.kind}"), _relation_argument(relation, node_of))
-            for relation in self.relations
-        ]
-        return _core.GuardTree(nodes, relations, slot_count, len(fetched), state, names=names)
+            tree.node(source)
+        relations = [(getattr(_core, f"REL_{r.kind}"), tree.relation_argument(r)) for r in self.relations]
+        return _core.GuardTree(tree.nodes, relations, slot_count, len(fetched), state, names=tree.names)
 
 
-def _relation_argument(relation: Relation, node_of: Any) -> Any:
-    nodes = [node_of(source) for source in relation.sources]
-    return (nodes[0], nodes[1], relation.expected) if relation.kind == "OVERLAP" else nodes
+class _TreeBuilder:
+    """Lays sources out as nodes, parents before children."""
 
+    def __init__(self, fetched: list[Source]) -> None:
+        self.nodes: list[Node] = []
+        self.names: list[str] = []
+        self._index: dict[Source, int] = {}
+        self._fetched = {source: i for i, source in enumerate(fetched)}
 
-def _access_number(name: str) -> int:
-    return int(getattr(_core, f"ACCESS_{name}"))
+    def node(self, source: Source) -> int:
+        found = self._index.get(source)
+        if found is None:
+            parent = -1 if source.parent is None else self.node(source.parent)
+            found = self._index[source] = len(self.nodes)
+            access = _ACCESS_NUMBERS[source.access]
+            self.nodes.append((parent, access, source.argument, [], self._fetched.get(source, -1)))
+            self.names.append(source.name)
+        return found
 
-
-def _check_number(name: str) -> int:
-    return int(getattr(_core, f"CHECK_{name}"))
-
-
-def _hashable(argument: Any) -> Any:
-    """A key for `argument` that never calls a user's `__hash__` or `__eq__`."""
-    if isinstance(argument, (tuple, frozenset)):
-        return (type(argument), tuple(map(_hashable, argument)))
-    if type(argument) in (int, float, str, bytes, bool, complex):
-        return (type(argument), repr(argument))
-    return id(argument)
+    def relation_argument(self, relation: Relation) -> Any:
+        nodes = [self.node(source) for source in relation.sources]
+        return (nodes[0], nodes[1], relation.expected) if relation.kind == "OVERLAP" else nodes

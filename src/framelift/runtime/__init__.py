@@ -21,7 +21,8 @@ def lift_function(function: FunctionType, options: Options) -> Callable[..., Any
 
 
 def reset() -> None:
-    """Drop every entry of every function."""
+    """Drop every entry of every function, and what is remembered about operations."""
+    _RUNTIME.memo.clear()
     for table in _core.all_tables():
         table.clear()
 

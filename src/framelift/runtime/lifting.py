@@ -13,7 +13,8 @@ from framelift import config
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.program import Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
-from framelift.graph import GraphBuilder
+import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
+from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
@@ -21,12 +22,13 @@ from framelift.runtime.policy import worth_lifting
 
 
 class Runtime:
-    """What captures share: lowered programs, the capture lock."""
+    """What captures share: lowered programs, the metadata memo, the capture lock."""
 
     def __init__(self) -> None:
         self.programs = Programs()
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
         self.lock = threading.RLock()
+        self.memo = MetadataMemo(check=config.check)
         calibrate.ensure()
 
     def lift(self, function: FunctionType, options: Options) -> Any:
@@ -38,7 +40,7 @@ class Runtime:
         return Context(self, options)
 
     def make_graph(self) -> GraphBuilder:
-        return GraphBuilder()
+        return GraphBuilder(self.memo)
 
 
 class Context:

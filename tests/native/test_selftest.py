@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import pathlib
 import sys
 import time
 
@@ -77,3 +79,19 @@ def test_layout_is_really_looked_at() -> None:
         wrong_order(first, second)
     with pytest.raises(ImportError, match="lays out a frame differently"):
         _core.check_layout(right, first, second)
+
+
+def test_the_stub_names_what_the_extension_has() -> None:
+    """_core.pyi and the extension list the same names, and the same members of their classes."""
+    stub = ast.parse(pathlib.Path(selftest.__file__).with_name("_core.pyi").read_text())
+    classes = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
+    assert _names(stub.body) == {name for name in vars(_core) if not name.startswith("_")}
+    for name, node in classes.items():
+        members = {member for member in vars(getattr(_core, name)) if not member.startswith("_")}
+        assert _names(node.body) == members, name
+
+
+def _names(body: list[ast.stmt]) -> set[str]:
+    named = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    named += [node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+    return {name for name in named if not name.startswith("_")}

@@ -66,6 +66,17 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
             lift.grad_mode.leave()
 
 
+def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
+    """Trace a call that must not break: the finished trace and the value it returns."""
+    lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__))
+    try:
+        ending = _Capture(request, lift, number)._trace(None)
+    finally:
+        lift.grad_mode.leave()
+    assert isinstance(ending, Return), "a break raises FullGraphError"
+    return lift, ending.value
+
+
 class _Capture:
     """One attempt."""
 

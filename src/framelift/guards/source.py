@@ -63,9 +63,22 @@ def _spell(source: Source) -> str:
     if source.access == "DICT_ITEM" and parent.access == "INSTANCE_DICT" and parent.parent is not None:
         if isinstance(source.argument, str) and source.argument.isidentifier():
             return f"{parent.parent.name}.{source.argument}"
+    if source.access == "DICT_ITEM" and _is_module_table(parent):
+        owner = parent.parent.parent.name  # type: ignore[union-attr]
+        return f"{owner}[{source.argument}]" if source.argument.isdigit() else f"{owner}.{source.argument}"
     if source.access == "DICT_ITEM" and parent.access == "MODULE_DICT" and parent.parent is not None:
         return f"{parent.parent.name}.{source.argument}"
     return _SPELLINGS[source.access](parent.name, source.argument)
+
+
+def _is_module_table(source: Source) -> bool:
+    """Whether a source is one of the tables in which torch's modules keep what `module.name` finds."""
+    return (
+        source.access == "DICT_ITEM"
+        and source.argument in ("_parameters", "_buffers", "_modules")
+        and source.parent is not None
+        and source.parent.access == "INSTANCE_DICT"
+    )
 
 
 _SPELLINGS: dict[str, Callable[[str, Any], str]] = {

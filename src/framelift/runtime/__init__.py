@@ -9,6 +9,7 @@ from typing import Any
 
 from framelift.native import _core
 from framelift.options import Options
+from framelift.runtime.export import export_call
 from framelift.runtime.lifting import Runtime
 
 _RUNTIME = Runtime()
@@ -33,4 +34,5 @@ def hooked(options: Options) -> AbstractContextManager[Any]:
 
 
 def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
-    raise NotImplementedError
+    """`(graph_module, guards)` of one call."""
+    return export_call(_RUNTIME, function, args, kwargs, aten_graph)

@@ -174,7 +174,7 @@ def nested_handlers(log):
         except KeyError:
             log.append(handled())
             try:
-                [][1]
+                log[100]
             except IndexError:
                 log.append(handled())
             log.append(handled())

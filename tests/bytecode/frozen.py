@@ -7,6 +7,7 @@ goes on from the state that was read.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
 import traceback
@@ -51,6 +52,11 @@ def _raw(frame: FrameType, count: int) -> list[Any]:
     return [ctypes.cast(pointer, ctypes.py_object).value if pointer else Null for pointer in pointers]
 
 
+@functools.cache
+def _shapes(code: CodeType) -> dict[int, tuple[StackTag, ...]]:
+    return stack_shapes(code)
+
+
 class Frozen(threading.Thread):
     """Runs `function(log)` and parks at its n-th opcode event; `state` is None if there are fewer."""
 
@@ -58,7 +64,7 @@ class Frozen(threading.Thread):
         super().__init__(daemon=True)
         self.function, self.log, self.left = function, log, n
         self.code: CodeType = function.__code__
-        self.shapes = stack_shapes(self.code)
+        self.shapes = _shapes(self.code)
         self.state: State | None = None
         self.parked, self.released = threading.Event(), threading.Event()
 

@@ -1,7 +1,7 @@
 """A machine that runs canonical steps on real objects: what the canonical instruction set means, executable.
 
-It asks no version questions, so a case that runs equally on it and on CPython, on every version, shows that `lower` gives
-one meaning to what the versions write differently. The stack effect of every step is checked against `OPS`.
+It asks no version questions, so a case that runs equally on it and on CPython, on every version, shows that `lower`
+gives one meaning to what the versions write differently. The stack effect of every step is checked against `OPS`.
 Plain functions only.
 """
 
@@ -30,7 +30,9 @@ NULL = Null()
 UNBOUND = NULL
 
 
-def _native(name: str, argnames: tuple[str, ...], write: Callable[[Builder], None], results: int = 1) -> Callable[..., Any]:
+def _native(
+    name: str, argnames: tuple[str, ...], write: Callable[[Builder], None], results: int = 1
+) -> Callable[..., Any]:
     """A function whose body is a real instruction, for those that cannot be said in Python."""
     b = Builder(argnames)
     for argument in argnames:
@@ -62,9 +64,11 @@ with_handled = _with_handled()
 _prep_reraise_star = _native(
     "prep_reraise_star",
     ("original", "raised"),
-    lambda b: b.emit("PREP_RERAISE_STAR")
-    if "PREP_RERAISE_STAR" in OPMAP
-    else b.emit("CALL_INTRINSIC_2", INTRINSICS_2.index("PREP_RERAISE_STAR")),
+    lambda b: (
+        b.emit("PREP_RERAISE_STAR")
+        if "PREP_RERAISE_STAR" in OPMAP
+        else b.emit("CALL_INTRINSIC_2", INTRINSICS_2.index("PREP_RERAISE_STAR"))
+    ),
 )
 _match_keys = _native("match_keys", ("subject", "keys"), lambda b: b.emit("MATCH_KEYS"), results=3)
 _match_mapping = _native("match_mapping", ("subject",), lambda b: b.emit("MATCH_MAPPING"), results=2)
@@ -185,10 +189,17 @@ class Machine:
 
     # ---- stack and variables ---------------------------------------------------------------------------------
 
-    def op_POP_TOP(self, arg): self.stack.pop()
-    def op_COPY(self, arg): self.stack.append(self.stack[-arg])
-    def op_PUSH_NULL(self, arg): self.stack.append(NULL)
-    def op_LOAD_CONST(self, arg): self.stack.append(arg)
+    def op_POP_TOP(self, arg):
+        self.stack.pop()
+
+    def op_COPY(self, arg):
+        self.stack.append(self.stack[-arg])
+
+    def op_PUSH_NULL(self, arg):
+        self.stack.append(NULL)
+
+    def op_LOAD_CONST(self, arg):
+        self.stack.append(arg)
 
     def op_SWAP(self, arg):
         self.stack[-1], self.stack[-arg] = self.stack[-arg], self.stack[-1]
@@ -206,7 +217,8 @@ class Machine:
         self.stack.append(self.slots[arg])
         self.slots[arg] = UNBOUND
 
-    def op_STORE_FAST(self, arg): self.slots[arg] = self.stack.pop()
+    def op_STORE_FAST(self, arg):
+        self.slots[arg] = self.stack.pop()
 
     def op_DELETE_FAST(self, arg):
         self._need(self.slots[arg], arg)
@@ -216,8 +228,11 @@ class Machine:
         held = self.slots[arg]
         self.slots[arg] = Cell() if held is UNBOUND else Cell(held)
 
-    def op_COPY_FREE_VARS(self, arg): self.slots[-arg:] = self.function.__closure__
-    def op_LOAD_CLOSURE(self, arg): self.stack.append(self.slots[arg])
+    def op_COPY_FREE_VARS(self, arg):
+        self.slots[-arg:] = self.function.__closure__
+
+    def op_LOAD_CLOSURE(self, arg):
+        self.stack.append(self.slots[arg])
 
     def op_LOAD_DEREF(self, arg):
         try:
@@ -225,21 +240,29 @@ class Machine:
         except ValueError:
             self._need(UNBOUND, arg)
 
-    def op_STORE_DEREF(self, arg): self.slots[arg].cell_contents = self.stack.pop()
-    def op_DELETE_DEREF(self, arg): del self.slots[arg].cell_contents
+    def op_STORE_DEREF(self, arg):
+        self.slots[arg].cell_contents = self.stack.pop()
+
+    def op_DELETE_DEREF(self, arg):
+        del self.slots[arg].cell_contents
 
     def op_LOAD_GLOBAL(self, arg):
         names = self.function.__globals__
         self.stack.append(names[arg] if arg in names else getattr(builtins, arg))
 
-    def op_STORE_GLOBAL(self, arg): self.function.__globals__[arg] = self.stack.pop()
-    def op_DELETE_GLOBAL(self, arg): del self.function.__globals__[arg]
+    def op_STORE_GLOBAL(self, arg):
+        self.function.__globals__[arg] = self.stack.pop()
+
+    def op_DELETE_GLOBAL(self, arg):
+        del self.function.__globals__[arg]
 
     # ---- attributes, operators, items ------------------------------------------------------------------------
 
-    def op_LOAD_ATTR(self, arg): self.stack.append(getattr(self.stack.pop(), arg))
+    def op_LOAD_ATTR(self, arg):
+        self.stack.append(getattr(self.stack.pop(), arg))
 
-    def op_LOAD_METHOD(self, arg): self._push_callable(getattr(self.stack.pop(), arg.name), arg.null)
+    def op_LOAD_METHOD(self, arg):
+        self._push_callable(getattr(self.stack.pop(), arg.name), arg.null)
 
     def _push_callable(self, value, null):
         if type(value) is types.MethodType:
@@ -259,7 +282,8 @@ class Machine:
         value, owner = self.pop(2)
         setattr(owner, arg, value)
 
-    def op_DELETE_ATTR(self, arg): delattr(self.stack.pop(), arg)
+    def op_DELETE_ATTR(self, arg):
+        delattr(self.stack.pop(), arg)
 
     def op_BINARY_OP(self, arg):
         left, right = self.pop(2)
@@ -303,11 +327,20 @@ class Machine:
         if condition:
             self.next = arg
 
-    def op_JUMP(self, arg): self.next = arg
-    def op_POP_JUMP_IF_TRUE(self, arg): self._jump_if(self.stack.pop(), arg)
-    def op_POP_JUMP_IF_FALSE(self, arg): self._jump_if(not self.stack.pop(), arg)
-    def op_POP_JUMP_IF_NONE(self, arg): self._jump_if(self.stack.pop() is None, arg)
-    def op_POP_JUMP_IF_NOT_NONE(self, arg): self._jump_if(self.stack.pop() is not None, arg)
+    def op_JUMP(self, arg):
+        self.next = arg
+
+    def op_POP_JUMP_IF_TRUE(self, arg):
+        self._jump_if(self.stack.pop(), arg)
+
+    def op_POP_JUMP_IF_FALSE(self, arg):
+        self._jump_if(not self.stack.pop(), arg)
+
+    def op_POP_JUMP_IF_NONE(self, arg):
+        self._jump_if(self.stack.pop() is None, arg)
+
+    def op_POP_JUMP_IF_NOT_NONE(self, arg):
+        self._jump_if(self.stack.pop() is not None, arg)
 
     def op_JUMP_IF_TRUE_OR_POP(self, arg):
         if self.stack[-1]:
@@ -328,7 +361,8 @@ class Machine:
             self.stack.pop()
             self.next = arg
 
-    def op_GET_LEN(self, arg): self.stack.append(len(self.stack[-1]))
+    def op_GET_LEN(self, arg):
+        self.stack.append(len(self.stack[-1]))
 
     def op_UNPACK_SEQUENCE(self, arg):
         items = list(self.stack.pop())
@@ -343,11 +377,20 @@ class Machine:
 
     # ---- containers and strings ------------------------------------------------------------------------------
 
-    def op_BUILD_TUPLE(self, arg): self.stack.append(tuple(self.pop(arg)))
-    def op_BUILD_LIST(self, arg): self.stack.append(self.pop(arg))
-    def op_BUILD_SET(self, arg): self.stack.append(set(self.pop(arg)))
-    def op_BUILD_SLICE(self, arg): self.stack.append(slice(*self.pop(arg)))
-    def op_BUILD_STRING(self, arg): self.stack.append("".join(self.pop(arg)))
+    def op_BUILD_TUPLE(self, arg):
+        self.stack.append(tuple(self.pop(arg)))
+
+    def op_BUILD_LIST(self, arg):
+        self.stack.append(self.pop(arg))
+
+    def op_BUILD_SET(self, arg):
+        self.stack.append(set(self.pop(arg)))
+
+    def op_BUILD_SLICE(self, arg):
+        self.stack.append(slice(*self.pop(arg)))
+
+    def op_BUILD_STRING(self, arg):
+        self.stack.append("".join(self.pop(arg)))
 
     def op_BUILD_MAP(self, arg):
         items = self.pop(2 * arg)
@@ -379,7 +422,8 @@ class Machine:
 
     op_DICT_UPDATE = op_DICT_MERGE = op_SET_UPDATE
 
-    def op_CONVERT_VALUE(self, arg): self.stack.append(_CONVERT[arg](self.stack.pop()))
+    def op_CONVERT_VALUE(self, arg):
+        self.stack.append(_CONVERT[arg](self.stack.pop()))
 
     def op_FORMAT_VALUE(self, arg):
         spec = self.stack.pop() if arg.spec else ""
@@ -444,19 +488,21 @@ class Machine:
                 function.__code__, function.__globals__, function.__name__, function.__defaults__, value
             )
 
-    def op_LOAD_BUILD_CLASS(self, arg): self.stack.append(builtins.__build_class__)
+    def op_LOAD_BUILD_CLASS(self, arg):
+        self.stack.append(builtins.__build_class__)
 
     def op_IMPORT_NAME(self, arg):
         level, fromlist = self.pop(2)
         self.stack.append(__import__(arg, self.function.__globals__, None, fromlist, level))
 
-    def op_IMPORT_FROM(self, arg): self.stack.append(getattr(self.stack[-1], arg))
+    def op_IMPORT_FROM(self, arg):
+        self.stack.append(getattr(self.stack[-1], arg))
 
     # ---- exceptions and matching -----------------------------------------------------------------------------
 
     def op_RAISE_VARARGS(self, arg):
         if arg == 0:
-            raise
+            raise  # noqa: PLE0704
         if arg == 1:
             raise self.stack.pop()
         error, cause = self.pop(2)
@@ -466,7 +512,8 @@ class Machine:
         kind = self.stack.pop()
         self.stack.append(isinstance(self.stack[-1], kind))
 
-    def op_CHECK_EG_MATCH(self, arg): self.stack += _check_eg_match(*self.pop(2))
+    def op_CHECK_EG_MATCH(self, arg):
+        self.stack += _check_eg_match(*self.pop(2))
 
     def op_BEFORE_WITH(self, arg):
         manager = self.stack.pop()
@@ -476,11 +523,20 @@ class Machine:
         error = self.stack[-1]
         self.stack.append(self.stack[-4](type(error), error, error.__traceback__))
 
-    def op_LOAD_ASSERTION_ERROR(self, arg): self.stack.append(AssertionError)
-    def op_MATCH_CLASS(self, arg): self.stack.append(_match_class(arg)(*self.pop(3)))
-    def op_MATCH_KEYS(self, arg): self.stack += _match_keys(*self.pop(2))
-    def op_MATCH_MAPPING(self, arg): self.stack += _match_mapping(self.stack.pop())
-    def op_MATCH_SEQUENCE(self, arg): self.stack += _match_sequence(self.stack.pop())
+    def op_LOAD_ASSERTION_ERROR(self, arg):
+        self.stack.append(AssertionError)
+
+    def op_MATCH_CLASS(self, arg):
+        self.stack.append(_match_class(arg)(*self.pop(3)))
+
+    def op_MATCH_KEYS(self, arg):
+        self.stack += _match_keys(*self.pop(2))
+
+    def op_MATCH_MAPPING(self, arg):
+        self.stack += _match_mapping(self.stack.pop())
+
+    def op_MATCH_SEQUENCE(self, arg):
+        self.stack += _match_sequence(self.stack.pop())
 
 
 def _bind(function: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -5,6 +5,7 @@ Here and not beside the module's other tests because this is a matter of interpr
 
 from __future__ import annotations
 
+import functools
 import types
 
 import pytest
@@ -17,7 +18,7 @@ from tests.bytecode.frozen import Frozen, Null, call, outcome
 
 HIDDEN = frozenset({"call", "thunk"})
 #: Events left out between two that are tried, for cases where all would take long.
-STRIDE = {"big": 37}
+STRIDE = {"big": 91}
 #: Cases that look at their own variables by name: there every bound slot must be kept.
 LOOKS_AT_LOCALS = {"cells", "unbound"}
 
@@ -39,7 +40,7 @@ def test_equal_from_every_instruction(case: Case, variant: str) -> None:
             state, code = frozen.state, frozen.code
             slots = [slot for slot, value in enumerate(state.slots) if value is not Null]
             if variant == "live slots" and case.name not in LOOKS_AT_LOCALS:
-                live = Liveness(code).at(state.offset)
+                live = _liveness(code).at(state.offset)
                 slots = [slot for slot in slots if slot in live]
             resume = make_resume(code, state.offset, slots, state.tags, boxed=variant == "boxed")
             arguments = [
@@ -57,6 +58,12 @@ def test_equal_from_every_instruction(case: Case, variant: str) -> None:
     assert tried
 
 
+@functools.cache
+def _liveness(code: types.CodeType) -> Liveness:
+    return Liveness(code)
+
+
+@functools.cache
 def _set_up(code: types.CodeType, offset: int) -> bool:
     resume = next(i.offset for i in decode(code) if i.opname == "RESUME")
     return offset > resume

@@ -34,8 +34,8 @@ Labels
 Handlers
     Instructions emitted inside `with b.protect(handler):` go to `handler` when they raise. There the stack is what it
     was where the region began, then the exception (`lasti=True`: the raising offset below it). `begin_handler(label)`
-    places the label and makes the exception the one being handled; `end_handler()` undoes that when its three items
-    are gone.
+    places the label and makes the exception the one being handled. It is until `end_handler()`, on every way through
+    the code; the builder sees to the clean-up when something raises in between, and refuses to return there.
 
 >>> b = Builder(argnames=("a", "b"))
 >>> failed = b.label()
@@ -48,7 +48,8 @@ Handlers
 ('division by zero',)
 
 Lines
-    `line(7)` or `at(positions)` holds for what is emitted after it; `line(None)` for code without a line.
+    `line(7)` or `at(positions)` holds for what is emitted after it; `line(None)` for code without a line. Before the
+    first of them code belongs to the function's first line.
 """
 
 from collections.abc import Iterator, Sequence
@@ -74,6 +75,8 @@ from framelift.bytecode.opcodes import (
 from framelift.bytecode.passes import remove_dead_code, remove_pointless_jumps
 from framelift.bytecode.stack_depth import StackError, stack_effect
 
+#: Where no line was set: the function's first. (Tools that print tracebacks stumble over frames without a line.)
+_FIRST_LINE: Final[Positions] = (-1, -1, None, None)
 #: In a function of this kind every name is a slot and there is no namespace dict.
 _FUNCTION_FLAGS: Final = 0x1 | 0x2
 _VARARGS: Final = 0x4
@@ -104,12 +107,13 @@ _DEFAULTS, _KWDEFAULTS, _ANNOTATIONS, _CLOSURE = 1, 2, 4, 8
 class Label:
     """A place in the code, possibly not known yet."""
 
-    __slots__ = ("instruction", "placed", "depth")
+    __slots__ = ("instruction", "placed", "depth", "active")
 
     def __init__(self) -> None:
         self.instruction: Instruction | None = None
         self.placed = False
         self.depth: int | None = None  # of the stack there, known from the first jump to it
+        self.active: frozenset[ExceptionEntry] | None = None  # handlers being run there
 
 
 class Builder:
@@ -125,8 +129,12 @@ class Builder:
         self._jumps: list[tuple[Instruction, Label]] = []
         self._waiting: list[Label] = []
         self._regions: list[tuple[ExceptionEntry, Label]] = []
+        # Regions, outermost first: those of `protect` while they are open, clean-ups of handlers for good, since
+        # only the way through the code says where they hold: at labels, which handlers are being run.
         self._protecting: list[ExceptionEntry] = []
-        self._positions: Positions = NO_POSITIONS
+        self._cleanups: dict[ExceptionEntry, tuple[Label, ExceptionEntry | None]] = {}
+        self._active: frozenset[ExceptionEntry] = frozenset()
+        self._positions: Positions = _FIRST_LINE
         #: Items on the stack before the next instruction; None where that is not known to be reached.
         self.depth: int | None = 0
         self.argnames = tuple(argnames)
@@ -143,8 +151,9 @@ class Builder:
         opcode = OPMAP[opname]
         if arg is None and HAS_ARG[opcode] and opcode not in JUMPS:
             raise ValueError(f"{opname} needs an operand")
-        handler = self._protecting[-1] if self._protecting else None
-        instruction = Instruction(opcode, opname, arg, argval, positions=self._positions, handler=handler)
+        instruction = Instruction(
+            opcode, opname, arg, argval, positions=self._positions, handler=self._current_handler()
+        )
         for label in self._waiting:
             label.instruction = instruction
         self._waiting.clear()
@@ -152,9 +161,17 @@ class Builder:
         self._track(instruction)
         return instruction
 
+    def _current_handler(self) -> ExceptionEntry | None:
+        for entry in reversed(self._protecting):
+            if entry not in self._cleanups or entry in self._active:
+                return entry
+        return None
+
     def _track(self, instruction: Instruction) -> None:
         if self.depth is None:
             return
+        if instruction.opname == "RETURN_VALUE" and self._active:
+            raise StackError("return while an exception is being handled: end_handler() first")
         if instruction.opcode in TERMINAL:
             self.depth = None
             return
@@ -466,12 +483,11 @@ class Builder:
         if label.placed:
             raise ValueError("the label is already placed")
         label.placed = True
-        if label.depth is None:
-            label.depth = self.depth
-        elif self.depth is None:
+        if self.depth is not None:
+            self._reach(label, self.depth)
+        else:
             self.depth = label.depth
-        elif self.depth != label.depth:
-            raise StackError(f"the label is reached with {label.depth} and with {self.depth} items on the stack")
+            self._active = label.active or frozenset()
         self._waiting.append(label)
 
     def here(self) -> Label:
@@ -536,22 +552,45 @@ class Builder:
             if depth is None:
                 raise StackError("the depth of the stack is not known here; say it")
         entry = ExceptionEntry(_UNPLACED, depth, lasti)
-        _reach(handler, depth + lasti + 1)
+        self._reach(handler, depth + lasti + 1)
         self._regions.append((entry, handler))
         self._protecting.append(entry)
         try:
             yield
         finally:
-            self._protecting.pop()
+            self._protecting.remove(entry)
 
     def begin_handler(self, label: Label) -> None:
         """exception -- previous exception. Places the label; the exception is now the one being handled."""
         self.place(label)
+        if self.depth is None:
+            raise StackError("nothing is protected by this handler yet, so its stack is not known")
+        cleanup = ExceptionEntry(_UNPLACED, self.depth, True)  # keeps the previous exception
+        self._cleanups[cleanup] = Label(), self._current_handler()
+        self._regions.append((cleanup, self._cleanups[cleanup][0]))
+        self._protecting.append(cleanup)
+        self._active |= {cleanup}
         self.emit("PUSH_EXC_INFO")
 
     def end_handler(self) -> None:
         """previous --. The exception handled before is the one being handled again."""
+        innermost = next((entry for entry in reversed(self._protecting) if entry in self._active), None)
+        self._active -= {innermost}
         self.emit("POP_EXCEPT")
+
+    def _emit_cleanups(self) -> None:
+        """Where an exception goes that leaves a handler: end the handler, then on with the same exception."""
+        for entry, (label, outer) in self._cleanups.items():
+            self._protecting = [] if outer is None else [outer]
+            self._active = frozenset(self._protecting)
+            self.depth = None
+            label.depth = entry.depth + 2
+            label.active = self._active
+            self.place(label)
+            self.line(None)
+            self.copy(3)
+            self.emit("POP_EXCEPT")
+            self.reraise(1)
 
     def reraise(self, lasti: int = 0) -> None:
         """[lasti] exception --. The traceback does not get another entry. `lasti`: where its offset lies, or 0."""
@@ -589,8 +628,12 @@ class Builder:
 
         `clean` drops code that is not reached and jumps that lead nowhere else. The builder is spent afterwards.
         """
+        self._emit_cleanups()
         self._resolve()
         instructions = self.instructions
+        for instruction in instructions:
+            if instruction.positions is _FIRST_LINE:
+                instruction.positions = (firstlineno, firstlineno, None, None)
         if clean:
             instructions = remove_pointless_jumps(remove_dead_code(instructions))
         return assemble(
@@ -616,8 +659,17 @@ class Builder:
         depth = self.depth
         jump = self.emit(opname)
         if depth is not None:
-            _reach(label, depth + stack_effect(jump.opcode, 0, jump=True))
+            self._reach(label, depth + stack_effect(jump.opcode, 0, jump=True))
         self._jumps.append((jump, label))
+
+    def _reach(self, label: Label, depth: int) -> None:
+        """There is a way from here to the label: all ways must agree on the stack and on what is being handled."""
+        if label.depth is None:
+            label.depth, label.active = depth, self._active
+        elif label.depth != depth:
+            raise StackError(f"the label is reached with {label.depth} and with {depth} items on the stack")
+        elif label.active != self._active:
+            raise StackError("the label is reached inside and outside a handler")
 
     def _resolve(self) -> None:
         if self._waiting:
@@ -626,13 +678,6 @@ class Builder:
             jump.target = _instruction(label)
         for entry, label in self._regions:
             entry.target = _instruction(label)
-
-
-def _reach(label: Label, depth: int) -> None:
-    if label.depth is None:
-        label.depth = depth
-    elif label.depth != depth:
-        raise StackError(f"the label is reached with {label.depth} and with {depth} items on the stack")
 
 
 def _instruction(label: Label) -> Instruction:

@@ -1,0 +1,1 @@
+"""Measurements of framelift beside torch.compile. `make bench` runs them all."""

@@ -109,9 +109,16 @@ CRASH_TEST = """
     def r(n, function):
         return 0 if n == 0 else 1 + function.again(n - 1)
 
+    def hooked(n, context):
+        return 0 if n == 0 else 1 + context.run(hooked, n - 1, context)
+
     def main():
         context = Context()
         assert context.run(plain, 150_000) == 150_000
+        try:
+            print(hooked(150_000, context))
+        except RecursionError:
+            print("RecursionError")
         for _ in range(2):
             try:
                 print(down.again(150_000))

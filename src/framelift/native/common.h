@@ -38,6 +38,8 @@ static inline bool stack_is_used_up(ThreadData *thread)
     return stack_is_deep(thread) && (uintptr_t)__builtin_frame_address(0) < thread->used_up;
 }
 
+PyObject *raise_used_up(void);
+
 PyObject *call_nested_slow(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames);
 

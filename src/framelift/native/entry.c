@@ -26,8 +26,11 @@ static int lifted_follow_code(Lifted *self)
     if (LIKELY(code == self->code)) {
         return 0;
     }
+    /* Comparing keys may run code that calls us: hold what is used meanwhile. */
     Py_INCREF(code);
-    Table *table = table_find_or_make((PyCodeObject *)code, self->table->key);
+    PyObject *key = Py_NewRef(self->table->key);
+    Table *table = table_find_or_make((PyCodeObject *)code, key);
+    Py_DECREF(key);
     if (!table) {
         Py_DECREF(code);
         return -1;
@@ -76,8 +79,7 @@ static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size
     ThreadData *thread = &thread_data;
     Call call;
     if (UNLIKELY(stack_is_used_up(thread))) {
-        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
-        return NULL;
+        return raise_used_up();
     }
     PyFunctionObject *function = self->function;
     if (thread->suspended) {

@@ -314,6 +314,9 @@ static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, 
         return NULL;
     }
     ThreadData *thread = &thread_data;
+    if (UNLIKELY(stack_is_used_up(thread))) {
+        return raise_used_up();
+    }
     PyObject *context = args[0] == Py_None ? NULL : args[0], *key = NULL;
     if (context && !(key = context_key(context))) {
         return NULL;

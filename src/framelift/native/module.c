@@ -44,6 +44,12 @@ bool stack_is_deep_slow(ThreadData *thread, uintptr_t here)
     return here < thread->deep;
 }
 
+PyObject *raise_used_up(void)
+{
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+    return NULL;
+}
+
 PyObject *call_nested_slow(ThreadData *thread, PyObject *callable, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames)
 {

@@ -27,6 +27,7 @@ from framelift.breaks import (
 )
 from framelift.capture.arguments import bind_arguments
 from framelift.capture.frame import Frame
+from framelift.capture.headroom import Headroom
 from framelift.capture.location import ProgramPoint
 from framelift.capture.program import Programs
 from framelift.controls import disabled_mark
@@ -60,8 +61,6 @@ from framelift.values.torch_functions import torch_model
 from framelift.values.torch_raising import may_raise
 
 _HEAPTYPE = 1 << 9
-# Inlining deeper than this would exhaust the interpreter's own stack: each traced frame costs several real ones.
-MAX_DEPTH = 120
 
 
 class Lift:
@@ -75,7 +74,7 @@ class Lift:
         self.journal = Journal()
         self.grad_mode = GradMode()
         self.frame: Frame | None = None
-        self.depth = 0
+        self.headroom = Headroom()
         self.handled: Any = None
         self.modules: tuple[tuple[str, str, str], ...] = ()
         self.inputs: dict[int, TensorValue] = {}
@@ -323,14 +322,14 @@ class Lift:
         return Frame(self, program, function, function.globals(self), slots)
 
     def run_frame(self, frame: Frame) -> Any:
-        if self.depth >= MAX_DEPTH:
+        used = self.headroom.enter(Lift.run_frame.__code__)
+        if used is None:
             raise GraphBreak(FL0106)
         frame.caller, self.frame = self.frame, frame
-        self.depth += 1
         try:
             return frame.run()
         finally:
-            self.depth -= 1
+            self.headroom.leave(used)
             self.frame = frame.caller
 
     def _refuse_disabled(self, function: FunctionLike) -> None:
@@ -413,7 +412,7 @@ class Lift:
     def _emit(self, emit: Callable[..., Any], target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plain_args = tuple([self.graph_argument(arg) for arg in args])
         plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
-        if self.graph.mutated and may_raise(target):
+        if may_raise(target, plain_args) and self.graph.mutated:
             raise GraphBreak(FL0303, op=_spell(target))
         try:
             result = emit(target, plain_args, plain_kwargs, self.program_point())

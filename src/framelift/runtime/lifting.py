@@ -11,6 +11,7 @@ from typing import Any
 
 from framelift import config
 from framelift.capture.capture import Captured, Request, capture
+from framelift.capture.headroom import Headroom
 from framelift.capture.program import Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
 import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
@@ -70,6 +71,9 @@ class Context:
             entry = _fitting_entry(table, slots, function)
             if entry is not None:  # another thread was faster
                 return entry
+            if not Headroom().suffices:
+                stream.emit(events.RanEagerly(function.__qualname__, "the stack is nearly used up"))
+                return None
             number = stream.new_capture()
             self._report_recompile(number, table, function, slots)
             if len(table.entries) >= config.recompile_limit:

@@ -15,7 +15,7 @@ Operations are recorded as they come, with the metadata of their results; FX nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,16 +23,17 @@ import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from framelift.graph.emit import Emitter
+from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure
-from framelift.graph.fake import Fakes, Observed, can_sketch, describe, failure_kind, storage_of
+from framelift.graph.fake import Fakes, describe, storage_of
+from framelift.graph.materialise import Materialiser, known_fake
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
-from framelift.graph.nest import NotAConstant, map_refs, map_result, pairs, scan
+from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
-from framelift.graph.state import StateReader, entered
+from framelift.graph.state import StateReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class GraphBuilder:
         self.records: list[Record] = []
         self._interner = memo.interner if memo is not None else Interner()
         self._states = memo.states if memo is not None else StateReader()
+        self._materialiser = Materialiser(self.fakes, self._interner, self._states)
         self._input_by_example: dict[int, TensorRef] = {}
         self._storage_by_example: dict[int, Storage] = {}
         # Metadata an operation changed in place: (tensor, what it was before), oldest first.
@@ -72,7 +74,7 @@ class GraphBuilder:
     @property
     def mutated(self) -> set[TensorRef]:
         """The inputs whose memory the graph writes to."""
-        return {ref for ref in self.inputs if ref.storage.writes}
+        return {ref for ref in self.inputs if ref.storage.is_written}
 
     @property
     def uses_rng(self) -> bool:
@@ -93,7 +95,7 @@ class GraphBuilder:
         if known is not None:
             return known
         storage = self._storage_of_example(example)
-        ref = TensorRef(self._interner.intern(describe(example)), storage, None, (), self._make_fake)
+        ref = TensorRef(self._interner.intern(describe(example)), storage, None, (), self._materialiser.fake_of)
         ref.example = example
         ref.input_name = input_base(name or source_name or "input")
         ref.source_name = source_name
@@ -200,7 +202,7 @@ class GraphBuilder:
             return result
         if memo.check:
             return self._checked(template, record, tensors)
-        template.fill(record, tensors, self._make_fake)
+        template.fill(record, tensors, self._materialiser.fake_of)
         if template.is_new or record.is_random:
             self._commit(record)
         return record.result
@@ -208,7 +210,7 @@ class GraphBuilder:
     def _checked(self, template: Template, record: Record, tensors: list[TensorRef]) -> Any:
         """Runs an operation the memo knows and compares what it does with what the memo says."""
         result = self._run(record, tensors)
-        if record.writes or record.is_effect:
+        if record.changed:
             raise MemoMismatch(f"{record.name}: remembered as writing nothing, but it writes")
         difference = template.difference(Template(record, tensors))
         if difference is not None:
@@ -219,38 +221,26 @@ class GraphBuilder:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
         if any(type(ref) is TokenRef for ref in record.uses):
             raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
-        storages = _storages(tensors)
-        self._materialise([ref for storage in storages for ref in storage.refs])
-        result, seen = self._propagate(record, storages)
-        record.writes = tuple([s for s in storages if s.untyped is not None and s.untyped._cdata in seen.written])
+        storages = list({id(ref.storage): ref.storage for ref in tensors}.values())
+        # All aliases too: if the operation writes, autograd must know them.
+        self._materialiser.materialise([ref for storage in storages for ref in storage.refs])
+        result, seen = self._materialiser.run(record)
+        record.writes = record.storages_among(seen.written)
         record.is_random = seen.is_random
-        record.is_effect = self._redescribe(storages, record) and not record.writes
+        before = len(self._changes)
         try:
+            self._redescribe(storages, record)
             record.result = self._wrap(result, record, tensors, storages)
-        except NotAConstant as error:
-            self._undo(record, storages)
-            reason = f"{error} cannot be a result in a graph"
-            raise MetadataFailure("result", record.name, reason) from None
+        except MetadataFailure:
+            self._restore(before)
+            self._materialiser.forget(storages)
+            raise
         is_new = any(ref.record is record for ref in record.outputs)
-        if is_new or record.writes or record.is_random or record.is_effect:
+        if is_new or record.changed or record.is_random:
             self._commit(record)
-            for storage in record.writes:
-                storage.writes.append(record)
+            for storage in record.changed:
+                storage.changes.append(record)
         return record.result
-
-    def _propagate(self, record: Record, storages: list[Storage]) -> tuple[Any, Observed]:
-        """Runs an operation on the fakes of its arguments."""
-        args = map_refs(record.args, _known_fake)
-        kwargs = map_refs(record.kwargs, _known_fake)
-        try:
-            if record.op == "call_method":
-                function = getattr(args[0], record.target)
-                return self.fakes.run(function, args[1:], kwargs)
-            return self.fakes.run(record.target, args, kwargs)
-        except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
-            if self.fakes.mode.seen.written:
-                self._forget(storages)
-            raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
 
     def _wrap(self, result: Any, record: Record, tensors: list[TensorRef], storages: list[Storage]) -> Any:
         """The result with a TensorRef for each tensor: an argument's own where the operation returned it."""
@@ -269,7 +259,7 @@ class GraphBuilder:
                     if untyped is not None:
                         by_address[untyped._cdata] = storage
                 descriptor = self._interner.intern(describe(tensor))
-                ref = TensorRef(descriptor, storage, record, path, self._make_fake)
+                ref = TensorRef(descriptor, storage, record, path, self._materialiser.fake_of)
                 ref.known_fake = tensor
                 by_fake[id(tensor)] = ref
                 created.append(ref)
@@ -278,99 +268,30 @@ class GraphBuilder:
 
         try:
             return map_result(result, wrap)
-        except NotAConstant:
+        except NotAConstant as error:
             for ref in created:
                 ref.storage.refs.remove(ref)
-            raise
+            reason = f"{error} cannot be a result in a graph"
+            raise MetadataFailure("result", record.name, reason) from None
 
-    def _redescribe(self, storages: list[Storage], record: Record) -> bool:
-        """Takes up what an operation changed in the metadata of its arguments and their aliases; says if it did."""
-        changed = False
+    def _redescribe(self, storages: list[Storage], record: Record) -> None:
+        """Takes up what an operation changed in the metadata of its arguments and their aliases."""
+        changed: dict[int, Storage] = {id(storage): storage for storage in record.writes}
         for storage in storages:
             for ref in storage.refs:
-                fake = ref.known_fake
-                assert fake is not None
+                fake = known_fake(ref)
                 descriptor = self._interner.intern(describe(fake))
-                if descriptor is ref.descriptor:
-                    continue
-                if storage.untyped is not None and fake.untyped_storage()._cdata != storage.untyped._cdata:
-                    self._undo(record, storages)
-                    raise MetadataFailure("unsupported", record.name, "it moves a tensor to another storage")
-                self._changes.append((ref, ref.descriptor))
-                ref.descriptor = descriptor
-                changed = True
-        return changed
-
-    # Fakes
-
-    def _make_fake(self, ref: TensorRef) -> torch.Tensor:
-        self._materialise([ref])
-        assert ref.known_fake is not None
-        return ref.known_fake
-
-    def _materialise(self, refs: Iterable[TensorRef]) -> None:
-        """Gives values their fakes: from the example, from the metadata alone, or by running their record again."""
-        pending = [ref for ref in refs if ref.known_fake is None]
-        if not pending:
-            return
-        needed: dict[int, Record] = {}
-        made: list[TensorRef] = []
-        while pending:
-            ref = pending.pop()
-            if ref.known_fake is not None:
-                continue
-            made.append(ref)
-            storage = ref.storage
-            if ref.record is None:
-                self._bind(ref, self._fake_input(ref))
-            elif self._is_fresh(ref) and not storage.writes:
-                self._bind(ref, self.fakes.sketch(ref.descriptor, storage))
-            elif ref.record.index not in needed:
-                needed[ref.record.index] = ref.record
-                pending += _tensors(ref.record)
-            # A storage that was written to is brought to its present state by all its writes, in order.
-            for record in storage.writes:
-                if record.index not in needed:
-                    needed[record.index] = record
-                    pending += _tensors(record)
-                    pending += storage.refs
-        for index in sorted(needed):
-            self._replay(needed[index])
-        for ref in made:
-            assert ref.known_fake is not None
-            now = self._interner.intern(describe(ref.known_fake))
-            if now is not ref.descriptor:
-                raise AssertionError(f"{ref} was made again with other metadata: {now.difference(ref.descriptor)}")
-
-    def _is_fresh(self, ref: TensorRef) -> bool:
-        """Whether all there is to know about a value is in its descriptor."""
-        return can_sketch(ref.descriptor) and not ref.descriptor.is_view and not ref.aliases
-
-    def _fake_input(self, ref: TensorRef) -> torch.Tensor:
-        assert ref.example is not None
-        if self._is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.writes:
-            return self.fakes.sketch(ref.descriptor, ref.storage)
-        return self.fakes.from_example(ref.example)
-
-    def _bind(self, ref: TensorRef, fake: torch.Tensor) -> None:
-        ref.known_fake = fake
-        if ref.storage.untyped is None:
-            ref.storage.untyped = storage_of(fake)
-
-    def _replay(self, record: Record) -> None:
-        with entered(record.state, self._states.read()[0]):
-            result, _ = self._propagate(record, [])
-        for ref, fake in pairs(record.result, result):
-            if ref.known_fake is None:
-                self._bind(ref, fake)
-
-    def _forget(self, storages: Iterable[Storage]) -> None:
-        """Drops fakes that no longer show the state recorded; they are made again when needed."""
-        for storage in storages:
-            storage.untyped = None
-            for ref in storage.refs:
-                ref.known_fake = None
-        self.fakes.forget_examples()
+                if descriptor is not ref.descriptor:
+                    self._changes.append((ref, ref.descriptor))
+                    ref.descriptor = descriptor
+                    changed[id(storage)] = storage
+                    if not record.writes and (descriptor.is_view or len(storage.refs) > 1):
+                        # What requires_grad_() on a view means for its base depends on who looks at them when.
+                        raise MetadataFailure("unsupported", record.name, "it changes a tensor that has aliases")
+                    untyped = storage_of(fake)
+                    if untyped is not None and storage.untyped is not None and untyped._cdata != storage.untyped._cdata:
+                        raise MetadataFailure("unsupported", record.name, "it moves a tensor to another storage")
+        record.changed = tuple(changed.values())
 
     # Taking back
 
@@ -382,28 +303,23 @@ class GraphBuilder:
         self._check_open()
         dropped = self.records[mark.records :]
         del self.records[mark.records :]
-        for ref, descriptor in reversed(self._changes[mark.changes :]):
-            ref.descriptor = descriptor
-        changed = {id(ref.storage): ref.storage for ref, _ in self._changes[mark.changes :]}
-        del self._changes[mark.changes :]
+        self._restore(mark.changes)
+        changed: dict[int, Storage] = {}
         for record in reversed(dropped):
             for output in record.outputs:
                 if isinstance(output, TensorRef) and output.record is record:
                     output.storage.refs.remove(output)
-            for storage in record.writes:
-                assert storage.writes.pop() is record
+            for storage in record.changed:
+                del storage.changes[-1]
                 changed[id(storage)] = storage
         if changed:
-            self._forget(changed.values())
+            self._materialiser.forget(changed.values())
 
-    def _undo(self, record: Record, storages: list[Storage]) -> None:
-        """Takes back the changes of an operation that is not recorded after all."""
-        for ref, descriptor in reversed(self._changes):
-            if ref.storage not in storages:
-                break
+    def _restore(self, length: int) -> None:
+        """Takes back changes of metadata until so many are left."""
+        for ref, descriptor in reversed(self._changes[length:]):
             ref.descriptor = descriptor
-        if record.writes or record.is_effect:
-            self._forget(storages)
+        del self._changes[length:]
 
     # The end
 
@@ -415,12 +331,17 @@ class GraphBuilder:
         self._check_open()
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
-        emitter = Emitter(self._example_value if example_values else None)
-        self.live_inputs = emitter.emit(self.inputs, self.records, returned)
+        kept, live = alive(self.records, returned)
+        self.live_inputs = [ref for ref in self.inputs if ref in live]
+        if example_values:
+            shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
+            shown.update((id(ref), ref) for record in kept for ref in record.outputs)
+            self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
+        graph = Emitter(example_values).emit(self.live_inputs, kept, live, returned)
         self._finished = True
-        emitter.graph.lint()
+        graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.
-        module = _LazyGraphModule({}, emitter.graph)
+        module = _LazyGraphModule({}, graph)
         module.shape_env = self.shape_env
         module.fake_mode = self.fake_mode
         return module
@@ -430,30 +351,6 @@ class GraphBuilder:
         """After finish(): the real tensors the graph's inputs were captured with."""
         return [ref.example for ref in self.live_inputs if ref.example is not None]
 
-    def _example_value(self, ref: TensorRef) -> torch.Tensor:
-        if ref.known_fake is None and can_sketch(ref.descriptor):
-            # Views included: what is missing of autograd's view tracking does not show in metadata.
-            self._bind(ref, self.fakes.sketch(ref.descriptor, ref.storage))
-        return ref.fake
-
     def _check_open(self) -> None:
         if self._finished:
             raise RuntimeError("this graph is finished")
-
-
-def _known_fake(ref: TensorRef) -> torch.Tensor:
-    assert ref.known_fake is not None
-    return ref.known_fake
-
-
-def _tensors(record: Record) -> list[TensorRef]:
-    return [ref for ref in record.uses if isinstance(ref, TensorRef)]
-
-
-def _storages(tensors: list[TensorRef]) -> list[Storage]:
-    return list({id(ref.storage): ref.storage for ref in tensors}.values())
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,35 +23,33 @@ KEEP = torch._assert
 
 
 class Emitter:
-    """Writes one graph. ``example_value`` gives the fake tensor to show to the backend for a value, or None."""
+    """Writes one graph, with or without the fake tensors that show the backend what each node computes."""
 
-    def __init__(self, example_value: Callable[[TensorRef], torch.Tensor] | None) -> None:
+    def __init__(self, example_values: bool) -> None:
         self.graph = Graph()
-        self._example_value = example_value
+        self._example_values = example_values
         self._names = Names()
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
     def emit(
-        self, inputs: Sequence[TensorRef], records: Sequence[Record], outputs: Sequence[TensorRef]
-    ) -> list[TensorRef]:
-        """Emits everything the outputs and the effects need; returns the inputs that are left."""
-        kept, live = alive(records, outputs)
-        used = [ref for ref in inputs if ref in live]
-        for ref in used:
+        self, inputs: Sequence[TensorRef], records: Sequence[Record], live: set[Ref], outputs: Sequence[TensorRef]
+    ) -> Graph:
+        """Emits inputs and records that were found alive."""
+        for ref in inputs:
             self._placeholder(ref)
-        emitted = [(record, self._record(record, live)) for record in kept]
+        emitted = [(record, self._record(record, live)) for record in records]
         for record, node in emitted:
             if needs_keeping(record, node):
                 self._keep(node)
         self.graph.output(tuple([ref.node for ref in outputs]))
-        return used
+        return self.graph
 
     def _placeholder(self, ref: TensorRef) -> None:
         assert ref.input_name is not None
         name = self._names.unique(ref.input_name)
         node = ref.node = self._node("placeholder", name, name, (), {})
-        if self._example_value is not None:
-            node.meta["example_value"] = self._example_value(ref)
+        if self._example_values:
+            node.meta["example_value"] = ref.fake
 
     def _record(self, record: Record, live: set[Ref]) -> Node:
         args = map_refs(record.args, _node_of)
@@ -100,18 +98,14 @@ class Emitter:
         modules: Modules | None,
     ) -> None:
         meta = node.meta
-        if self._example_value is not None:
-            meta["example_value"] = map_refs(result, self._value)
+        if self._example_values:
+            meta["example_value"] = map_refs(result, _value)
         if trace is not None:
             meta["stack_trace"] = trace
         if modules:
             meta["nn_module_stack"] = modules
         if record is not None:
             meta["source_fn_stack"] = [(node.name, record.target)]
-
-    def _value(self, ref: Ref) -> torch.Tensor | None:
-        assert self._example_value is not None
-        return self._example_value(ref) if isinstance(ref, TensorRef) else None
 
     def _place(self, location: Location | str | None) -> tuple[str | None, Modules | None]:
         if location is None or isinstance(location, str):
@@ -149,7 +143,7 @@ def alive(records: Sequence[Record], outputs: Sequence[TensorRef]) -> tuple[list
 
 def has_effect(record: Record) -> bool:
     """Whether a record matters although nobody uses its result."""
-    return record.is_effect or record.is_random or (bool(record.writes) and not is_private_write(record))
+    return record.is_effect or record.is_random or (bool(record.changed) and not is_private_write(record))
 
 
 def is_private_write(record: Record) -> bool:
@@ -157,9 +151,9 @@ def is_private_write(record: Record) -> bool:
 
     Whoever reads that tensor later uses this record's result, so the write is an ordinary data dependency.
     """
-    if len(record.writes) != 1:
+    if len(record.changed) != 1:
         return False
-    refs = record.writes[0].refs
+    refs = record.changed[0].refs
     return len(refs) == 1 and record.result is refs[0] and not refs[0].is_input
 
 
@@ -167,9 +161,13 @@ def needs_keeping(record: Record, node: Node) -> bool:
     """Whether torch.fx might remove a node that must stay."""
     if not has_effect(record) or node.is_impure():
         return False
-    return bool(record.writes) or not node.users
+    return bool(record.changed) or not node.users
 
 
 def _node_of(ref: Ref) -> Node:
     assert ref.node is not None, f"{ref} is used before it is computed"
     return ref.node
+
+
+def _value(ref: Ref) -> torch.Tensor | None:
+    return ref.fake if isinstance(ref, TensorRef) else None

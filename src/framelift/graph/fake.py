@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gua
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 
 _STRIDED = torch.strided
+_LOG = logging.getLogger(FakeTensorMode.__module__)
 
 
 class Observed:
@@ -39,6 +41,21 @@ class Observed:
         self.is_random = False
 
 
+class Place:
+    """One argument of an operator, and how to find its value in a call."""
+
+    __slots__ = ("index", "name", "default", "is_written")
+
+    def __init__(self, index: int, argument: Any) -> None:
+        self.index = index
+        self.name: str = argument.name
+        self.default = argument.default_value
+        self.is_written = argument.alias_info is not None and argument.alias_info.is_write
+
+    def value(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return args[self.index] if self.index < len(args) else kwargs.get(self.name, self.default)
+
+
 class OperatorTraits:
     """What an operator's schema says about its effects, worked out once per operator."""
 
@@ -46,27 +63,23 @@ class OperatorTraits:
 
     def __init__(self, operator: OpOverload) -> None:
         arguments = operator._schema.arguments
-        writes: list[tuple[int, str]] = []
-        for index, argument in enumerate(arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                writes.append((index, argument.name))
-        self.flag: tuple[int, str] | None = None
+        places = [Place(index, argument) for index, argument in enumerate(arguments)]
+        writes = [place for place in places if place.is_written]
+        self.flag: Place | None = None
         hidden = HIDDEN_WRITES.get(operator._schema.name)
         if hidden is not None and not writes:
             flag, positions = hidden
-            writes = [(index, arguments[index].name) for index in positions]
-            self.flag = None if flag is None else (flag, arguments[flag].name)
+            writes = [places[index] for index in positions]
+            self.flag = None if flag is None else places[flag]
         self.writes = tuple(writes)
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
-        self.random_flags = tuple(
-            (index, argument.name) for index, argument in enumerate(arguments) if argument.name in RANDOM_ONLY_IF
-        )
+        self.random_flags = tuple(place for place in places if place.name in RANDOM_ONLY_IF)
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
-        if self.writes and (self.flag is None or _argument(self.flag, args, kwargs)):
+        if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
             for place in self.writes:
-                _note_written(_argument(place, args, kwargs), seen.written)
-        if self.is_random and not any(_is_off(_argument(place, args, kwargs)) for place in self.random_flags):
+                _note_written(place.value(args, kwargs), seen.written)
+        if self.is_random and not any(_is_off(place.value(args, kwargs)) for place in self.random_flags):
             seen.is_random = True
 
 
@@ -98,7 +111,7 @@ class Fakes:
     """Makes fake tensors and runs operations on them.
 
     >>> fakes = Fakes()
-    >>> x = fakes.from_example(torch.zeros(2, 3))
+    >>> x = fakes.from_example(torch.zeros(2, 3), Storage())
     >>> result, seen = fakes.run(torch.relu_, (x,), {})
     >>> tuple(result.shape), len(seen.written), seen.is_random
     ((2, 3), 1, False)
@@ -108,38 +121,45 @@ class Fakes:
         # Sizes and scalars that depend on data raise, so that the caller can break the graph there.
         self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         self.mode = ObservingFakeMode(self.shape_env)
-        self._converter = FakeTensorConverter()
+        self._attributes: dict[torch.device, dict[str, Any]] = {}
         self._anchor = torch.empty((), device="meta", requires_grad=True)
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
         seen = self.mode.seen = Observed()
-        with self.mode:
-            return function(*args, **kwargs), seen
+        # An operation that fails is a fact about the user's program here, not an error torch should log.
+        _LOG.disabled = True
+        try:
+            with self.mode:
+                return function(*args, **kwargs), seen
+        finally:
+            _LOG.disabled = False
 
-    def from_example(self, example: torch.Tensor) -> torch.Tensor:
+    def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
         """The fake of a real tensor with static shape: views, aliases and subclasses included, gradient left out."""
+        # The converter remembers what it made, so that tensors of one storage become fakes of one storage.
+        if storage.converter is None:
+            storage.converter = FakeTensorConverter()
         # Without a ShapeEnv every size is a number.
-        fake = self._converter.from_real_tensor(self.mode, example, shape_env=None)
+        fake = storage.converter.from_real_tensor(self.mode, example, shape_env=None)
         if fake.is_leaf and fake.grad is not None:
             fake.grad = None
         return fake
 
-    def forget_examples(self) -> None:
-        """Makes ``from_example`` give fresh fakes from now on, for when the old ones have been written to."""
-        self._converter = FakeTensorConverter()
-
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
-        if descriptor.requires_grad and not descriptor.is_leaf:
+        return self.sketch_all([(descriptor, storage)])[0]
+
+    def sketch_all(self, wanted: Sequence[tuple[Descriptor, Storage]]) -> list[torch.Tensor]:
+        """Several fakes made from metadata alone, at little more than the cost of their allocation."""
+        fakes = [self._bare(descriptor, storage) for descriptor, storage in wanted]
+        computed = [i for i, (d, _) in enumerate(wanted) if d.requires_grad and not d.is_leaf]
+        if computed:
             with torch.enable_grad():
-                return _Computed.apply(self._anchor, lambda: self._bare(descriptor, storage))
-        fake = self._bare(descriptor, storage)
-        if descriptor.requires_grad:
-            fake.requires_grad_()
-        if descriptor.is_parameter:
-            fake._is_param = True
-        return fake
+                results = _Computed.apply(self._anchor, [fakes[i] for i in computed])
+            for i, result in zip(computed, results, strict=True):
+                fakes[i] = result
+        return fakes
 
     def _bare(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         if torch.is_inference_mode_enabled() != descriptor.is_inference:
@@ -149,7 +169,24 @@ class Fakes:
             storage.untyped = torch.UntypedStorage(descriptor.storage_bytes, device="meta")
         meta = torch.empty(0, dtype=descriptor.dtype, device="meta")
         meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
-        return FakeTensor(self.mode, meta, descriptor.device)
+        # FakeTensor's constructor takes three times as long as all of this; what it would set is copied from one that
+        # went through it.
+        device = descriptor.device
+        attributes = self._attributes.get(device)
+        if attributes is None:
+            attributes = self._attributes[device] = dict(FakeTensor(self.mode, meta, device).__dict__)
+        fake = torch.Tensor._make_subclass(
+            FakeTensor,
+            meta,
+            descriptor.requires_grad and descriptor.is_leaf,
+            dispatch_device=True,
+            device_for_backend_keys=device,
+        )
+        torch._C._set_throw_on_mutable_data_ptr(fake)
+        fake.__dict__.update(attributes)
+        if descriptor.is_parameter:
+            fake._is_param = True
+        return fake
 
 
 def failure_kind(error: BaseException) -> FailureKind:
@@ -177,8 +214,6 @@ def describe(tensor: torch.Tensor) -> Facts:
         device = tensor.device
         is_parameter = kind is Parameter
         is_constant = False
-    shape = tensor.shape
-    is_leaf = tensor.is_leaf
     is_plain = (
         tensor.layout is _STRIDED
         and (kind is FakeTensor or kind is torch.Tensor or is_parameter)
@@ -186,10 +221,11 @@ def describe(tensor: torch.Tensor) -> Facts:
         and not tensor.is_nested
         and not tensor.is_quantized
     )
-    if not is_plain:
+    is_leaf = _is_leaf(tensor)
+    if not is_plain or is_leaf is None:
         return _describe_odd(tensor, device, is_parameter)
     return (
-        shape,
+        tensor.shape,
         tensor.stride(),
         tensor.storage_offset(),
         tensor.dtype,
@@ -207,6 +243,14 @@ def describe(tensor: torch.Tensor) -> Facts:
     )
 
 
+def _is_leaf(tensor: torch.Tensor) -> bool | None:
+    """None for a view autograd has given up: one whose base was changed in a way that forbids its further use."""
+    try:
+        return bool(tensor.is_leaf)
+    except (RuntimeError, IndexError):
+        return None
+
+
 def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool) -> Facts:
     """What can be said of a sparse, nested, quantized, named or symbolic tensor or of a subclass."""
     shape = () if tensor.is_nested else tuple(tensor.shape)
@@ -218,7 +262,7 @@ def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool
         tensor.dtype,
         device,
         tensor.requires_grad,
-        tensor.is_leaf,
+        _is_leaf(tensor) or False,
         is_parameter,
         tensor.is_inference(),
         tensor._is_view(),
@@ -241,16 +285,11 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 class _Computed(torch.autograd.Function):
-    """Gives a tensor made from metadata a ``grad_fn``, as the result of a differentiable operation has."""
+    """Gives tensors made from metadata a ``grad_fn``, as results of differentiable operations have."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        return make()
-
-
-def _argument(place: tuple[int, str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    index, name = place
-    return args[index] if index < len(args) else kwargs.get(name)
+    def forward(ctx: Any, anchor: torch.Tensor, tensors: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return tuple(tensors)
 
 
 def _is_off(value: Any) -> bool:

@@ -212,7 +212,7 @@ class MetadataMemo:
 
     def put(self, key: Key, record: Record, tensors: list[TensorRef]) -> None:
         """Enters what an operation did, if all of it can be said in a template."""
-        if record.writes or record.is_effect or not (tensors or record.outputs):
+        if record.changed or record.is_effect or not (tensors or record.outputs):
             return
         for ref in record.outputs:
             if ref.record is record and isinstance(ref, TensorRef):

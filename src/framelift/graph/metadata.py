@@ -109,15 +109,31 @@ class Interner:
 class Storage:
     """The memory behind one or several tensors of the program."""
 
-    __slots__ = ("refs", "writes", "untyped")
+    __slots__ = ("refs", "changes", "untyped", "converter")
 
     def __init__(self) -> None:
         # Every tensor known to live here, oldest first.
         self.refs: list[TensorRef] = []
-        # The records that wrote to it, oldest first.
-        self.writes: list[Record] = []
+        # The records that wrote to it or changed the metadata of a tensor in it, oldest first.
+        self.changes: list[Record] = []
         # The fake storage, once some tensor in it has a fake.
         self.untyped: torch.UntypedStorage | None = None
+        # What makes fakes from the real tensors in it, once there is a need.
+        self.converter: Any = None
+
+    @property
+    def is_written(self) -> bool:
+        return any(self in record.writes for record in self.changes)
+
+    def changed_after(self, record: Record | None) -> bool:
+        """Whether it was changed after a record; after the start, for None."""
+        return bool(self.changes) and (record is None or self.changes[-1].index > record.index)
+
+    def forget_fakes(self) -> None:
+        self.untyped = None
+        self.converter = None
+        for ref in self.refs:
+            ref.known_fake = None
 
 
 class Ref:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from framelift.graph.metadata import Ref, Storage
+from framelift.graph.metadata import Ref, Storage, TensorRef
 from framelift.graph.state import TorchState
 
 Operation = Literal["call_function", "call_method"]
@@ -37,6 +37,7 @@ class Record:
         "result",
         "outputs",
         "writes",
+        "changed",
         "is_effect",
         "is_random",
     )
@@ -64,10 +65,25 @@ class Record:
         # Its result, with values in place of tensors, and those values (some may be arguments returned as they are).
         self.result: Any = None
         self.outputs: list[Ref] = []
+        # The storages it writes to, and all in which it changes something: these, and those whose tensors get
+        # other metadata (requires_grad_).
         self.writes: tuple[Storage, ...] = ()
+        self.changed: tuple[Storage, ...] = ()
         # Does something besides computing its result and writing to tensors: switches a mode, checks, synchronises.
         self.is_effect = False
         self.is_random = False
+
+    @property
+    def tensors(self) -> list[TensorRef]:
+        """The tensors among its arguments."""
+        return [ref for ref in self.uses if isinstance(ref, TensorRef)]
+
+    def storages_among(self, addresses: set[int]) -> tuple[Storage, ...]:
+        """The storages of its arguments whose fakes live at one of these addresses."""
+        if not addresses:
+            return ()
+        storages = {id(ref.storage): ref.storage for ref in self.tensors}
+        return tuple([s for s in storages.values() if s.untyped is not None and s.untyped._cdata in addresses])
 
     @property
     def name(self) -> str:

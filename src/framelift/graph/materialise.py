@@ -1,0 +1,178 @@
+"""Gives values of a graph their fake tensors, as late as possible and as cheaply as possible.
+
+A value needs a fake only when an operation has to be run on it. There are three ways to one, cheapest first:
+
+* from the descriptor alone, for a tensor that shares its storage with no older one,
+* from the real tensor, for an input that is a view or a subclass,
+* by running the record that made it again: a view is the view of its base's fake.
+
+Fakes have state: a write can change what requires grad, an ``unsqueeze_`` changes a shape. When operations are taken
+back, fakes they changed are forgotten, and made again from the start of their history, in order, on tensors that are
+in the state they were in then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from framelift.graph.errors import MetadataFailure
+from framelift.graph.fake import Fakes, Observed, can_sketch, describe, failure_kind, storage_of
+from framelift.graph.metadata import Interner, Storage, TensorRef
+from framelift.graph.nest import map_refs, pairs
+from framelift.graph.record import Record
+from framelift.graph.state import StateReader, entered
+
+
+class Materialiser:
+    """Makes the fakes of one graph and runs its operations on them."""
+
+    def __init__(self, fakes: Fakes, interner: Interner, states: StateReader) -> None:
+        self._fakes = fakes
+        self._interner = interner
+        self._states = states
+
+    def fake_of(self, ref: TensorRef) -> torch.Tensor:
+        self.materialise([ref])
+        return known_fake(ref)
+
+    def materialise(self, refs: Iterable[TensorRef]) -> None:
+        """Gives values their fakes, in their present state."""
+        missing = [ref for ref in refs if ref.known_fake is None]
+        if not missing:
+            return
+        plan = _Plan()
+        for ref in missing:
+            plan.need(ref)
+        try:
+            self._carry_out(plan)
+        except MetadataFailure:
+            self.forget([ref.storage for ref in plan.made])
+            raise
+
+    def _carry_out(self, plan: _Plan) -> None:
+        for ref in plan.sources:
+            if ref.known_fake is None:
+                _bind(ref, self._from_source(ref))
+        for index in sorted(plan.records):
+            self._replay(plan.records[index])
+        for ref in plan.made:
+            now = self._interner.intern(describe(known_fake(ref)))
+            if now is not ref.descriptor:
+                difference = now.difference(ref.descriptor)
+                raise MetadataFailure("unsupported", repr(ref), f"its history cannot be repeated: {difference}")
+
+    def sketch_missing(self, refs: Iterable[TensorRef]) -> None:
+        """Gives values fakes to look at. What they lack of autograd's tracking of views does not show."""
+        missing = [ref for ref in refs if ref.known_fake is None and can_sketch(ref.descriptor)]
+        fakes = self._fakes.sketch_all([(ref.descriptor, ref.storage) for ref in missing])
+        for ref, fake in zip(missing, fakes, strict=True):
+            ref.known_fake = fake
+
+    def run(self, record: Record) -> tuple[Any, Observed]:
+        """Runs an operation on the fakes of its arguments, which must be there."""
+        args = map_refs(record.args, known_fake)
+        kwargs = map_refs(record.kwargs, known_fake)
+        try:
+            if record.op == "call_method":
+                return self._fakes.run(getattr(args[0], record.target), args[1:], kwargs)
+            return self._fakes.run(record.target, args, kwargs)
+        except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
+            self.forget(record.storages_among(self._fakes.mode.seen.written))
+            raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
+
+    def forget(self, storages: Iterable[Storage]) -> None:
+        """Drops fakes that no longer show what is recorded; they are made again when needed."""
+        for storage in storages:
+            storage.forget_fakes()
+
+    def _from_source(self, ref: TensorRef) -> torch.Tensor:
+        if ref.example is None or (_is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.changes):
+            return self._fakes.sketch(ref.descriptor, ref.storage)
+        return self._fakes.from_example(ref.example, ref.storage)
+
+    def _replay(self, record: Record) -> None:
+        with entered(record.state, self._states.read()[0]):
+            result, _ = self.run(record)
+        for ref, fake in pairs(record.result, result):
+            if ref.known_fake is None:
+                _bind(ref, fake)
+        # Looking at a stale view makes autograd renew it, so they are looked at here when they were the first time.
+        for storage in record.changed:
+            for ref in storage.refs:
+                if ref.known_fake is not None:
+                    describe(ref.known_fake)
+
+
+class _Plan:
+    """What has to be made and run again so that some values get their fakes."""
+
+    def __init__(self) -> None:
+        self.sources: list[TensorRef] = []  # to be made from the example or from the descriptor
+        self.records: dict[int, Record] = {}  # to be run again
+        self.made: list[TensorRef] = []
+        self._rebuilt: set[int] = set()
+
+    def need(self, ref: TensorRef) -> None:
+        # A work list, not recursion: histories can be long.
+        pending: list[TensorRef | Record | Storage] = [ref]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, Storage):
+                pending += self._rebuild(item)
+            elif isinstance(item, Record):
+                pending += self._run_again(item)
+            elif item.known_fake is None:
+                pending += self._make(item)
+
+    def _make(self, ref: TensorRef) -> list[TensorRef | Record | Storage]:
+        if ref.storage.changed_after(ref.record):
+            return [ref.storage]
+        self.made.append(ref)
+        if ref.record is None or _is_fresh(ref):
+            self.sources.append(ref)
+            return []
+        return [ref.record]
+
+    def _rebuild(self, storage: Storage) -> list[TensorRef | Record | Storage]:
+        """Brings a storage to its present state from the beginning."""
+        if id(storage) in self._rebuilt:
+            return []
+        self._rebuilt.add(id(storage))
+        storage.forget_fakes()
+        self.made += storage.refs
+        self.sources += [ref for ref in storage.refs if ref.record is None]
+        return [*[ref.record for ref in storage.refs if ref.record is not None], *storage.changes]
+
+    def _run_again(self, record: Record) -> list[TensorRef | Record | Storage]:
+        if record.index in self.records:
+            return []
+        self.records[record.index] = record
+        needed: list[TensorRef | Record | Storage] = list(record.changed)
+        for ref in record.tensors:
+            # An argument that has changed since is needed as it was then.
+            needed.append(ref.storage if ref.storage.changed_after(record) else ref)
+        return needed
+
+
+def known_fake(ref: TensorRef) -> torch.Tensor:
+    assert ref.known_fake is not None, f"{ref} has no fake yet"
+    return ref.known_fake
+
+
+def _is_fresh(ref: TensorRef) -> bool:
+    """Whether all there is to know about a value is in its descriptor."""
+    return can_sketch(ref.descriptor) and not ref.descriptor.is_view and not ref.aliases
+
+
+def _bind(ref: TensorRef, fake: torch.Tensor) -> None:
+    ref.known_fake = fake
+    if ref.storage.untyped is None:
+        ref.storage.untyped = storage_of(fake)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import torch
+
+from framelift.graph import TensorRef
 
 # Names of functions and methods whose errors depend on tensor contents: indices out of range, singular matrices,
 # probabilities that do not add up. Everything else is checked by metadata while capturing.
 _NAMES = frozenset(
-    "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce index_add index_add_ index_copy "
-    "index_copy_ index_fill index_fill_ index_put index_put_ take take_along_dim put put_ embedding embedding_bag "
-    "one_hot multinomial bernoulli cross_entropy nll_loss getitem setitem cholesky inverse inv solve lstsq qr svd eigh "
-    "eig eigvals eigvalsh det slogdet logdet pinv lu lu_factor ldl_factor matrix_power repeat_interleave bincount "
-    "masked_scatter masked_scatter_ _assert _assert_async _check binary_cross_entropy nonzero tensor_split "
-    "segment_reduce ctc_loss grid_sample unique histc normal poisson binomial __getitem__ __setitem__".split()
+    "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_add index_add_ "
+    "index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ take take_along_dim "
+    "put put_ embedding embedding_bag one_hot multinomial bernoulli bernoulli_ cross_entropy nll_loss nll_loss2d "
+    "multi_margin_loss multilabel_margin_loss cholesky cholesky_solve cholesky_inverse inverse inv solve solve_triangular "
+    "solve_ex lstsq qr svd svdvals eigh eig eigvals eigvalsh det slogdet logdet pinv lu lu_factor lu_solve ldl_factor "
+    "matrix_power matrix_rank cond repeat_interleave bincount masked_scatter masked_scatter_ _assert _assert_async _check "
+    "binary_cross_entropy nonzero tensor_split segment_reduce ctc_loss grid_sample unique histc histogram normal normal_ "
+    "poisson binomial max_unpool1d max_unpool2d max_unpool3d lobpcg householder_product ormqr tensorinv tensorsolve "
+    "pack_padded_sequence pad_packed_sequence".split()
 )
 
+# Whole numbers cannot be divided by zero, floating-point ones can.
+_DIVISIONS = frozenset(
+    "floordiv ifloordiv mod imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_ divide divide_ "
+    "__floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ gcd lcm".split()
+)
+_INDEXED = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
+_POWERS = frozenset({"pow", "pow_", "ipow", "__pow__", "__rpow__", "__ipow__"})
 
-def may_raise(target: Any) -> bool:
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    return name.removeprefix("linalg_") in _NAMES
+
+def may_raise(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether an operation on these arguments (constants and values of the graph) may raise because of their data.
+
+    >>> may_raise("cholesky", ()), may_raise("add", ())
+    (True, False)
+    """
+    name = (target if isinstance(target, str) else getattr(target, "__name__", "")).partition(".")[0]
+    name = name.removeprefix("linalg_")
+    if name in _NAMES:
+        return True
+    for names, decides in _BY_ARGUMENT:
+        if name in names:
+            return decides(args)
+    return False
+
+
+def _indexed_by_tensor(args: tuple[Any, ...]) -> bool:
+    key = args[1] if len(args) > 1 else None
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(isinstance(part, TensorRef) and part.dtype is not torch.bool for part in parts)
+
+
+def _on_integers(args: tuple[Any, ...]) -> bool:
+    return not any(isinstance(arg, TensorRef) and arg.dtype.is_floating_point for arg in args)
+
+
+_BY_ARGUMENT: tuple[tuple[frozenset[str], Callable[[tuple[Any, ...]], bool]], ...] = (
+    (_INDEXED, _indexed_by_tensor),
+    (_DIVISIONS, _on_integers),
+    (_POWERS, _on_integers),
+)

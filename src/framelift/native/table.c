@@ -1,35 +1,16 @@
-/* Entry and Table: which specialisation takes a call.
- *
- * Lookup tries the entry that took the last call, then the entries that took calls like this one before (two hashed
- * indices of hints, by value and by shape), then all others. A hint is only a guess: guards decide always, so a stale
- * or colliding hint costs time and never correctness. That is why the indices may be small, bounded and forgetful. */
+/* Entry and Table: the specialisations of one code object under one key. Which of them takes a call: lookup.c. */
 #include "table.h"
 #include "guards.h"
-#include "tensor_probe.h"
 
 #include <structmember.h>
 
 static Table *all_tables;
 
-/* Entries that cannot be hit any more go on a miss, and every so many hits where there are no misses. */
-#define DEAD_ENTRIES_EVERY 256
-
 /* ---- Entry ---------------------------------------------------------------------------------------------------- */
-
-int entry_check(Entry *entry, Call *call, PyObject *function)
-{
-    if (UNLIKELY(call->nslots != entry->nslots)) {
-        return 0;
-    }
-    if (call_reserve(call, entry->nfetched) < 0) {
-        return -1;
-    }
-    return guard_tree_check(entry->tree, call->slots, function, call->room + call->nslots);
-}
 
 static bool entry_is_dead(Entry *entry)
 {
-    return guard_tree_dead(entry->tree);
+    return !entry->tree || guard_tree_dead(entry->tree);
 }
 
 static int entry_traverse(Entry *self, visitproc visit, void *arg)
@@ -42,6 +23,7 @@ static int entry_traverse(Entry *self, visitproc visit, void *arg)
 
 static int entry_clear(Entry *self)
 {
+    self->nslots = -1; /* fits no call from now on, should a finalizer make one */
     Py_CLEAR(self->tree);
     Py_CLEAR(self->residual);
     Py_CLEAR(self->label);
@@ -92,219 +74,6 @@ PyTypeObject Entry_Type = {
     .tp_getset = entry_getset,
 };
 
-/* ---- hints ---------------------------------------------------------------------------------------------------- */
-
-static inline uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ (hash >> 29);
-}
-
-static bool is_plain_constant(PyObject *object)
-{
-    return PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
-           PyBool_Check(object) || object == Py_None || PyBytes_CheckExact(object) || PyComplex_CheckExact(object);
-}
-
-/* Adds what an argument looks like to both hashes: a tensor its metadata, a constant its value, another object (a
- * module, say, that has entries of its own) its identity. Runs no Python code. */
-static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
-{
-    static const int first = 0;
-    uint64_t type = (uint64_t)(uintptr_t)Py_TYPE(object);
-    if (is_plain_constant(object)) {
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)PyObject_Hash(object));
-    } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
-        Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
-        PyObject **items = PySequence_Fast_ITEMS(object);
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type + (uint64_t)size);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)size);
-        for (Py_ssize_t i = 0; depth && i < Py_MIN(size, 8); i++) {
-            add_look(hashes, items[i], depth - 1);
-        }
-    } else if (PyDict_CheckExact(object)) {
-        PyObject *key, *value;
-        Py_ssize_t position = 0;
-        for (int i = 0; depth && i < 8 && PyDict_Next(object, &position, &key, &value); i++) {
-            add_look(hashes, key, depth - 1);
-            add_look(hashes, value, depth - 1);
-        }
-    } else if (tensor_access.base && PyObject_TypeCheck(object, tensor_access.base)) {
-        uint64_t shape = shape_hash(&object, &first, 1);
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], shape);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], shape);
-    } else {
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], (uint64_t)(uintptr_t)object);
-    }
-}
-
-static void forget_hints(Table *table)
-{
-    for (int i = 0; i < NINDICES; i++) {
-        PyMem_Free(table->index[i]);
-        table->index[i] = NULL;
-    }
-    table->nsets = 0;
-}
-
-/* Hints are a help: without memory for them we do without. */
-static void grow_index(Table *table)
-{
-    Py_ssize_t nsets = 4;
-    while (nsets < table->count) {
-        nsets *= 2;
-    }
-    if (table->nsets >= nsets) {
-        return;
-    }
-    forget_hints(table);
-    for (int i = 0; i < NINDICES; i++) {
-        table->index[i] = PyMem_Calloc((size_t)(nsets * HINTS_PER_SET), sizeof(Hint));
-        if (!table->index[i]) {
-            forget_hints(table);
-            return;
-        }
-    }
-    table->nsets = nsets;
-}
-
-static void add_hint(Table *table, int index, uint64_t hash, Entry *entry)
-{
-    if (!table->nsets) {
-        return;
-    }
-    Hint *set = table->index[index] + (Py_ssize_t)(hash & (uint64_t)(table->nsets - 1)) * HINTS_PER_SET;
-    int victim = (int)(table->clock % HINTS_PER_SET);
-    for (int i = 0; i < HINTS_PER_SET; i++) {
-        if (set[i].hash == hash && set[i].entry == entry) {
-            return;
-        }
-        if (!set[i].entry) {
-            victim = i;
-        }
-    }
-    set[victim] = (Hint){hash, entry};
-}
-
-/* ---- lookup --------------------------------------------------------------------------------------------------- */
-
-static void table_drop_dead(Table *table);
-
-/* The entries are held while their guards run: a check may free objects and so run code that changes the table. */
-static int check_held(Entry *entry, Call *call, PyObject *function)
-{
-    Py_INCREF(entry);
-    int result = entry_check(entry, call, function);
-    if (result != 1) {
-        Py_DECREF(entry);
-    }
-    return result;
-}
-
-static Entry *lookup_by_hint(Table *table, int index, uint64_t hash, Call *call, PyObject *function, bool *failed)
-{
-    for (int i = 0; i < HINTS_PER_SET && table->nsets; i++) {
-        Hint *hint = table->index[index] + (Py_ssize_t)(hash & (uint64_t)(table->nsets - 1)) * HINTS_PER_SET + i;
-        Entry *entry = hint->entry;
-        if (hint->hash == hash && entry && entry != table->recent) {
-            int result = check_held(entry, call, function);
-            if (result) {
-                *failed = result < 0;
-                return result > 0 ? entry : NULL;
-            }
-        }
-    }
-    return NULL;
-}
-
-static Entry *lookup_one_by_one(Table *table, Call *call, PyObject *function, bool *failed)
-{
-    for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
-        if (i >= table->count || table->entries[i] == table->recent) {
-            continue;
-        }
-        Entry *entry = table->entries[i];
-        int result = check_held(entry, call, function);
-        if (result) {
-            *failed = result < 0;
-            return result > 0 ? entry : NULL;
-        }
-    }
-    return NULL;
-}
-
-static Entry *lookup_among_others(Table *table, Call *call, PyObject *function, bool *failed)
-{
-    uint64_t hashes[NINDICES] = {1, 1};
-    for (Py_ssize_t i = 0; i < call->nslots; i++) {
-        if (call->slots[i]) {
-            add_look(hashes, call->slots[i], 2);
-        }
-    }
-    grow_index(table);
-    for (int index = 0; index < NINDICES; index++) {
-        Entry *entry = lookup_by_hint(table, index, hashes[index], call, function, failed);
-        if (entry && index > 0 && entry->table == table) {
-            add_hint(table, BY_VALUE, hashes[BY_VALUE], entry);
-        }
-        if (entry || *failed) {
-            return entry;
-        }
-    }
-    Entry *entry = lookup_one_by_one(table, call, function, failed);
-    if (entry && entry->table == table) {
-        add_hint(table, BY_VALUE, hashes[BY_VALUE], entry);
-        add_hint(table, BY_SHAPE, hashes[BY_SHAPE], entry);
-    }
-    return entry;
-}
-
-void entry_count_hit(Entry *entry)
-{
-    Table *table = entry->table;
-    entry->hits++;
-    if (table) {
-        entry->used = ++table->clock;
-        if (UNLIKELY(table->clock % DEAD_ENTRIES_EVERY == 0)) {
-            table_drop_dead(table);
-        }
-    }
-}
-
-Entry *table_lookup(Table *table, Call *call, PyObject *function, bool *failed)
-{
-    *failed = false;
-    Entry *entry = table->recent;
-    if (LIKELY(entry != NULL)) {
-        int result = check_held(entry, call, function);
-        if (LIKELY(result == 1)) {
-            table->hits++;
-            entry_count_hit(entry);
-            return entry;
-        }
-        if (result < 0) {
-            *failed = true;
-            return NULL;
-        }
-    }
-    entry = NULL;
-    if (table->count > 1) {
-        entry = lookup_among_others(table, call, function, failed);
-    }
-    if (entry) {
-        if (entry->table == table) {
-            table->recent = entry;
-        }
-        table->hits++;
-        entry_count_hit(entry);
-    } else if (!*failed) {
-        table_drop_dead(table);
-    }
-    return entry;
-}
-
 /* ---- Table ---------------------------------------------------------------------------------------------------- */
 
 static void table_remove_at(Table *table, Py_ssize_t i)
@@ -315,12 +84,12 @@ static void table_remove_at(Table *table, Py_ssize_t i)
     if (table->recent == entry) {
         table->recent = table->count ? table->entries[table->count - 1] : NULL;
     }
-    forget_hints(table);
+    table_forget_hints(table);
     entry->table = NULL;
     Py_DECREF(entry);
 }
 
-static void table_drop_dead(Table *table)
+void table_drop_dead(Table *table)
 {
     for (Py_ssize_t i = table->count - 1; i >= 0; i--) {
         if (i < table->count && entry_is_dead(table->entries[i])) {
@@ -336,7 +105,7 @@ static void table_drop_all(Table *table)
     table->entries = NULL;
     table->recent = NULL;
     table->count = table->capacity = 0;
-    forget_hints(table);
+    table_forget_hints(table);
     for (Py_ssize_t i = 0; i < count; i++) {
         entries[i]->table = NULL;
         Py_DECREF(entries[i]);
@@ -428,8 +197,7 @@ static int table_tp_clear(Table *self)
 {
     Py_CLEAR(self->watches);
     table_drop_all(self);
-    Py_CLEAR(self->key);
-    return 0;
+    return 0; /* the key stays: a lifted callable may ask for it as long as it can be called */
 }
 
 static void table_dealloc(Table *self)
@@ -447,6 +215,7 @@ static void table_dealloc(Table *self)
         PyObject_ClearWeakRefs((PyObject *)self);
     }
     table_tp_clear(self);
+    Py_CLEAR(self->key);
     Py_TYPE(self)->tp_free(self);
 }
 

@@ -45,6 +45,8 @@ extern PyTypeObject Entry_Type;
 extern PyTypeObject Table_Type;
 
 int table_init_types(PyObject *module);
+void table_drop_dead(Table *table);    /* entries that cannot be hit any more */
+void table_forget_hints(Table *table); /* whenever an entry leaves */
 
 /* Finds the entry whose guards accept the call: a new reference, with what it fetched in the call's room (references
  * the caller drops by entry_drop_fetched). NULL: none (*failed false) or an exception (*failed true). */

@@ -11,7 +11,7 @@ from typing import Any
 
 import framelift.capture.opcodes
 import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
-from framelift.breaks import GraphBreak
+from framelift.breaks import FL0106, GraphBreak
 from framelift.bytecode.liveness import Liveness
 from framelift.capture.lift import Lift
 from framelift.capture.outermost import Left, OutermostFrame, Restart
@@ -131,7 +131,7 @@ class _Capture:
         step = frame.program.steps[frame.pc]
         nothing_done = not lift.graph.records and not lift.journal.changed and lift.grad_mode.changed_to is None
         if nothing_done or frame.pc < frame.program.canonical.body:
-            return self._all_in_python()
+            return self._all_in_python(reason)
         live = Liveness(code).at(step.offset)
         kinds = frame.program.canonical.slot_kinds
         slots = [i for i in live if frame.locals[i] is not NULL and kinds[i] != "free"]
@@ -139,16 +139,20 @@ class _Capture:
         try:
             resume = make_resume(code, step.offset, slots, tags)
         except CannotResume:
-            return self._all_in_python()
+            return self._all_in_python(reason)
         _core.never_lift(resume.code)
-        return Rest(resume, frame.locals, frame.stack, self.request.runner)
+        return Rest(resume, frame.locals, frame.stack, self._runner_after(reason))
 
-    def _all_in_python(self) -> Rest:
+    def _runner_after(self, reason: GraphBreak) -> Callable[..., Any]:
+        # Deep recursion is left to Python for good: lifting it again at every level would take quadratic time.
+        return _call if reason.reason is FL0106 else self.request.runner
+
+    def _all_in_python(self, reason: GraphBreak) -> Rest:
         """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
         self.eager = True
         self.lift.journal.changed.clear()
         self.lift.grad_mode.leave()
-        return Rest(self.whole, self.slots, (), self.request.runner)
+        return Rest(self.whole, self.slots, (), self._runner_after(reason))
 
     def _report_break(self, frame: OutermostFrame, reason: GraphBreak) -> None:
         self.broke = True
@@ -255,6 +259,10 @@ class _Capture:
         now = time.perf_counter()
         spent = now - self.started - sum(self.phases.values())
         self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
 
 
 def _event_location(location: Any) -> events.Location | None:

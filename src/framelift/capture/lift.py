@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 import framelift.values.builtins
+import framelift.values.partials
 import framelift.values.torch_functions
 import framelift.values.torch_modes  # noqa: F401
 from framelift.breaks import (
@@ -46,7 +47,7 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import RangeIterator, SequenceIterator
-from framelift.values.lookup import special_method
+from framelift.values.lookup import is_plain_class, special_method
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
@@ -60,7 +61,6 @@ from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
 from framelift.values.torch_raising import may_raise
 
-_HEAPTYPE = 1 << 9
 
 
 class Lift:
@@ -324,7 +324,9 @@ class Lift:
     def run_frame(self, frame: Frame) -> Any:
         used = self.headroom.enter(Lift.run_frame.__code__)
         if used is None:
-            raise GraphBreak(FL0106)
+            if self.frame is not None:
+                raise GraphBreak(FL0106)
+            used = 0
         frame.caller, self.frame = self.frame, frame
         try:
             return frame.run()
@@ -457,7 +459,7 @@ def _family(kind: type) -> type[Value]:
         return ClassValue
     if issubclass(kind, types.ModuleType):
         return PyModuleValue
-    if kind.__flags__ & _HEAPTYPE and all(b is object or b.__flags__ & _HEAPTYPE for b in type.__dict__["__mro__"].__get__(kind)):
+    if is_plain_class(kind):
         return UserObjectValue
     return OpaqueValue
 

@@ -90,18 +90,11 @@ class Generator:
         self.builder.copy(1)
         self.builder.store_fast(name)
 
+    def is_remembered(self, value: Value) -> bool:
+        return id(value) in self._remembered
+
     def load_remembered(self, value: Value) -> None:
         self.builder.load_fast(self._remembered[id(value)])
-
-    def annotations(self, annotations: Any) -> None:
-        """MAKE_FUNCTION's annotations, a flat tuple of names and values, as a dict."""
-        items = self._items(annotations)
-        for item in items:
-            self.value(item)
-        self.builder.build_map(len(items) // 2)
-
-    def _items(self, value: Any) -> list[Any]:
-        return list(value) if type(value) is tuple else value.parts()
 
     # -- single instructions, under names that read well in `rebuild` methods ----------------------------------------
 
@@ -164,6 +157,3 @@ def _fetched_name(index: int) -> str:
 
 def output_name(index: int) -> str:
     return f".out{index}"
-
-
-

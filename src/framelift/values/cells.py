@@ -73,11 +73,22 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
         return [] if self._contents is EMPTY or self._contents is _UNREAD else [self._contents]
 
     def rebuild(self, generate: Generator) -> None:
+        self.make_empty(generate)
+        self.fill(generate)
+        generate.load_remembered(self)
+
+    def make_empty(self, generate: Generator) -> bool:
+        """Make the real cell, without contents; False where it is there already."""
+        if self.source is not None or generate.is_remembered(self):
+            return False
         generate.callable(self.python_type())
         generate.call(0)
         generate.remember(self)
+        generate.pop_top()
+        return True
+
+    def fill(self, generate: Generator) -> None:
         if self._contents is not EMPTY:
-            generate.copy_top()
             generate.value(self._contents)
-            generate.swap()
+            generate.load_remembered(self)
             generate.store_attribute("cell_contents")

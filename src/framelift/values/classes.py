@@ -10,13 +10,19 @@ from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.lookup import bind, class_lookup, is_data_descriptor, mro_of, raw_lookup
+from framelift.values.lookup import (
+    bind,
+    class_lookup,
+    is_data_descriptor,
+    is_plain_class,
+    is_subclass,
+    mro_of,
+    raw_lookup,
+)
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-
-_HEAPTYPE = 1 << 9
 
 
 class ClassValue(Value, models=type):
@@ -104,7 +110,7 @@ class ClassValue(Value, models=type):
             instance: Any = make_instance(cls)
         else:
             instance = py.call(lift, bind(lift, new, None, cls), [self, *args], kwargs)
-            if not issubclass(py.type_of(instance), cls):
+            if not is_subclass(py.type_of(instance), cls):
                 return instance
         if init.raw is not object.__init__:
             py.call(lift, bind(lift, init, instance, cls), args, kwargs)
@@ -141,11 +147,6 @@ _PLAIN_ATTRIBUTES = frozenset(
 def make_instance(cls: type) -> UserObjectValue:
     """A fresh instance, as `object.__new__(cls)` makes it."""
     return UserObjectValue(cls)
-
-
-def is_plain_class(cls: type) -> bool:
-    """Whether instances are made of nothing but a namespace and slots: no base implemented in C but `object`."""
-    return all(base is object or base.__flags__ & _HEAPTYPE for base in mro_of(cls)) and issubclass(cls, object)
 
 
 class SuperValue(Value):

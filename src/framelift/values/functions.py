@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
@@ -11,6 +12,7 @@ from framelift.values.base import NULL, Value
 from framelift.values.cells import CellValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
+from framelift.values.namespaces import NamespaceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -34,6 +36,11 @@ class FunctionLike(Value):
 
     def keyword_defaults(self, lift: Lift) -> dict[str, Any]:
         raise NotImplementedError
+
+    def qualified_name(self, lift: Lift) -> str:
+        """The name by which errors call it."""
+        name: str = lift.constant(self.attribute(lift, "__qualname__"))
+        return name
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -107,25 +114,19 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
 
     def attribute(self, lift: Lift, name: str) -> Any:
         assert self.source is not None
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name in _READ_AS_ATTRIBUTE:
             return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+        if name in _FUNCTION_PARTS:
+            return lift.wrap(getattr(self.concrete, name), self.source.child(_FUNCTION_PARTS[name]))
         if name == "__code__":
             lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
             return self.code
-        if name == "__get__":
-            return lift.builtin_method(self, name, lambda instance, owner=None: self.bind(lift, instance, owner))
         if name == "__globals__":
             return self.globals(lift)
-        if name == "__defaults__":
-            return lift.wrap(self.concrete.__defaults__, self.source.child("FUNC_DEFAULTS"))
-        if name == "__call__":
-            return self
-        if name == "__class__":
-            return lift.known_object(types.FunctionType)
+        if name == "__dict__":
+            return self.dictionary(lift)
         found = self.dictionary(lift).get_key(lift, name)
-        if found is not MISSING:
-            return found
-        raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+        return common_attribute(lift, self, name) if found is MISSING else found
 
     def dictionary(self, lift: Lift) -> DictValue:
         if self.namespace is None:
@@ -135,18 +136,23 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
         return self.namespace
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if name.startswith("__"):
+        if name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"assignment of {name}")
         self.dictionary(lift).set_key(lift, name, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        if name in _FUNCTION_ATTRIBUTES:
+            self.refuse(f"deletion of {name}")
+        delete_entry(lift, self.dictionary(lift), name)
 
     def describe(self) -> str:
         return f"function {self.concrete.__qualname__}"
 
 
 class ClosureValue(FunctionLike):
-    """A function defined while tracing."""
+    """A function defined while tracing. `written` holds what was assigned to attributes like `__name__`."""
 
-    __slots__ = ("code", "_globals", "_cells", "_defaults", "_keyword_defaults", "annotations", "names", "extra")
+    __slots__ = ("code", "_globals", "_cells", "_defaults", "_keyword_defaults", "annotations", "written", "namespace")
 
     def __init__(self, code: types.CodeType, globals: DictValue) -> None:
         super().__init__()
@@ -155,9 +161,9 @@ class ClosureValue(FunctionLike):
         self._cells: list[CellValue] = []
         self._defaults: list[Any] = []
         self._keyword_defaults: dict[str, Any] = {}
-        self.annotations: Any = None
-        self.names: dict[str, Any] = {"__name__": code.co_name, "__qualname__": code.co_qualname}
-        self.extra: dict[str, Any] = {}
+        self.annotations: DictValue | None = None
+        self.written: dict[str, Any] = {}
+        self.namespace = NamespaceValue(self)
 
     def globals(self, lift: Lift) -> DictValue:
         return self._globals
@@ -178,85 +184,133 @@ class ClosureValue(FunctionLike):
         elif flag == 2:
             self._keyword_defaults = dict(part.entries(lift))
         elif flag == 4:
-            self.annotations = part
+            items = py.items(lift, part)
+            self.annotations = DictValue(dict(zip(items[::2], items[1::2], strict=True)))
         elif flag == 8:
             self._cells = py.items(lift, part)
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name in self.extra:
-            return self.extra[name]
-        if name in self.names:
-            return self.names[name]
-        if name == "__code__":
-            return self.code
-        if name == "__doc__":
-            constants = self.code.co_consts
-            return constants[0] if constants and isinstance(constants[0], str) else None
-        if name == "__module__":
-            return self._globals.get_key(lift, "__name__")
-        if name == "__dict__":
-            return DictValue(dict(self.extra))
-        if name == "__get__":
-            return lift.builtin_method(self, name, lambda instance, owner=None: self.bind(lift, instance, owner))
-        if name in _FUNCTION_ATTRIBUTES:
-            self.refuse(f"attribute {name!r}")
-        raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+        if name in self.written:
+            return self.written[name]
+        if name in _CLOSURE_ATTRIBUTES:
+            return _CLOSURE_ATTRIBUTES[name](self, lift)
+        found = self.namespace.get_key(lift, name)
+        return common_attribute(lift, self, name) if found is MISSING else found
+
+    def doc(self) -> Any:
+        constants = self.code.co_consts
+        return constants[0] if constants and isinstance(constants[0], str) else None
+
+    def annotations_dict(self) -> DictValue:
+        if self.annotations is None:
+            self.annotations = DictValue({})
+        return self.annotations
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if name in _FUNCTION_ATTRIBUTES and name not in ("__name__", "__qualname__", "__doc__", "__module__"):
+        if name in _ASSIGNABLE:
+            lift.journal.touch(self)
+            self.written[name] = value
+        elif name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"assignment of {name}")
-        lift.journal.touch(self)
-        self.extra[name] = value
+        else:
+            self.namespace.set_key(lift, name, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        if name in _FUNCTION_ATTRIBUTES:
+            self.refuse(f"deletion of {name}")
+        delete_entry(lift, self.namespace, name)
 
     def state(self) -> Any:
-        return dict(self.extra)
+        return dict(self.written)
 
     def restore(self, state: Any) -> None:
-        self.extra = state
+        self.written = state
 
     def describe(self) -> str:
         return f"function {self.code.co_qualname}"
 
     def parts(self) -> list[Any]:
-        return [*self._cells, *self._defaults, *self._keyword_defaults.values(), *self.extra.values()]
+        inner = [*self._cells, *self._defaults, *self._keyword_defaults.values(), *self.written.values()]
+        return [*inner, self.namespace] + ([] if self.annotations is None else [self.annotations])
 
     def rebuild(self, generate: Generator) -> None:
+        # A cell may hold the function itself: cells are filled when the function is there.
+        unfilled = [cell for cell in self._cells if cell.make_empty(generate)]
         generate.callable(types.FunctionType)
         generate.constant(self.code)
         generate.value(self._globals)
         generate.constant(self.code.co_name)
-        for default in self._defaults:
-            generate.value(default)
-        if self._defaults:
-            generate.build_tuple(len(self._defaults))
-        else:
-            generate.constant(None)
-        for cell in self._cells:
-            generate.value(cell)
-        if self._cells:
-            generate.build_tuple(len(self._cells))
-        else:
-            generate.constant(None)
+        _tuple_or_none(generate, self._defaults)
+        _tuple_or_none(generate, self._cells)
         generate.call(5)
         generate.remember(self)
+        for cell in unfilled:
+            cell.fill(generate)
         if self._keyword_defaults:
-            generate.copy_top()
-            generate.value(DictValue(dict(self._keyword_defaults)))
-            generate.swap()
-            generate.store_attribute("__kwdefaults__")
-        if self.annotations is not None:
-            generate.copy_top()
-            generate.annotations(self.annotations)
-            generate.swap()
-            generate.store_attribute("__annotations__")
-        for name, value in self.extra.items():
-            generate.copy_top()
-            generate.value(value)
-            generate.swap()
-            generate.store_attribute(name)
+            _store(generate, "__kwdefaults__", DictValue(dict(self._keyword_defaults)))
+        if self.annotations is not None and "__annotations__" not in self.written:
+            _store(generate, "__annotations__", self.annotations)
+        for name, value in self.written.items():
+            _store(generate, name, value)
+        self.namespace.fill_real(generate)
+
+
+def _tuple_or_none(generate: Generator, items: list[Any]) -> None:
+    for item in items:
+        generate.value(item)
+    if items:
+        generate.build_tuple(len(items))
+    else:
+        generate.constant(None)
+
+
+def _store(generate: Generator, name: str, value: Any) -> None:
+    """`function.name = value` for the function on top of the stack."""
+    generate.copy_top()
+    generate.value(value)
+    generate.swap()
+    generate.store_attribute(name)
+
+
+def delete_entry(lift: Lift, namespace: DictValue, name: str) -> None:
+    if namespace.get_key(lift, name) is MISSING:
+        raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+    namespace.delete_key(lift, name)
+
+
+def common_attribute(lift: Lift, function: FunctionLike, name: str) -> Any:
+    """What a function has from its type."""
+    if name == "__get__":
+        return lift.builtin_method(function, name, lambda instance, owner=None: function.bind(lift, instance, owner))
+    if name == "__call__":
+        return function
+    if name == "__class__":
+        return lift.known_object(types.FunctionType)
+    if name in _FUNCTION_ATTRIBUTES:
+        function.refuse(f"attribute {name!r}")
+    raise_error(AttributeError, f"'function' object has no attribute '{name}'")
 
 
 _FUNCTION_ATTRIBUTES = frozenset(dir(types.FunctionType))
+_ASSIGNABLE = frozenset({"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"})
+_READ_AS_ATTRIBUTE = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__"})
+_FUNCTION_PARTS = {
+    "__defaults__": "FUNC_DEFAULTS",
+    "__kwdefaults__": "FUNC_KWDEFAULTS",
+    "__closure__": "FUNC_CLOSURE",
+}
+_CLOSURE_ATTRIBUTES: dict[str, Callable[[ClosureValue, Lift], Any]] = {
+    "__name__": lambda function, lift: function.code.co_name,
+    "__qualname__": lambda function, lift: function.code.co_qualname,
+    "__code__": lambda function, lift: function.code,
+    "__doc__": lambda function, lift: function.doc(),
+    "__module__": lambda function, lift: function.globals(lift).get_key(lift, "__name__"),
+    "__dict__": lambda function, lift: function.namespace,
+    "__globals__": lambda function, lift: function.globals(lift),
+    "__annotations__": lambda function, lift: function.annotations_dict(),
+    "__closure__": lambda function, lift: lift.tuple(function.cells(lift)) if function.code.co_freevars else None,
+    "__defaults__": lambda function, lift: lift.tuple(function.defaults(lift)) if function.defaults(lift) else None,
+}
 
 
 class BoundMethodValue(Value, models=types.MethodType):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # A user's metaclass may intercept attribute access on a class: these descriptors read the real thing.
 _mro = type.__dict__["__mro__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_dictoffset = type.__dict__["__dictoffset__"].__get__
+_IMMUTABLE, _HEAPTYPE = 1 << 8, 1 << 9
 
 METHOD_WRAPPERS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
@@ -30,6 +33,37 @@ class Found(NamedTuple):
 def mro_of(cls: type) -> tuple[type, ...]:
     mro: tuple[type, ...] = _mro(cls)
     return mro
+
+
+def is_subclass(cls: type, other: type) -> bool:
+    """`issubclass` as the interpreter itself means it: the MRO, whatever metaclasses say."""
+    return any(base is other for base in mro_of(cls))
+
+
+def is_plain_class(cls: type) -> bool:
+    """Whether instances are made of nothing but a namespace and slots: no base implemented in C but `object`."""
+    return all(base is object or _is_written_in_python(base) for base in mro_of(cls))
+
+
+def _is_written_in_python(cls: type) -> bool:
+    """Types made by C may be heap types too; but they are immutable, or bring a `__new__` of their own."""
+    flags = _flags(cls)
+    new = _namespace(cls).get("__new__")
+    return bool(flags & _HEAPTYPE) and not flags & _IMMUTABLE and type(new) is not types.BuiltinFunctionType
+
+
+def instance_dict(obj: Any) -> dict[str, Any] | None:
+    """The `__dict__` of an instance, without running a user's code; None where it has none."""
+    for base in mro_of(type(obj)):
+        descriptor = _namespace(base).get("__dict__")
+        if type(descriptor) is types.GetSetDescriptorType:
+            found: dict[str, Any] = descriptor.__get__(obj)
+            return found
+    return None
+
+
+def has_instance_dict(cls: type) -> bool:
+    return bool(_dictoffset(cls) != 0)
 
 
 def raw_lookup(cls: type, name: str) -> Any:

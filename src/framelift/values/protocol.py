@@ -200,7 +200,7 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
     if right_is_value:
         right.note(lift)
         # A subclass on the right that overrides the operation goes first, as in CPython.
-        if type_of(right) is not type_of(left) and issubclass(type_of(right), type_of(left)):
+        if type_of(right) is not type_of(left) and _is_subclass(type_of(right), type_of(left)):
             result = right.reflected(lift, symbol.removesuffix("=") if symbol != "=" else symbol, left)
             if result is not NotImplemented:
                 return result
@@ -222,6 +222,11 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
     raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
 
 
+def _is_subclass(cls: type, other: type) -> bool:
+    """As the interpreter means it: `issubclass` may run a metaclass."""
+    return any(base is other for base in type.__dict__["__mro__"].__get__(cls))
+
+
 def _operands_are_known(value: Any) -> bool:
     return not isinstance(value, Value) or value.answers_operators
 
@@ -234,7 +239,7 @@ def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         left.note(lift)
     if right_is_value:
         right.note(lift)
-        if type_of(right) is not type_of(left) and issubclass(type_of(right), type_of(left)):
+        if type_of(right) is not type_of(left) and _is_subclass(type_of(right), type_of(left)):
             result = right.compare(lift, MIRRORED[symbol], left)
             if result is not NotImplemented:
                 return result

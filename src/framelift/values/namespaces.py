@@ -1,0 +1,43 @@
+"""The `__dict__` of objects and functions that the program made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.dicts import DictValue
+
+if TYPE_CHECKING:
+    from framelift.residual.generator import Generator
+
+
+class NamespaceValue(DictValue):
+    """A dict that comes into being with its owner: rebuilding it means taking the owner's."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Value) -> None:
+        super().__init__({})
+        self.owner = owner
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.owner)
+        generate.pop_top()
+        generate.load_remembered(self)
+
+    def fill_real(self, generate: Generator) -> None:
+        """Fill the real `__dict__` of the owner, which was just made and lies on top of the stack."""
+        generate.known_object(object)
+        generate.load_method("__getattribute__")
+        generate.load_remembered(self.owner)
+        generate.constant("__dict__")
+        generate.call(2)
+        generate.remember(self)
+        for key, value in self.overlay.items():
+            generate.copy_top()
+            generate.value(value)
+            generate.swap()
+            generate.value(py.from_key(key))
+            generate.store_subscript()
+        generate.pop_top()

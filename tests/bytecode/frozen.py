@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from framelift.bytecode.decode import slot_names
-from framelift.residual.resume import HANDLED, NULL, StackTag, stack_shapes
+from framelift.bytecode.stack_shapes import HANDLED, NULL, StackTag, stack_shapes
 
 # The same on 3.11, 3.12 and 3.13, 64 bits: PyFrameObject.f_frame, and in it the slots followed by the stack.
 _F_FRAME = 24

@@ -96,6 +96,15 @@ def test_two_depths() -> None:
         verify_bytecode(bad)
 
 
+def test_a_return_leaves_nothing_behind() -> None:
+    end = make("RETURN_VALUE")
+    with pytest.raises(InvalidBytecode, match="leaves value, value"):
+        verify_bytecode([make("LOAD_CONST", 0), make("LOAD_CONST", 0), end])
+    handled = [make("LOAD_CONST", 0), make("PUSH_EXC_INFO"), make("RETURN_VALUE")]
+    with pytest.raises(InvalidBytecode, match="leaves handled"):
+        verify_bytecode(handled)
+
+
 @pytest.mark.skipif(VERSION >= (3, 13), reason="3.13 has no KW_NAMES")
 def test_parts_of_a_call_stay_together() -> None:
     def split(p: list[Instruction]) -> list[Instruction]:

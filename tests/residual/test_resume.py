@@ -9,17 +9,9 @@ import weakref
 import pytest
 
 from framelift.bytecode.decode import decode
+from framelift.bytecode.stack_shapes import HANDLED, LASTI, NULL, VALUE, stack_shapes
 from framelift.bytecode.verify import verify_bytecode
-from framelift.residual.resume import (
-    HANDLED,
-    LASTI,
-    NULL,
-    VALUE,
-    Argument,
-    CannotResume,
-    make_resume,
-    stack_shapes,
-)
+from framelift.residual.resume import Argument, CannotResume, make_resume
 
 
 def offset_of(function: types.FunctionType, opname: str, nth: int = 0) -> int:

@@ -15,8 +15,12 @@ from framelift.bytecode.opcodes import (
     VERSION,
 )
 from framelift.bytecode.stack_depth import StackError, stack_depths
+from framelift.bytecode.stack_shapes import shapes_of
 
 _CALL_PARTS = {"KW_NAMES": ("PRECALL", "CALL") if VERSION == (3, 11) else ("CALL",), "PRECALL": ("CALL",)}
+
+
+_RETURNS = {"RETURN_VALUE": 1, "RETURN_CONST": 0}
 
 
 class InvalidBytecode(AssertionError):
@@ -31,6 +35,7 @@ def verify_bytecode(instructions: Sequence[Instruction]) -> None:
     * control cannot run off the end
     * the parts of a call stay together
     * at every instruction the stack has one depth, whichever way it was reached, and handlers fit
+    * no return leaves anything on the stack, nor an exception being handled: the caller would see it as its own
     """
     if not instructions:
         raise InvalidBytecode("no instructions")
@@ -50,8 +55,12 @@ def verify_bytecode(instructions: Sequence[Instruction]) -> None:
         raise InvalidBytecode(f"control runs off the end, after {instructions[-1]}")
     try:
         stack_depths(instructions)
+        shapes = shapes_of(instructions)
     except StackError as error:
         raise InvalidBytecode(str(error)) from error
+    for instruction, tags in shapes.items():
+        if instruction.opname in _RETURNS and len(tags) != _RETURNS[instruction.opname]:
+            raise InvalidBytecode(f"{instruction} leaves {', '.join(tags)} on the stack")
 
 
 def _verify_one(instruction: Instruction, present: set[Instruction]) -> None:

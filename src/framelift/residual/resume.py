@@ -13,14 +13,15 @@ instruction:
   delivered there reaches the `try` it must reach, and a tracer sees nothing of the rest.
 * What cannot be reached any more from the entry is not copied.
 
-Stack tags, one per item, bottom first (NULL depends on the run, so whoever broke the frame must say where they are):
+Items of the stack by tag (`bytecode.stack_shapes`), bottom first. NULL depends on the run, so whoever broke the frame
+must say where they are:
 
-    VALUE    an object                                      one argument
-    NULL     no object                                      no argument
-    LASTI    the offset of a raising instruction            one argument, as the original code had it
-    HANDLED  what PUSH_EXC_INFO put under an exception      one argument: the exception that is handled *there*
-             (for the topmost `sys.exception()`, for a lower one what the HANDLED item above it holds)
-    COPIED   a COPY of the topmost HANDLED                  no argument
+    VALUE    one argument
+    NULL     no argument
+    LASTI    one argument, the offset as the original code had it
+    HANDLED  one argument: the exception that is handled *there*; for the topmost `sys.exception()`, for a lower one
+             what the HANDLED item above it holds
+    COPIED   no argument
 
 >>> import types
 >>> def f(x):
@@ -41,17 +42,11 @@ from typing import Final, Literal, NamedTuple
 
 from framelift.bytecode.assemble import assemble
 from framelift.bytecode.decode import decode, slot_names
-from framelift.bytecode.instruction import ExceptionEntry, Instruction, Positions
-from framelift.bytecode.opcodes import JUMPS, OPERATOR_NUMBERS, PACKED, SLOTS, TERMINAL, VERSION
+from framelift.bytecode.instruction import Instruction, Positions
+from framelift.bytecode.opcodes import OPERATOR_NUMBERS, PACKED, SLOTS, VERSION
 from framelift.bytecode.passes import remove_dead_code
-from framelift.bytecode.stack_depth import stack_effect
+from framelift.bytecode.stack_shapes import COPIED, HANDLED, LASTI, NULL, VALUE, StackTag
 
-StackTag = Literal["value", "null", "lasti", "handled", "copied"]
-VALUE: Final = "value"
-NULL: Final = "null"
-LASTI: Final = "lasti"
-HANDLED: Final = "handled"
-COPIED: Final = "copied"
 _IS_ARGUMENT: Final = (VALUE, LASTI, HANDLED)
 
 _FUNCTION: Final = 0x1 | 0x2  # optimised, new locals: every variable has a slot
@@ -255,58 +250,3 @@ def _entry(body: list[Instruction], offset: int) -> Instruction:
         while body[index - 1].opname in ("KW_NAMES", "PRECALL"):
             index -= 1
     return body[index]
-
-
-def stack_shapes(code: CodeType) -> dict[int, tuple[StackTag, ...]]:
-    """The tags of the stack before every reachable instruction, by offset; NULLs are not known and say VALUE."""
-    instructions = decode(code)
-    index_of = {instruction: index for index, instruction in enumerate(instructions)}
-    shapes: dict[int, tuple[StackTag, ...]] = {}
-    work: list[tuple[int, tuple[StackTag, ...]]] = [(0, ())]
-    while work:
-        index, tags = work.pop()
-        instruction = instructions[index]
-        offset = instruction.offset
-        assert offset is not None
-        if offset in shapes:
-            if shapes[offset] != tags:
-                raise ValueError(f"{instruction} is reached with {shapes[offset]} and with {tags}")
-            continue
-        shapes[offset] = tags
-        handler = instruction.handler
-        if handler is not None and instruction.opname != "PUSH_EXC_INFO":
-            work.append((index_of[handler.target], _raised(tags, handler)))
-        if instruction.opcode in JUMPS:
-            assert instruction.target is not None
-            effect = stack_effect(instruction.opcode, 0, jump=True)
-            work.append((index_of[instruction.target], _moved(tags, effect)))
-        if instruction.opcode not in TERMINAL:
-            work.append((index + 1, _after(tags, instruction)))
-    return shapes
-
-
-def _raised(tags: tuple[StackTag, ...], handler: ExceptionEntry) -> tuple[StackTag, ...]:
-    lasti: tuple[StackTag, ...] = (LASTI,) if handler.lasti else ()
-    return (*tags[: handler.depth], *lasti, VALUE)
-
-
-def _moved(tags: tuple[StackTag, ...], effect: int) -> tuple[StackTag, ...]:
-    values: list[StackTag] = [VALUE] * effect
-    return (*tags, *values) if effect >= 0 else tags[:effect]
-
-
-def _after(tags: tuple[StackTag, ...], instruction: Instruction) -> tuple[StackTag, ...]:
-    stack = list(tags)
-    arg = instruction.arg or 0
-    if instruction.opname == "PUSH_EXC_INFO":
-        stack[-1:] = [HANDLED, VALUE]
-    elif instruction.opname == "POP_EXCEPT":
-        if stack.pop() == COPIED:  # the handler ends here, the item it was copied from is a plain value now
-            stack[len(stack) - 1 - stack[::-1].index(HANDLED)] = VALUE
-    elif instruction.opname == "SWAP":
-        stack[-1], stack[-arg] = stack[-arg], stack[-1]
-    elif instruction.opname == "COPY":
-        stack.append(COPIED if stack[-arg] == HANDLED else stack[-arg])
-    else:
-        return _moved(tags, stack_effect(instruction.opcode, instruction.arg))
-    return tuple(stack)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from framelift.backends.registry import takes_no_options
 
-def eager(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+
+@takes_no_options
+def eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None) -> Callable[..., Any]:
     """The graph's own forward.
 
+    >>> import torch
     >>> from framelift.graph import GraphBuilder
     >>> builder = GraphBuilder()
     >>> x = builder.add_input("x", torch.ones(2))
@@ -20,6 +23,7 @@ def eager(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Callab
     >>> compiled(torch.ones(2))
     (tensor([-1., -1.]),)
     """
+    del example_inputs, mode
     # Generates the code now: a call through a module that does it lazily costs microseconds every time.
     _LazyGraphModule.force_recompile(module)
     return module.forward

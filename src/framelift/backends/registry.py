@@ -30,14 +30,14 @@ class Backend:
     True
     """
 
-    __slots__ = ("name", "function", "mode", "options", "_hash")
+    __slots__ = ("name", "function", "mode", "options", "_key", "__weakref__")
 
     def __init__(self, name: str, function: CompilerFunction, mode: str | None, options: OptionPairs) -> None:
         self.name = name
         self.function = function
         self.mode = mode
         self.options = options
-        self._hash = hash((id(function), mode, options))
+        self._key = (id(function), mode, frozen(options))
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
@@ -61,10 +61,10 @@ class Backend:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Backend):
             return NotImplemented
-        return self.function is other.function and (self.mode, self.options) == (other.mode, other.options)
+        return self._key == other._key
 
     def __hash__(self) -> int:
-        return self._hash
+        return hash(self._key)
 
     def __repr__(self) -> str:
         given = [f"mode={self.mode!r}"] if self.mode is not None else []
@@ -192,6 +192,28 @@ def lookup(
     if check is not None:
         check(mode, dict(pairs))
     return Backend(name, function, mode, pairs)
+
+
+def takes_no_options(function: Function) -> Function:
+    """Marks a compiler that has nothing to tune: a mode means nothing to it, options of its own are a mistake."""
+
+    def check_options(mode: str | None, options: Mapping[str, Any]) -> None:  # noqa: ARG001
+        if options:
+            raise ValueError(f"backend {name_of(function)!r} takes no options, got {', '.join(map(repr, options))}")
+
+    function.check_options = check_options  # type: ignore[attr-defined]
+    return function
+
+
+def frozen(value: Any) -> Any:
+    """A hashable stand-in for lists, dicts and sets among option values."""
+    if isinstance(value, Mapping):
+        return tuple((key, frozen(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item) for item in value)
+    if isinstance(value, set | frozenset):
+        return frozenset(value)
+    return value
 
 
 def name_of(function: CompilerFunction) -> str:

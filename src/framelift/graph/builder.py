@@ -343,7 +343,6 @@ class GraphBuilder:
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = _LazyGraphModule({}, graph)
         module.shape_env = self.shape_env
-        module.fake_mode = self.fake_mode
         return module
 
     @property

@@ -48,6 +48,8 @@ class Emitter:
         assert ref.input_name is not None
         name = self._names.unique(ref.input_name)
         node = ref.node = self._node("placeholder", name, name, (), {})
+        node.meta["input_source"] = ref.source_name
+        node.meta["input_kind"] = ref.kind
         if self._example_values:
             node.meta["example_value"] = ref.fake
 

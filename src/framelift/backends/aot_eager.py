@@ -1,0 +1,31 @@
+"""The backend that runs the graph as AOTAutograd leaves it: functional, with its own backward, not compiled.
+
+It tells a fault of graph capture from one of AOTAutograd, and both from one of Inductor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch.fx import GraphModule
+
+from framelift.backends.registry import takes_no_options
+from framelift.backends.tracing import compiling
+
+
+@takes_no_options
+def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None) -> Callable[..., Any]:
+    """The graph through AOTAutograd, forward and backward, with torch's own kernels.
+
+    ``mode`` tunes code generation and means nothing here.
+    """
+    del mode
+    with compiling(module, example_inputs) as inputs:
+        return aot_module_simplified(module, inputs, fw_compiler=_as_it_is, bw_compiler=_as_it_is)
+
+
+def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    del example_inputs
+    return make_boxed_func(module.forward)

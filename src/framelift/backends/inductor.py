@@ -1,0 +1,85 @@
+"""The backend that compiles the graph with Inductor."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch._inductor
+import torch._inductor.config
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.exc import InvalidCxxCompiler
+from torch.fx import GraphModule
+
+from framelift.backends.tracing import compiling
+from framelift.errors import short, unknown
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+NO_COMPILER = (
+    "no C++ compiler was found: Inductor generates C++ for the CPU and needs g++ or clang++. "
+    "Install one, name it in the environment variable CXX, or use backend='aot_eager'"
+)
+
+
+def inductor(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The graph compiled by Inductor, for inference or for training as the inputs and torch's modes ask for."""
+    with compiling(module, example_inputs) as inputs:
+        try:
+            return compile_fx(module, inputs, config_patches=settings(mode, options))
+        except Exception as error:
+            if is_missing_compiler(error):
+                raise RuntimeError(NO_COMPILER) from error
+            raise
+
+
+def settings(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Inductor's settings for a mode or for options of its own.
+
+    >>> settings("reduce-overhead", None)
+    {'triton.cudagraphs': True}
+    """
+    if options:
+        return {name.replace("-", "_"): value for name, value in options.items()}
+    if mode is None or mode == "default":
+        return {}
+    return dict(torch._inductor.list_mode_options(mode))
+
+
+def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
+    """Refuses modes and options Inductor does not know, and values of the wrong type."""
+    if mode is not None and options:
+        raise ValueError("mode and options cannot both be given: a mode is a preset of options")
+    if mode is not None and mode not in MODES:
+        raise ValueError(unknown("mode", mode, MODES))
+    known = torch._inductor.config.get_config_copy()
+    for given, value in options.items():
+        name = given.replace("-", "_")
+        if name not in known:
+            raise ValueError(unknown("inductor option", given, sorted(known)))
+        default = known[name]
+        if default is not None and value is not None and type(value) is not type(default) and not callable(value):
+            kind = type(default).__name__
+            raise TypeError(f"inductor option {given!r} is a {kind}, got {short(value)}")
+
+
+inductor.check_options = check_options  # type: ignore[attr-defined]
+
+
+def is_missing_compiler(error: BaseException) -> bool:
+    """Whether an error, or what caused it, is that there is no C++ compiler."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, InvalidCxxCompiler):
+            return True
+        if isinstance(seen, FileNotFoundError) and shutil.which("g++") is None and shutil.which("clang++") is None:
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -11,10 +11,13 @@ from typing import Any
 
 import torch
 
+import framelift.values.lifted
+import framelift.values.steering
 import framelift.values.builtins
 import framelift.values.partials
-import framelift.values.torch_functions
-import framelift.values.torch_modes  # noqa: F401
+import framelift.values.torch_answers
+import framelift.values.torch_modes
+import framelift.values.torch_ops  # noqa: F401
 from framelift.breaks import (
     FL0102,
     FL0104,
@@ -34,7 +37,7 @@ from framelift.capture.program import Programs
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import GradMode
-from framelift.graph import GraphBuilder, MetadataFailure, TensorRef
+from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
 from framelift.values import protocol as py
@@ -426,6 +429,8 @@ class Lift:
 
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""
+        if type(result) is TokenRef:
+            return None
         if type(result) is TensorRef:
             known = self._tensors.get(id(result))
             if known is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0203, GraphBreak
@@ -18,6 +19,8 @@ _mro = type.__dict__["__mro__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
 _flags = type.__dict__["__flags__"].__get__
 _dictoffset = type.__dict__["__dictoffset__"].__get__
+_name = type.__dict__["__name__"].__get__
+_qualname = type.__dict__["__qualname__"].__get__
 _IMMUTABLE, _HEAPTYPE = 1 << 8, 1 << 9
 
 METHOD_WRAPPERS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
@@ -33,6 +36,16 @@ class Found(NamedTuple):
 def mro_of(cls: type) -> tuple[type, ...]:
     mro: tuple[type, ...] = _mro(cls)
     return mro
+
+
+def name_of(cls: type) -> str:
+    name: str = _name(cls)
+    return name
+
+
+def qualified_name_of(cls: type) -> str:
+    name: str = _qualname(cls)
+    return name
 
 
 def is_subclass(cls: type, other: type) -> bool:
@@ -96,17 +109,47 @@ def is_data_descriptor(raw: Any) -> bool:
     return defines(kind, "__set__") or defines(kind, "__delete__")
 
 
-def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def note_if_data_descriptor(lift: Lift, found: Found) -> bool:
+    """Whether a class attribute goes before the instance's own, noting what that depends on."""
+    raw, source = found
+    kind = type(raw)
+    lift.guard(source, "TYPE", kind)
+    if kind in _KNOWN_KINDS:
+        return kind in _DATA_KINDS
+    # What a class written in Python defines may change.
+    for name in ("__set__", "__delete__") if _flags(kind) & _HEAPTYPE else ():
+        class_lookup(lift, kind, name)
+    return is_data_descriptor(raw)
+
+
+def has_default(lift: Lift, cls: type, name: str, default: Any) -> bool:
+    """Whether a class inherits a method that C code provides, such as `object.__eq__`; noted if so."""
+    if raw_lookup(cls, name) is not default:
+        return False
+    found = class_lookup(lift, cls, name)
+    assert found is not None
+    lift.guard(found.source, "IS", default)
+    return True
+
+
+def bind(lift: Lift, found: Found, instance: Any, cls: type, name: str = "") -> Any:
     """What reading the class attribute `found` through an instance (or, with None, the class) gives."""
     raw, source = found
     kind = type(raw)
     if kind is types.FunctionType:
-        return lift.wrap(raw, source).bind(lift, instance, cls)
+        function = lift.wrap(raw, source)
+        function.note(lift)
+        return function.bind(lift, instance, cls)
+    if kind is property:
+        return _bind_property(lift, found, instance, cls, name)
     handler = _BINDERS.get(kind)
     if handler is not None:
         return handler(lift, found, instance, cls)
     getter = raw_lookup(kind, "__get__")
     if getter is NotImplemented:
+        if _flags(kind) & _HEAPTYPE:
+            lift.guard(source, "TYPE", kind)
+            class_lookup(lift, kind, "__get__")
         return lift.wrap(raw, source)
     if type(getter) is types.FunctionType:
         descriptor = lift.wrap(raw, source)
@@ -116,16 +159,16 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
         return py.call(lift, lift.wrap(*method), [descriptor, instance, lift.known_object(cls)], {})
     if isinstance(raw, type):
         return lift.wrap(raw, source)
-    raise GraphBreak(FL0203, type=cls.__name__, name=f"descriptor of type {kind.__name__}")
+    raise GraphBreak(FL0203, type=name_of(cls), name=f"descriptor of type {name_of(kind)}")
 
 
-def _bind_property(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def _bind_property(lift: Lift, found: Found, instance: Any, cls: type, name: str) -> Any:
     if instance is None:
         return lift.wrap(found.raw, found.source)
     lift.guard(found.source, "TYPE", property)
     if found.raw.fget is None:
         lift.guard(found.source.child("GETATTR", "fget"), "IS", None)
-        py.raise_error(AttributeError, "property of object has no getter")
+        py.raise_error(AttributeError, f"property '{name}' of '{qualified_name_of(cls)}' object has no getter")
     getter = lift.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
     return py.call(lift, getter, [instance], {})
 
@@ -161,8 +204,9 @@ def _bind_wrapper(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     return function if instance is None else lift.bound_method(function, instance)
 
 
-_BINDERS = {
-    property: _bind_property,
+Binder = Callable[["Lift", Found, Any, type], Any]
+
+_BINDERS: dict[type, Binder] = {
     staticmethod: _bind_static,
     classmethod: _bind_class,
     types.MemberDescriptorType: _bind_slot,
@@ -173,7 +217,24 @@ _BINDERS = {
 }
 
 
+def register_binder(kind: type) -> Callable[[Binder], Binder]:
+    """How class attributes of a type implemented in C are bound."""
+
+    def register(binder: Binder) -> Binder:
+        _BINDERS[kind] = binder
+        return binder
+
+    return register
+
+
+# Kinds of class attributes that are frequent, and what is known about them: no look at their types is needed.
+_DATA_KINDS = frozenset({property, types.MemberDescriptorType, types.GetSetDescriptorType})
+_KNOWN_KINDS = _DATA_KINDS | frozenset(
+    {types.FunctionType, staticmethod, classmethod, *METHOD_WRAPPERS, int, float, str, bool, type(None), tuple, list, dict}
+)
+
+
 def special_method(lift: Lift, value: Value, cls: type, name: str) -> Any:
     """The special method `name` looked up on the type and bound to `value`; None where the type has none."""
     found = class_lookup(lift, cls, name)
-    return None if found is None else bind(lift, found, value, cls)
+    return None if found is None else bind(lift, found, value, cls, name)

@@ -211,7 +211,7 @@ LINALG: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", LINALG)
 def test_linalg(name: str) -> None:
-    check(LINALG[name], leaf(S), expect_breaks=None)
+    check(LINALG[name], leaf(S), expect_breaks=None, expect_ops=0)
 
 
 FACTORIES: dict[str, Callable[[Any], Any]] = {
@@ -253,7 +253,7 @@ FACTORIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_factories(name: str) -> None:
-    check(FACTORIES[name], X, expect_breaks=None if name in ("FloatTensor", "Tensor", "default device") else 0)
+    check(FACTORIES[name], X, expect_breaks=None if name in ("device index", "FloatTensor", "Tensor", "default device") else 0, expect_ops=0)
 
 
 RANDOM: dict[str, Callable[[Any], Any]] = {
@@ -338,8 +338,6 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
     "check message": lambda x: (torch._check(x.shape[0] == 2, lambda: f"got {x.shape}"), x * 2)[1],
     "cuda available": lambda x: x * 2 if torch.cuda.is_available() else x * 3,
     "threads": lambda x: x * torch.get_num_threads(),
-    "version": lambda x: x * 2 if torch.__version__ >= "2" else x,
-    "is_nonzero free": lambda x: x * torch.is_storage(x),
     "numel of size": lambda x: x * x.size().numel(),
     "mkldnn": lambda x: x * 2 if torch.backends.mkldnn.is_available() else x * 2,
     "sdp": lambda x: x * 2 if torch.backends.cuda.flash_sdp_enabled() else x * 3,
@@ -349,4 +347,4 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers(name: str) -> None:
-    check(ANSWERS[name], X, expect_breaks=None)
+    check(ANSWERS[name], X, expect_breaks=None, expect_ops=0 if name in ("threads", "mkldnn", "sdp") else 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import enum
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -40,17 +41,20 @@ from framelift.effects.modes import GradMode
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
+from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
 from framelift.values.cells import CellValue
 from framelift.values.classes import ClassValue, make_instance
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
+from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import RangeIterator, SequenceIterator
-from framelift.values.lookup import is_plain_class, special_method
+from framelift.values.lookup import is_plain_class, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
@@ -283,7 +287,7 @@ class Lift:
             self.type_of(value)
             method = special_method(self, value, value.cls, name)
             if method is None:
-                raise_error(TypeError, f"'{value.cls.__name__}' object does not support the {what} protocol")
+                raise_error(TypeError, f"'{name_of(value.cls)}' object does not support the {what} protocol")
             return method
         return py.attribute(self, value, name)
 
@@ -294,13 +298,38 @@ class Lift:
         return BoundMethodValue(function, instance)
 
     def getset(self, descriptor: Any, instance: Any, cls: type) -> Any:
-        """Attributes computed in C: those every object has."""
+        """Attributes computed in C: the value knows them, if any does."""
+        if isinstance(instance, (UserObjectValue, ExceptionValue)):
+            return instance.computed(self, descriptor)
         name = descriptor.__name__
-        if name == "__dict__" and isinstance(instance, UserObjectValue):
-            return instance.namespace(self)
         if name == "__class__":
             return self.known_object(type(cls) if instance is None else cls)
-        raise GraphBreak(FL0203, type=cls.__name__, name=name)
+        raise GraphBreak(FL0203, type=name_of(cls), name=name)
+
+    # Exceptions are instances too; they stand below the modules that know about attributes.
+
+    def fresh_namespace(self, owner: Value) -> DictValue:
+        return NamespaceValue(owner)
+
+    def instance_attribute(self, value: Any, name: str) -> Any:
+        return instances.read(self, value, name)
+
+    def set_instance_attribute(self, value: Any, name: str, new: Any) -> None:
+        instances.write(self, value, name, new)
+
+    def delete_instance_attribute(self, value: Any, name: str) -> None:
+        instances.delete(self, value, name)
+
+    def own_text_method(self, value: ExceptionValue, conversion: str) -> str | None:
+        """What the `__str__` or `__repr__` of an exception class written in Python gives; None where it has none."""
+        name = "__repr__" if conversion == "repr" else "__str__"
+        if not isinstance(raw_lookup(value.cls, name), types.FunctionType):
+            return None
+        text: str = self.constant(py.call(self, special_method(self, value, value.cls, name), [], {}))
+        return text
+
+    def items(self, iterable: Any) -> list[Any]:
+        return py.items(self, iterable)
 
     def is_modelled_builtin(self, value: Any, owner: type) -> bool:
         """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
@@ -464,6 +493,8 @@ def _family(kind: type) -> type[Value]:
         return ClassValue
     if issubclass(kind, types.ModuleType):
         return PyModuleValue
+    if is_subclass(type(kind), enum.EnumMeta):
+        return EnumValue
     if is_plain_class(kind):
         return UserObjectValue
     return OpaqueValue

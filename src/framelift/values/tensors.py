@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0301, GraphBreak
+from framelift.breaks import FL0301, FL0304, GraphBreak
 from framelift.graph import TensorRef
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -16,6 +16,7 @@ from framelift.values.dicts import MISSING
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
 from framelift.values.protocol import BINARY, COMPARE, UNARY
+from framelift.values.torch_functions import call_method
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -26,6 +27,9 @@ _FACTS = frozenset(
     {"shape", "dtype", "device", "requires_grad", "is_leaf", "layout", "ndim", "is_cuda", "is_cpu", "is_meta"}
     | {"is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "itemsize", "nbytes", "is_nested", "names"}
 )
+
+# Attributes that compute a tensor.
+_VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
 
 
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
@@ -107,9 +111,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         on_class = getattr(torch.Tensor, name, MISSING)
         if on_class is MISSING:
             return self._user_attribute(lift, name)
+        if name in _VIEWS:
+            return lift.call_torch(getattr, (self, name), {})
         if callable(on_class):
             return TensorMethodValue(self, name)
-        return lift.call_torch(getattr, (self, name), {})
+        raise GraphBreak(FL0304, what=f"attribute {name!r}")
 
     def _fact(self, lift: Lift, name: str) -> Any:
         ref = self.ref(lift)
@@ -181,7 +187,9 @@ class TensorMethodValue(Value):
         return type(torch.Tensor.add.__get__(torch.empty(0)))
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return lift.call_tensor_method(self.name, (self.tensor, *args), kwargs)
+        if self.name == "__iter__" and not args and not kwargs:
+            return self.tensor.iterate(lift)
+        return call_method(lift, self.name, (self.tensor, *args), kwargs)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__self__":

@@ -1,131 +1,123 @@
-"""Functions of torch: which become nodes of the graph, and which are answered while capturing."""
+"""Functions of torch: which of them become nodes of the graph.
+
+A function may become a node if all it does is compute tensors from tensors and constants: running it on fake tensors
+then tells everything about it. torch says which functions those are: what a tensor subclass can override, and what
+the C++ operator tables export. Left out is what reads or changes the world (files, memory, hooks, printing).
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
 
-from framelift.values import protocol as py
-from framelift.values.primitives import Model, primitive
+from framelift.breaks import FL0102, FL0103, FL0304, GraphBreak
+from framelift.values.primitives import Model
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
-# Functions that make tensors from numbers: torch's override protocol does not list them, they take no tensor.
-_FACTORIES = (
-    "arange as_tensor asarray bartlett_window blackman_window complex empty empty_strided eye from_file full "
-    "hamming_window hann_window kaiser_window linspace logspace normal ones polar rand randint randn randperm range "
-    "scalar_tensor sparse_coo_tensor tensor tril_indices triu_indices vander zeros empty_permuted _assert _assert_async"
-).split()
+# Private operators that modules of torch and well-known libraries call.
+_PRIVATE = frozenset(
+    "_assert _assert_async _transformer_encoder_layer_fwd _native_multi_head_attention _weight_norm _shape_as_tensor "
+    "_weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax _masked_softmax _trilinear "
+    "_adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm _scaled_grouped_mm _conj _neg_view "
+    "_fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 _convolution".split()
+)
+# Functions whose result is not a matter of their arguments, or that run a function they are given.
+_NOT_NODES = frozenset(
+    "from_file from_numpy frombuffer is_vulkan_available cudnn_is_acceptable sym_constrain_range "
+    "sym_constrain_range_for_size triplet_margin_with_distance_loss get_device_module result_type".split()
+)
+# Methods of a tensor that look at more than its metadata and contents, or change more than its contents.
+NOT_METHODS = frozenset(
+    "__array__ __array_wrap__ __deepcopy__ __dlpack__ __dlpack_device__ __format__ __reduce_ex__ __repr__ __setstate__ "
+    "_clear_non_serializable_cached_data apply_ backward data_ptr is_pinned is_shared map2_ map_ module_load numpy "
+    "pin_memory register_hook register_post_accumulate_grad_hook retain_grad share_memory_ storage storage_type "
+    "untyped_storage _is_view const_data_ptr mutable_data_ptr rename rename_ align_to align_as refine_names "
+    "names".split()
+)
+# Methods torch's override protocol does not list.
+_MORE_METHODS = frozenset(
+    "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros stride unflatten to_sparse_bsc to_sparse_bsr "
+    "to_sparse_coo to_sparse_csc to_sparse_csr to_padded_tensor _conj _conj_physical _neg_view _is_all_true "
+    "_is_any_true __reversed__".split()
+)
+
+
+@functools.cache
+def tensor_methods() -> frozenset[str]:
+    """The names of the methods of a tensor that become nodes."""
+    listed = {id(function) for function in torch.overrides.get_overridable_functions()[torch.Tensor]}
+    names = {name for name in dir(torch.Tensor) if id(getattr(torch.Tensor, name)) in listed}
+    return frozenset((names | _MORE_METHODS) - NOT_METHODS)
 
 
 @functools.cache
 def graph_functions() -> dict[int, Any]:
-    """The functions a graph calls as they are, by id: all that torch lets a tensor subclass override, and factories."""
+    """The functions a graph calls as they are, by id; the methods of torch.Tensor are not among them."""
     found: dict[int, Any] = {}
-    for functions in torch.overrides.get_overridable_functions().values():
-        for function in functions:
-            found[id(function)] = function
-    for name in _FACTORIES:
-        function = getattr(torch, name, None)
-        if function is not None:
-            found[id(function)] = function
-    for function in _ANSWERED:
-        found.pop(id(function), None)
-    return found
+    for namespace, functions in torch.overrides.get_overridable_functions().items():
+        if isinstance(namespace, types.ModuleType):
+            found.update((id(function), function) for function in functions)
+    for table in (torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg, torch._C._special):
+        for name in dir(table):
+            if not name.startswith("_") or name in _PRIVATE or name.startswith("_foreach_"):
+                for function in (getattr(table, name), getattr(torch, name, None)):
+                    found[id(function)] = function
+    for name in _PRIVATE:
+        found[id(getattr(torch, name, None))] = getattr(torch, name, None)
+    return {key: function for key, function in found.items() if _may_be_node(function)}
+
+
+def _may_be_node(function: Any) -> bool:
+    return callable(function) and not isinstance(function, type) and function.__name__ not in _NOT_NODES
+
+
+@functools.cache
+def _unbound_methods() -> dict[int, str]:
+    """The methods of torch.Tensor as the class has them, by id."""
+    return {id(getattr(torch.Tensor, name)): name for name in dir(torch.Tensor) if callable(getattr(torch.Tensor, name))}
 
 
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
-    if id(target) in graph_functions() or isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if id(target) in graph_functions():
         return lambda lift, args, kwargs: lift.call_torch(target, tuple(args), kwargs)
+    name = _unbound_methods().get(id(target))
+    if name is not None and (name in tensor_methods() or name in NOT_METHODS):
+        return lambda lift, args, kwargs: call_method(lift, name, tuple(args), kwargs)
+    if isinstance(target, types.FunctionType) and target.__module__.startswith("torch._dynamo"):
+        return _dynamo_model(target)
     return None
 
 
-# -- answered while capturing ----------------------------------------------------------------------------------------
-
-# True in lifted code, whatever the process is doing.
-_TRUE = [torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling]
-_FALSE = [torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing]
-# Read from torch's state, which every capture guards.
-_STATE = [
-    torch.is_grad_enabled,
-    torch.is_inference_mode_enabled,
-    torch.is_autocast_enabled,
-    torch.get_default_dtype,
-    torch.get_autocast_dtype,
-    torch.is_autocast_cache_enabled,
-    torch.are_deterministic_algorithms_enabled,
-    torch.is_deterministic_algorithms_warn_only_enabled,
-    torch._C._is_torch_function_enabled,
-]
+def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`args[0].name(*args[1:], **kwargs)` as a node."""
+    if name not in tensor_methods():
+        raise GraphBreak(FL0304, what=name)
+    if not args:
+        raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
+    return lift.call_tensor_method(name, args, kwargs)
 
 
-@primitive(*_TRUE)
-def _true(lift: Lift) -> bool:
-    return True
-
-
-@primitive(*_FALSE)
-def _false(lift: Lift) -> Any:
-    return False
-
-
-@primitive(torch._C._get_tracing_state)
-def _tracing_state(lift: Lift) -> None:
+def _dynamo_model(target: types.FunctionType) -> Model | None:
+    """What torch.compile's own controls mean here. Whoever has such a function has loaded the module it is from."""
+    if target.__name__ == "graph_break" and target is _loaded("torch._dynamo.decorators", "graph_break"):
+        return _graph_break
+    if target.__name__ == "is_compiling" and target is _loaded("torch._dynamo.external_utils", "is_compiling"):
+        return lambda lift, args, kwargs: True
     return None
 
 
-def _register_state() -> None:
-    for function in _STATE:
-
-        def answer(lift: Lift, *args: Any, _function: Any = function) -> Any:
-            return py.fold(lift, _function, *[lift.constant(arg) for arg in args])
-
-        primitive(function)(answer)
+def _loaded(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
 
 
-_register_state()
-
-
-@primitive(torch.is_tensor)
-def _is_tensor(lift: Lift, obj: Any) -> bool:
-    return issubclass(lift.type_of(obj), torch.Tensor)
-
-
-@primitive(torch.device)
-def _device(lift: Lift, *args: Any, **kwargs: Any) -> Any:
-    return py.fold(lift, torch.device, *map(lift.constant, args), **{k: lift.constant(v) for k, v in kwargs.items()})
-
-
-@primitive(torch.Size)
-def _size(lift: Lift, iterable: Any = ()) -> Any:
-    return py.fold(lift, torch.Size, [lift.constant(item) for item in py.items(lift, iterable)])
-
-
-@primitive(torch.finfo)
-def _finfo(lift: Lift, type: Any = torch.float32) -> Any:
-    return py.fold(lift, torch.finfo, lift.constant(type))
-
-
-@primitive(torch.iinfo)
-def _iinfo(lift: Lift, type: Any) -> Any:
-    return py.fold(lift, torch.iinfo, lift.constant(type))
-
-
-@primitive(torch.overrides.has_torch_function, torch._C._has_torch_function)
-def _has_torch_function(lift: Lift, args: Any) -> bool:
-    for item in py.items(lift, args):
-        lift.type_of(item)
-    return False
-
-
-@primitive(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
-def _has_torch_function_variadic(lift: Lift, *args: Any) -> bool:
-    return _has_torch_function(lift, lift.tuple(args))
-
-
-_ANSWERED = [*_TRUE, *_FALSE, *_STATE, torch.is_tensor]
+def _graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    reason = kwargs.get("msg", args[0] if args else "")
+    raise GraphBreak(FL0103, why=f": {reason}" if isinstance(reason, str) and reason else "")

@@ -1,0 +1,154 @@
+"""Functions of torch and framelift that are answered while capturing: questions about modes, types and compilation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.overrides
+
+from framelift.breaks import FL0202, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import raw_lookup
+from framelift.values.primitives import primitive
+from framelift.values.sequences import SequenceValue
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+# True in lifted code, whatever the process is doing.
+_TRUE = [torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling]
+_FALSE = [
+    torch.compiler.is_exporting,
+    torch.jit.is_scripting,
+    torch.jit.is_tracing,
+    torch._C._get_tracing_state,
+    torch._C._is_tracing,
+]
+# Read from torch's state, which every capture guards.
+_STATE = [
+    torch.is_grad_enabled,
+    torch.is_inference_mode_enabled,
+    torch.is_autocast_enabled,
+    torch.is_autocast_cpu_enabled,
+    torch.get_default_dtype,
+    torch.get_autocast_dtype,
+    torch.is_autocast_cache_enabled,
+    torch.are_deterministic_algorithms_enabled,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    torch._C._is_torch_function_enabled,
+    torch._C._get_deterministic_algorithms,
+    torch._C._get_deterministic_algorithms_warn_only,
+]
+# The same for the whole life of the process, or of constants alone.
+_FIXED = [
+    torch.cuda.is_available,
+    torch.cuda.device_count,
+    torch.can_cast,
+    torch.promote_types,
+    torch.device,
+    torch.finfo,
+    torch.iinfo,
+    torch._C._get_privateuse1_backend_name,
+    torch._C._is_any_autocast_enabled,
+    torch.amp.is_autocast_available,
+    torch._C._is_autocast_available,
+]
+
+
+@primitive(*_TRUE)
+def _true(lift: Lift) -> bool:
+    return True
+
+
+@primitive(*_FALSE)
+def _false(lift: Lift) -> Any:
+    return False
+
+
+@primitive(torch._C._get_tracing_state)
+def _no_tracing(lift: Lift) -> Any:
+    return None
+
+
+def _fold_on_constants(function: Any) -> None:
+    def answer(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+        named = {name: lift.constant(value) for name, value in kwargs.items()}
+        return py.fold(lift, function, *[lift.constant(arg) for arg in args], **named)
+
+    primitive(function)(answer)
+
+
+for _function in (*_STATE, *_FIXED):
+    _fold_on_constants(_function)
+
+
+@primitive(torch.is_tensor)
+def _is_tensor(lift: Lift, obj: Any) -> bool:
+    return issubclass(lift.type_of(obj), torch.Tensor)
+
+
+@primitive(torch.Size)
+def _size(lift: Lift, iterable: Any = ()) -> Any:
+    return py.fold(lift, torch.Size, [lift.constant(item) for item in py.items(lift, iterable)])
+
+
+@primitive(torch.broadcast_shapes)
+def _broadcast_shapes(lift: Lift, *shapes: Any) -> Any:
+    plain = [_sizes(lift, shape) if isinstance(shape, Value) else shape for shape in shapes]
+    return py.fold(lift, torch.broadcast_shapes, *plain)
+
+
+def _sizes(lift: Lift, shape: Value) -> Any:
+    if isinstance(shape, SequenceValue):
+        return [lift.constant(size) for size in py.items(lift, shape)]
+    return lift.constant(shape)
+
+
+@primitive(torch.result_type)
+def _result_type(lift: Lift, tensor1: Any, tensor2: Any) -> Any:
+    operands = [_stand_in(lift, operand) for operand in (tensor1, tensor2)]
+    return py.fold(lift, torch.result_type, *operands)
+
+
+def _stand_in(lift: Lift, operand: Any) -> Any:
+    """A tensor without memory that promotes like the operand: by its dtype and whether it has dimensions."""
+    if not isinstance(operand, TensorValue):
+        return lift.constant(operand)
+    descriptor = operand.ref(lift).descriptor
+    return torch.empty(descriptor.shape, dtype=descriptor.dtype, device="meta")
+
+
+@primitive(torch._assert)
+def _assert(lift: Lift, condition: Any, message: Any) -> None:
+    """Checked while capturing where the condition is known; when the graph runs where it is a tensor."""
+    if isinstance(condition, TensorValue):
+        lift.call_torch(torch._assert, (condition, lift.constant(message)), {})
+    elif not py.truth(lift, condition):
+        raise_error(AssertionError, lift.constant(message))
+
+
+@primitive(torch.overrides.has_torch_function, torch._C._has_torch_function)
+def _has_torch_function(lift: Lift, args: Any) -> bool:
+    return any(_overrides(lift, item) for item in py.items(lift, args))
+
+
+@primitive(
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch._C._has_torch_function_unary,
+    torch._C._has_torch_function_variadic,
+)
+def _has_torch_function_variadic(lift: Lift, *args: Any) -> bool:
+    return any(_overrides(lift, item) for item in args)
+
+
+def _overrides(lift: Lift, item: Any) -> bool:
+    """Whether an object takes part in torch's override protocol with rules of its own."""
+    kind = lift.type_of(item)
+    if kind is torch.Tensor or kind is torch.nn.Parameter or raw_lookup(kind, "__torch_function__") is NotImplemented:
+        return False
+    raise GraphBreak(FL0202, type=kind.__qualname__)

@@ -11,6 +11,7 @@ import functools
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -58,11 +59,14 @@ def _shapes(code: CodeType) -> dict[int, tuple[StackTag, ...]]:
 
 
 class Frozen(threading.Thread):
-    """Runs `function(log)` and parks at its n-th opcode event; `state` is None if there are fewer."""
+    """Runs the thunk and parks before the function's n-th instruction; `state` is None if it comes to fewer.
 
-    def __init__(self, function: Any, log: list, n: int) -> None:
+    `tool` numbers those that are parked at the same time apart.
+    """
+
+    def __init__(self, function: Any, thunk: Callable[[], Any], n: int, tool: int = 4) -> None:
         super().__init__(daemon=True)
-        self.function, self.log, self.left = function, log, n
+        self.thunk, self.left, self.tool = thunk, n, tool
         self.code: CodeType = function.__code__
         self.shapes = _shapes(self.code)
         self.state: State | None = None
@@ -91,13 +95,13 @@ class Frozen(threading.Thread):
 
     def _run_monitored(self) -> None:
         """Only this code object is instrumented; sys.settrace would instrument every one that runs."""
-        monitoring, tool = sys.monitoring, 4
+        monitoring, tool = sys.monitoring, self.tool
         event = monitoring.events.INSTRUCTION
         monitoring.use_tool_id(tool, "frozen")
         monitoring.register_callback(tool, event, lambda code, offset: self._before(sys._getframe(1), offset))
         monitoring.set_local_events(tool, self.code, event)
         try:
-            call(self.function, self.log)
+            self.thunk()
         finally:
             monitoring.set_local_events(tool, self.code, 0)
             monitoring.register_callback(tool, event, None)
@@ -106,7 +110,7 @@ class Frozen(threading.Thread):
     def _run_traced(self) -> None:
         sys.settrace(self._on_call)
         try:
-            call(self.function, self.log)
+            self.thunk()
         finally:
             sys.settrace(None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import random
 import types
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,10 @@ from framelift.bytecode.stack_shapes import stack_shapes
 from framelift.bytecode.verify import verify_bytecode
 from framelift.residual.resume import make_resume
 from tests.bytecode.cases import CASES, Case
-from tests.bytecode.frozen import Frozen, Null, call, outcome
+from tests.bytecode.frozen import Frozen, Null, State, call, outcome
 from tests.bytecode.stdlib import sampled_codes
 
-HIDDEN = frozenset({"call", "thunk"})
+HIDDEN = frozenset({"call", "<lambda>"})
 #: Events left out between two that are tried, for cases where all would take long.
 STRIDE = {"big": 91}
 #: Cases that look at their own variables by name: there every bound slot must be kept.
@@ -30,36 +31,79 @@ LOOKS_AT_LOCALS = {"cells", "unbound"}
 @pytest.mark.parametrize("variant", ["all slots", "live slots", "boxed"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_equal_from_every_instruction(case: Case, variant: str) -> None:
-    function, log = case.make(), []
-    want = outcome(lambda: call(function, log), log, HIDDEN | {"<lambda>"})
+    want = plain_outcome(case)
     number = tried = 0
     while True:
         function, log = case.make(), []
-        with Frozen(function, log, number) as frozen:
+        with Frozen(function, lambda: call(function, log), number) as frozen:
             if frozen.state is None:
                 break
             number += STRIDE.get(case.name, 1)
             if not _set_up(frozen.code, frozen.state.offset):
                 continue
-            state, code = frozen.state, frozen.code
-            slots = [slot for slot, value in enumerate(state.slots) if value is not Null]
-            if variant == "live slots" and case.name not in LOOKS_AT_LOCALS:
-                live = _liveness(code).at(state.offset)
-                slots = [slot for slot in slots if slot in live]
-            resume = make_resume(code, state.offset, slots, state.tags, boxed=variant == "boxed")
-            arguments = [
-                state.slots[argument.number] if argument.kind == "slot" else state.stack[argument.number]
-                for argument in resume.argument_order
-            ]
-            plain = getattr(function, "__func__", function)
-            resumed = types.FunctionType(resume.code, plain.__globals__, code.co_name, None, tuple(state.free) or None)
-            if variant == "boxed":
-                arguments = [iter(arguments)]
-            got = outcome(lambda: resumed(*arguments), log, HIDDEN | {"<lambda>"})
-            assert got == want, f"{case.name} from offset {state.offset}, stack {state.tags}"
+            prune = variant == "live slots" and case.name not in LOOKS_AT_LOCALS
+            resumed, arguments = resumed_function(function, frozen.state, prune, variant == "boxed")
+            got = outcome(lambda: resumed(*arguments), log, HIDDEN)
+            assert got == want, f"{case.name} from offset {frozen.state.offset}, stack {frozen.state.tags}"
             tried += 1
-            del state, arguments
+            del arguments
     assert tried
+
+
+TWICE = ["nested_handlers", "with_raising", "free_variables", "comprehensions", "calls", "raise_in_handler"]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.name in TWICE], ids=lambda case: case.name)
+def test_resume_functions_can_be_resumed(case: Case) -> None:
+    """A break in a resume function: its frame is stopped in turn, from a third and two thirds of the first."""
+    want = plain_outcome(case)
+    for first in (_events(case) // 3, 2 * _events(case) // 3):
+        second = tried = 0
+        while True:
+            function, log = case.make(), []
+            with Frozen(function, lambda: call(function, log), first) as outer:
+                assert outer.state is not None
+                resumed, arguments = resumed_function(function, outer.state)
+                with Frozen(resumed, lambda: resumed(*arguments), second, tool=3) as inner:
+                    if inner.state is None:
+                        break
+                    second += 3
+                    if not _set_up(inner.code, inner.state.offset):
+                        continue
+                    again, rest = resumed_function(resumed, inner.state)
+                    got = outcome(lambda: again(*rest), log, HIDDEN)
+                    assert got == want, f"{case.name} from {outer.state.offset}, then from {inner.state.offset}"
+                    tried += 1
+        assert tried
+
+
+def plain_outcome(case: Case) -> object:
+    function, log = case.make(), []
+    return outcome(lambda: call(function, log), log, HIDDEN)
+
+
+def _events(case: Case) -> int:
+    function, log = case.make(), []
+    with Frozen(function, lambda: call(function, log), 1 << 30) as frozen:
+        return (1 << 30) - frozen.left
+
+
+def resumed_function(
+    function: Any, state: State, prune: bool = False, boxed: bool = False
+) -> tuple[types.FunctionType, list[Any]]:
+    """A function that goes on where the frame stands, and its arguments."""
+    plain = getattr(function, "__func__", function)
+    code = plain.__code__
+    slots = {slot for slot, value in enumerate(state.slots) if value is not Null}
+    if prune:
+        slots &= _liveness(code).at(state.offset)
+    resume = make_resume(code, state.offset, slots, state.tags, boxed=boxed)
+    arguments = [
+        state.slots[argument.number] if argument.kind == "slot" else state.stack[argument.number]
+        for argument in resume.argument_order
+    ]
+    made = types.FunctionType(resume.code, plain.__globals__, code.co_name, None, tuple(state.free) or None)
+    return made, [iter(arguments)] if boxed else arguments
 
 
 @functools.cache

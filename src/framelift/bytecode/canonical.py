@@ -13,6 +13,7 @@ BINARY_OP +
 RETURN_VALUE None
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
@@ -102,10 +103,10 @@ class CanonicalCode:
 
     def step_at(self, offset: int) -> int:
         """The index of the first step at or behind a real offset (some real instructions have no step)."""
-        for index, step in enumerate(self.steps):
-            if step.offset >= offset:
-                return index
-        raise IndexError(f"there is no step at offset {offset}")
+        index = bisect_left(self.steps, offset, key=lambda step: step.offset)
+        if index == len(self.steps):
+            raise IndexError(f"there is no step at offset {offset}")
+        return index
 
     def dump(self) -> str:
         """The steps as text, one a line, for people and for failing tests."""

@@ -6,6 +6,9 @@ from typing import Any, Self, final
 
 BUILT_FOR: tuple[int, int]
 
+# Returned by residual code whose graph raised: run the function itself.
+RERUN: object
+
 # -- lifted callables (entry.c, bind.c)
 
 @final
@@ -92,6 +95,14 @@ def run_hooked(
     *args: Any,
     **kwargs: Any,
 ) -> Any: ...
+
+class hooked:  # noqa: N801
+    """hooked(context, kept=None): inside `with hooked(context):` frames are lifted as by run_hooked()."""
+
+    def __new__(cls, context: object, kept: object = None) -> Self: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
 def hook_state() -> dict[str, Any]: ...
 def hook_always_call(flag: bool, /) -> None: ...
 def check_layout(function: Callable[..., Any], first: object, second: object, /) -> None: ...

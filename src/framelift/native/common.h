@@ -7,11 +7,17 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* By whom frames are lifted. The references are held by the run_hooked() or the block that set them. */
 typedef struct {
-    int suspended;         /* > 0: lifted callables act as their functions, frames are left alone */
-    PyObject *context;     /* asked about frames; NULL: none. Held by the run_hooked() that set it */
-    PyObject *context_key; /* the key of the tables that frames are looked up in; held likewise */
-    Frame *passing;        /* the frame the hook handed on last, to tell when it comes round in a circle */
+    PyObject *context; /* asked about frames; NULL: none */
+    PyObject *key;     /* the key of the tables that frames are looked up in */
+    uint64_t serial;   /* of the run_hooked() or the block; no two are the same */
+} Lifting;
+
+typedef struct {
+    int suspended; /* > 0: lifted callables act as their functions, frames are left alone */
+    Lifting lifting;
+    Frame *passing; /* the frame the hook handed on last, to tell when it comes round in a circle */
     /* Marks on the C stack, which grows down: addresses below one have reached it. All UINTPTR_MAX until the stack's
      * bounds were read. */
     uintptr_t shallow; /* no longer shallow: recursion is worth accounting for */

@@ -17,6 +17,8 @@ typedef struct {
     PyObject *weakrefs;
 } Lifted;
 
+PyObject *rerun_marker;
+
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /* The function may have been given another code: then its calls belong to that code's table. */
@@ -73,6 +75,17 @@ static Entry *ask_for_entry(Lifted *self, Table *table, Call *call)
     return entry;
 }
 
+/* Frames are not lifted meanwhile: the hook would enter the entry that has just given up. */
+static PyObject *run_again(ThreadData *thread, PyFunctionObject *function, PyObject *const *args, size_t nargsf,
+                           PyObject *kwnames)
+{
+    Lifting lifting = thread->lifting;
+    thread->lifting.context = NULL;
+    PyObject *result = call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+    thread->lifting = lifting;
+    return result;
+}
+
 static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Lifted *self = (Lifted *)object;
@@ -102,6 +115,10 @@ static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size
     if (LIKELY(entry != NULL)) {
         result = entry_run(thread, entry, &call);
         Py_DECREF(entry);
+        if (UNLIKELY(result == rerun_marker)) {
+            Py_DECREF(result);
+            result = run_again(thread, function, args, nargsf, kwnames);
+        }
     } else if (PyErr_Occurred()) {
         result = NULL;
     } else {
@@ -269,5 +286,11 @@ static PyTypeObject Lifted_Type = {
 
 int entry_init(PyObject *module)
 {
+    if (!rerun_marker && !(rerun_marker = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type))) {
+        return -1;
+    }
+    if (PyModule_AddObjectRef(module, "RERUN", rerun_marker) < 0) {
+        return -1;
+    }
     return PyModule_AddType(module, &Lifted_Type);
 }

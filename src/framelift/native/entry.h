@@ -6,6 +6,9 @@
 
 int entry_init(PyObject *module);
 
+/* What residual code returns when its graph raised and nothing was changed: run the function itself. */
+extern PyObject *rerun_marker;
+
 /* Runs the residual function of an entry whose guards have accepted the call, and drops what they fetched. */
 static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)
 {
@@ -17,15 +20,16 @@ static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)
         vector = call->room;
     }
     /* Residual code says itself around which calls it wants frames to be lifted (run_hooked). */
-    PyObject *context = thread->context, *result;
+    Lifting lifting = thread->lifting;
+    PyObject *result;
     size_t nargs = (size_t)(call->nslots + entry->nfetched);
-    thread->context = NULL;
+    thread->lifting.context = NULL;
     if (LIKELY((uintptr_t)__builtin_frame_address(0) >= thread->shallow)) {
         result = ((PyFunctionObject *)entry->residual)->vectorcall(entry->residual, vector, nargs, NULL);
     } else {
         result = call_nested_slow(thread, entry->residual, vector, nargs, NULL);
     }
-    thread->context = context;
+    thread->lifting = lifting;
     entry_drop_fetched(entry, call);
     return result;
 }

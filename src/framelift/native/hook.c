@@ -207,7 +207,7 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
     } else if (answer == Py_None) {
         *failed = false;
     } else if (answer == Py_False) {
-        Table *never = table_find_or_make(frame_code(frame), thread->context_key);
+        Table *never = table_find_or_make(frame_code(frame), thread->lifting.key);
         if (never) {
             *failed = false;
             never->skip = true;
@@ -230,7 +230,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
     Entry *entry = NULL;
     bool failed;
     Call call;
-    Table *table = table_find(code, thread->context_key, &failed);
+    Table *table = table_find(code, thread->lifting.key, &failed);
     if (!failed && !(table && table->skip)) {
         call_init(&call, frame->localsplus, code_nslots(code));
         if (table) {
@@ -239,14 +239,19 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
         if (!entry && !failed) {
             entry = ask_context(thread, context, frame, table, &call, &failed);
         }
-        if (entry && swap_frame(tstate, frame, entry, &call)) {
+        /* A frame that may have to run after all must not be turned into another. */
+        if (entry && !entry->reruns && swap_frame(tstate, frame, entry, &call)) {
             hook.swapped++;
             outcome = SWAPPED;
         } else if (entry) {
             hook.called++;
-            outcome = DONE;
             *result = entry_run(thread, entry, &call);
-            *result = *result ? finish_frame(tstate, frame, call.nslots, *result) : fail_frame(tstate, frame);
+            if (*result == rerun_marker) {
+                Py_CLEAR(*result);
+            } else {
+                outcome = DONE;
+                *result = *result ? finish_frame(tstate, frame, call.nslots, *result) : fail_frame(tstate, frame);
+            }
         }
         call_release(&call);
         Py_XDECREF(entry);
@@ -274,8 +279,9 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     if (stack_is_deep(thread)) {
         return run_deep(tstate, frame, throwflag);
     }
-    PyObject *context = thread->context, *result = NULL;
-    if (!context || thread->suspended || !can_be_lifted(tstate, frame, throwflag)) {
+    Lifting lifting = thread->lifting;
+    PyObject *result = NULL;
+    if (!lifting.context || thread->suspended || !can_be_lifted(tstate, frame, throwflag)) {
         if (UNLIKELY(!hook.users)) {
             update_hook();
         }
@@ -283,16 +289,16 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     }
     /* Nothing that runs on the way to an entry is lifted, and residual code says itself around which calls it wants
      * frames to be lifted. */
-    thread->context = NULL;
-    Outcome outcome = lift_frame(tstate, frame, thread, context, &result);
+    thread->lifting.context = NULL;
+    Outcome outcome = lift_frame(tstate, frame, thread, lifting.context, &result);
     if (outcome == LEFT_ALONE) {
-        thread->context = context;
+        thread->lifting = lifting;
         return pass_on(tstate, frame, 0);
     }
     if (outcome == SWAPPED) {
         result = pass_on(tstate, frame, 0);
     }
-    thread->context = context;
+    thread->lifting = lifting;
     return result;
 }
 
@@ -307,6 +313,35 @@ static PyObject *context_key(PyObject *context)
     return found ? key : PyWeakref_NewRef(context, NULL);
 }
 
+/* From here on frames of this thread are lifted by the context, or with None by nobody. Takes references, which
+ * end_lifting() drops; -1 with an exception set. */
+static int begin_lifting(ThreadData *thread, PyObject *context, Lifting *ours, Lifting *outer)
+{
+    static uint64_t serial;
+    *ours = (Lifting){.context = context == Py_None ? NULL : context, .serial = ++serial};
+    if (ours->context) {
+        if (!(ours->key = context_key(context))) {
+            return -1;
+        }
+        Py_INCREF(context);
+        hook.users++;
+        update_hook();
+    }
+    *outer = thread->lifting;
+    thread->lifting = *ours;
+    return 0;
+}
+
+static void end_lifting(Lifting *ours)
+{
+    if (ours->context) {
+        hook.users--;
+        update_hook();
+        Py_CLEAR(ours->context);
+        Py_CLEAR(ours->key);
+    }
+}
+
 static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs < 2) {
@@ -317,27 +352,116 @@ static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (UNLIKELY(stack_is_used_up(thread))) {
         return raise_used_up();
     }
-    PyObject *context = args[0] == Py_None ? NULL : args[0], *key = NULL;
-    if (context && !(key = context_key(context))) {
+    Lifting ours, outer;
+    if (begin_lifting(thread, args[0], &ours, &outer) < 0) {
         return NULL;
     }
-    PyObject *outer_context = thread->context, *outer_key = thread->context_key;
-    thread->context = context;
-    thread->context_key = key;
-    if (context) {
-        hook.users++;
-        update_hook();
-    }
     PyObject *result = call_nested(thread, args[1], args + 2, (size_t)(nargs - 2), kwnames);
-    thread->context = outer_context;
-    thread->context_key = outer_key;
-    if (context) {
-        hook.users--;
-        update_hook();
-        Py_DECREF(key);
-    }
+    thread->lifting = outer;
+    end_lifting(&ours);
     return result;
 }
+
+/* hooked: the same as a block. Unlike calls, blocks may end out of turn (in a generator, or left by hand): then what
+ * others remember to go back to must stay valid, so the references are given up for good. */
+typedef struct {
+    PyObject_HEAD PyObject *context, *kept;
+    Lifting ours, outer;
+    ThreadData *thread; /* that entered the block; NULL: not entered */
+} Hooked;
+
+static PyObject *hooked_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"context", "kept", NULL};
+    PyObject *context, *kept = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:hooked", names, &context, &kept)) {
+        return NULL;
+    }
+    Hooked *self = (Hooked *)type->tp_alloc(type, 0);
+    if (self) {
+        self->context = Py_NewRef(context);
+        self->kept = Py_NewRef(kept);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *hooked_enter(Hooked *self, PyObject *Py_UNUSED(ignored))
+{
+    if (self->thread) {
+        PyErr_SetString(PyExc_RuntimeError, "a hooked() block can be entered once at a time");
+        return NULL;
+    }
+    if (begin_lifting(&thread_data, self->context, &self->ours, &self->outer) < 0) {
+        return NULL;
+    }
+    self->thread = &thread_data;
+    return Py_NewRef(self);
+}
+
+static void hooked_leave(Hooked *self)
+{
+    if (self->thread == &thread_data && thread_data.lifting.serial == self->ours.serial) {
+        thread_data.lifting = self->outer;
+    } else {
+        Py_XINCREF(self->ours.context);
+        Py_XINCREF(self->ours.key);
+    }
+    end_lifting(&self->ours);
+    self->thread = NULL;
+}
+
+static PyObject *hooked_exit(Hooked *self, PyObject *Py_UNUSED(error))
+{
+    if (!self->thread) {
+        PyErr_SetString(PyExc_RuntimeError, "a hooked() block was left that was not entered");
+        return NULL;
+    }
+    hooked_leave(self);
+    Py_RETURN_NONE;
+}
+
+static int hooked_traverse(Hooked *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->context);
+    Py_VISIT(self->kept);
+    return 0;
+}
+
+static int hooked_clear(Hooked *self)
+{
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->kept);
+    return 0;
+}
+
+static void hooked_dealloc(Hooked *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->thread) {
+        hooked_leave(self);
+    }
+    hooked_clear(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyMethodDef hooked_methods[] = {
+    {"__enter__", (PyCFunction)hooked_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)hooked_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject Hooked_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.hooked",
+    .tp_doc = "hooked(context, kept=None)\n\nInside `with hooked(context):` frames are lifted as by run_hooked(); "
+              "`kept` is only kept alive.",
+    .tp_basicsize = sizeof(Hooked),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_new = hooked_new,
+    .tp_dealloc = (destructor)hooked_dealloc,
+    .tp_traverse = (traverseproc)hooked_traverse,
+    .tp_clear = (inquiry)hooked_clear,
+    .tp_methods = hooked_methods,
+};
 
 static PyObject *hook_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
@@ -393,6 +517,9 @@ static int make_returning_code(void)
 int hook_init(PyObject *module)
 {
     if (!(hook.key_name = PyUnicode_InternFromString("key")) || make_returning_code() < 0) {
+        return -1;
+    }
+    if (PyModule_AddType(module, &Hooked_Type) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, functions);

@@ -1,5 +1,6 @@
 /* Entry and Table: the specialisations of one code object under one key. Which of them takes a call: lookup.c. */
 #include "table.h"
+#include "entry.h"
 #include "guards.h"
 
 #include <structmember.h>
@@ -225,6 +226,16 @@ static PyObject *table_repr(Table *self)
                                 (unsigned long long)self->hits, (unsigned long long)self->misses);
 }
 
+static bool has_constant(PyCodeObject *code, PyObject *constant)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); i++) {
+        if (PyTuple_GET_ITEM(code->co_consts, i) == constant) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"tree", "residual", "label", NULL};
@@ -272,6 +283,7 @@ static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
     entry->label = Py_NewRef(label);
     entry->nslots = nslots;
     entry->nfetched = nfetched;
+    entry->reruns = has_constant(code, rerun_marker);
     entry->used = ++self->clock;
     self->entries[self->count++] = (Entry *)Py_NewRef(entry);
     self->recent = entry;

@@ -12,6 +12,7 @@ typedef struct {
     PyObject *residual; /* a Python function of nslots + nfetched positional arguments */
     PyObject *label;
     Py_ssize_t nslots, nfetched;
+    bool reruns; /* the residual function may ask for the original to be run instead */
     uint64_t hits;
     uint64_t used; /* the table's clock at the last hit */
 } Entry;

@@ -197,7 +197,7 @@ def lookup(
 def takes_no_options(function: Function) -> Function:
     """Marks a compiler that has nothing to tune: a mode means nothing to it, options of its own are a mistake."""
 
-    def check_options(mode: str | None, options: Mapping[str, Any]) -> None:  # noqa: ARG001
+    def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
         if options:
             raise ValueError(f"backend {name_of(function)!r} takes no options, got {', '.join(map(repr, options))}")
 

@@ -118,13 +118,17 @@ class GraphBuilder:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
         location: Location | str | None = None,
+        must_run: bool = False,
     ) -> Any:
-        """Records a call of a function; gives its result with values in place of tensors."""
+        """Records a call of a function; gives its result with values in place of tensors.
+
+        ``must_run`` keeps it in the graph even if nobody uses the result, because it may raise.
+        """
         if target in MODE_SWITCHES or target in CHECKS:
             return self.call_effect(target, args, kwargs, location)
         if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")
-        return self._call("call_function", target, args, kwargs or {}, location)
+        return self._call("call_function", target, args, kwargs or {}, location, must_run)
 
     def call_method(
         self,
@@ -132,11 +136,12 @@ class GraphBuilder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None = None,
         location: Location | str | None = None,
+        must_run: bool = False,
     ) -> Any:
         """Records a call of a tensor's method; ``args[0]`` is the tensor."""
         if name in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{name}", "a fake tensor cannot answer it")
-        return self._call("call_method", name, args, kwargs or {}, location)
+        return self._call("call_method", name, args, kwargs or {}, location, must_run)
 
     def call_effect(
         self,
@@ -183,10 +188,17 @@ class GraphBuilder:
         self.records.append(record)
 
     def _call(
-        self, op: Operation, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], location: Location | str | None
+        self,
+        op: Operation,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        location: Location | str | None,
+        must_run: bool,
     ) -> Any:
         parts: list[Any] = []
         record = self._record(op, target, args, kwargs, location, parts)
+        record.must_run = must_run
         tensors: list[TensorRef] = record.uses  # type: ignore[assignment]
         memo = self._memo
         if memo is None:

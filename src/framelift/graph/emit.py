@@ -145,7 +145,9 @@ def alive(records: Sequence[Record], outputs: Sequence[TensorRef]) -> tuple[list
 
 def has_effect(record: Record) -> bool:
     """Whether a record matters although nobody uses its result."""
-    return record.is_effect or record.is_random or (bool(record.changed) and not is_private_write(record))
+    if record.is_effect or record.is_random or record.must_run:
+        return True
+    return bool(record.changed) and not is_private_write(record)
 
 
 def is_private_write(record: Record) -> bool:

@@ -40,6 +40,7 @@ class Record:
         "changed",
         "is_effect",
         "is_random",
+        "must_run",
     )
 
     def __init__(
@@ -72,6 +73,8 @@ class Record:
         # Does something besides computing its result and writing to tensors: switches a mode, checks, synchronises.
         self.is_effect = False
         self.is_random = False
+        # Stays in the graph although nobody uses its result: it may raise.
+        self.must_run = False
 
     @property
     def tensors(self) -> list[TensorRef]:

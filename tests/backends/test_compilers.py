@@ -1,0 +1,160 @@
+"""The built-in backends on captured graphs: inference, training, writes, random numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from framelift.backends import lookup
+from framelift.errors import BackendError
+from framelift.graph import GraphBuilder
+
+AOT = ["eager", "aot_eager"]
+ALL = [*AOT, pytest.param("inductor", marks=pytest.mark.slow)]
+
+
+def inputs(requires_grad: bool) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    make: Callable[[torch.Tensor], torch.Tensor] = torch.nn.Parameter if requires_grad else (lambda tensor: tensor)
+    return {
+        "x": torch.randn(4, 8),
+        "weight": make(torch.randn(6, 8)),
+        "bias": make(torch.randn(6)),
+        "count": torch.zeros(4, 6),
+    }
+
+
+def build(builder: GraphBuilder, tensors: dict[str, torch.Tensor]) -> Any:
+    x, weight, bias, count = [builder.add_input(name, tensor) for name, tensor in tensors.items()]
+    h = builder.call_function(F.linear, (x, weight, bias))
+    h = builder.call_function(F.gelu, (h,))
+    a, b = builder.call_method("chunk", (h, 2, 1))
+    h = builder.call_function(torch.cat, ([b, a], 1))
+    builder.call_method("add_", (count, builder.call_method("detach", (h,))))
+    builder.call_function(operator.setitem, (count, 0, 1.0))
+    total = builder.call_method("sum", (count,))
+    return builder.finish([builder.call_function(F.softmax, (h, -1)), total])
+
+
+def compiled(backend: str, requires_grad: bool) -> tuple[Any, dict[str, torch.Tensor]]:
+    tensors = inputs(requires_grad)
+    builder = GraphBuilder()
+    module = build(builder, tensors)
+    return lookup(backend)(module, builder.example_inputs), tensors
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_inference(backend: str) -> None:
+    with torch.no_grad():
+        function, tensors = compiled(backend, requires_grad=False)
+        for _ in range(2):
+            expected = inputs(False)
+            reference, _ = compiled("eager", False)
+            result, total = function(*tensors.values())
+            want, want_total = reference(*expected.values())
+            torch.testing.assert_close(result, want)
+            torch.testing.assert_close(total, want_total)
+            torch.testing.assert_close(tensors["count"], expected["count"])
+            tensors = inputs(False)
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_training(backend: str) -> None:
+    function, tensors = compiled(backend, requires_grad=True)
+    reference, expected = compiled("eager", requires_grad=True)
+    got = function(*tensors.values())
+    want = reference(*expected.values())
+    torch.testing.assert_close(list(got), list(want))
+    got[0].pow(2).sum().backward()
+    want[0].pow(2).sum().backward()
+    for name in ("weight", "bias"):
+        torch.testing.assert_close(tensors[name].grad, expected[name].grad)
+    torch.testing.assert_close(tensors["count"], expected["count"])
+
+
+@pytest.mark.parametrize("backend", ALL)
+def test_inputs_that_share_memory(backend: str) -> None:
+    def pieces() -> tuple[torch.Tensor, torch.Tensor]:
+        base = torch.arange(6.0)
+        return base[:4], base[2:]
+
+    builder = GraphBuilder()
+    a, b = (builder.add_input(name, tensor) for name, tensor in zip("ab", pieces(), strict=True))
+    builder.call_method("add_", (a, 10))
+    result = builder.call_method("clone", (b,))
+    function = lookup(backend)(builder.finish([result]), builder.example_inputs)
+    first, second = pieces()
+    assert function(first, second)[0].tolist() == [12.0, 13.0, 4.0, 5.0]
+    assert second.tolist() == [12.0, 13.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("backend", AOT)
+def test_random_numbers_are_those_of_eager_mode(backend: str) -> None:
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.ones(16))
+    result = builder.call_function(F.dropout, (x, 0.5))
+    function = lookup(backend)(builder.finish([result]), builder.example_inputs)
+    torch.manual_seed(5)
+    expected = F.dropout(torch.ones(16), 0.5)
+    torch.manual_seed(5)
+    assert torch.equal(function(torch.ones(16))[0], expected)
+
+
+@pytest.mark.parametrize("backend", AOT)
+def test_fakes_changed_by_the_capture_do_not_matter(backend: str) -> None:
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.ones(2, 3))
+    y = builder.call_method("clone", (x,))
+    builder.call_method("t_", (y,))
+    builder.call_method("mul_", (x, 2))
+    function = lookup(backend)(builder.finish([y]), builder.example_inputs)
+    tensor = torch.ones(2, 3)
+    assert function(tensor)[0].shape == (3, 2)
+    assert torch.equal(tensor, torch.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize("backend", AOT)
+def test_modes_in_the_graph(backend: str) -> None:
+    builder = GraphBuilder()
+    w = builder.add_input("w", torch.ones(3, requires_grad=True))
+    kept = builder.call_function(torch.mul, (w, 2))
+    builder.call_function(torch._C._set_grad_enabled, (False,))
+    with torch.no_grad():
+        cut = builder.call_function(torch.mul, (w, 3))
+    builder.call_function(torch._C._set_grad_enabled, (True,))
+    result = builder.call_function(torch.add, (kept, cut))
+    function = lookup(backend)(builder.finish([result]), builder.example_inputs)
+    tensor = torch.ones(3, requires_grad=True)
+    function(tensor)[0].sum().backward()
+    assert tensor.grad is not None and tensor.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.slow
+def test_options_reach_inductor() -> None:
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.ones(4))
+    module = builder.finish([builder.call_function(torch.sin, (x,))])
+    function = lookup("inductor", options={"fallback_random": True})(module, builder.example_inputs)
+    torch.testing.assert_close(function(torch.ones(4))[0], torch.ones(4).sin())
+
+
+def test_a_missing_compiler_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    def compile_fx(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("backend failed") from InvalidCxxCompiler()
+
+    import sys
+
+    module = sys.modules["framelift.backends.inductor"]
+    monkeypatch.setattr(module, "compile_fx", compile_fx)
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.ones(4))
+    graph = builder.finish([builder.call_function(torch.sin, (x,))])
+    with pytest.raises(BackendError, match="no C\\+\\+ compiler was found"):
+        lookup("inductor")(graph, builder.example_inputs)

@@ -15,6 +15,7 @@ import torch
 import framelift.values.lifted
 import framelift.values.steering
 import framelift.values.builtins
+import framelift.values.object_methods
 import framelift.values.partials
 import framelift.values.torch_answers
 import framelift.values.torch_modes
@@ -42,10 +43,11 @@ from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
 from framelift.values import instances
+from framelift.models import python_model
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
 from framelift.values.cells import CellValue
-from framelift.values.classes import ClassValue, make_instance
+from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.enums import EnumValue
@@ -166,7 +168,6 @@ class Lift:
     # -- constants and the plain containers ------------------------------------------------------------------------
 
     is_constant = staticmethod(is_constant)
-    make_instance = staticmethod(make_instance)
 
     def constant(self, value: Any) -> Any:
         """The plain Python object a value is, guarded as such."""
@@ -186,7 +187,7 @@ class Lift:
         if type(result) is dict:
             return DictValue({key: self.from_constant(item) for key, item in result.items()})
         if type(result) is set:
-            return SetValue(dict.fromkeys(result))
+            return SetValue(result)
         if isinstance(result, type):
             return self.known_object(result)
         raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
@@ -216,7 +217,7 @@ class Lift:
         """A key of a sequence: an int or a slice of ints."""
         if py.type_of(key) is builtins.slice:
             bounds = [py.attribute(self, key, name) for name in ("start", "stop", "step")]
-            return builtins.slice(*[None if bound is None else self.as_index(bound) for bound in bounds])
+            return builtins.slice(*[None if py.same(self, bound, None) else self.as_index(bound) for bound in bounds])
         if py.type_of(key) in (str, float, type(None), tuple, dict, list):
             raise_error(TypeError, f"{kind} indices must be integers or slices, not {py.type_of(key).__name__}")
         return self.as_index(key)
@@ -261,12 +262,14 @@ class Lift:
             if not (isinstance(method, BoundMethodValue) and _is_object_format(method)):
                 return self.constant(py.call(self, method, [spec], {}))
         plain_spec = self.constant(spec)
+        if isinstance(value, Value) and plain_spec:
+            raise GraphBreak(FL0201, operation="format() with a specification", type=value.describe())
         plain = value if not isinstance(value, Value) else self.text(value, "str")
         text: str = py.fold(self, format, plain, plain_spec)
         return text
 
     def as_set(self, value: Any) -> SetValue:
-        return value if isinstance(value, SetValue) else SetValue(keys_of(self, value))
+        return value if isinstance(value, SetValue) else SetValue(set(keys_of(self, value)), ordered=False)
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
@@ -341,7 +344,7 @@ class Lift:
 
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
-        return primitive_of(target) or torch_model(target)
+        return primitive_of(target) or torch_model(target) or python_model(target)
 
     def call_function(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inline a call of a Python function."""

@@ -96,6 +96,10 @@ class Generator:
     def load_remembered(self, value: Value) -> None:
         self.builder.load_fast(self._remembered[id(value)])
 
+    def fill_namespace(self, namespace: Any) -> None:
+        """Fill the `__dict__` of the object on top of the stack, which was just made."""
+        namespace.fill_real(self)
+
     # -- single instructions, under names that read well in `rebuild` methods ----------------------------------------
 
     def callable(self, obj: Any) -> None:

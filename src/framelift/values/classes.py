@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import types
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
     bind,
     class_lookup,
+    defines,
+    has_default,
     is_data_descriptor,
     is_plain_class,
     is_subclass,
     mro_of,
+    name_of,
+    note_if_data_descriptor,
+    qualified_name_of,
     raw_lookup,
+    special_method,
 )
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import COMPARE_METHODS, UserObjectValue
+from framelift.values.unions import union
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class ClassValue(Value, models=type):
@@ -38,7 +48,7 @@ class ClassValue(Value, models=type):
         return type(self.concrete)
 
     def describe(self) -> str:
-        return f"class {self.concrete.__qualname__}"
+        return f"class {qualified_name_of(self.concrete)}"
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.note(lift)
@@ -52,33 +62,85 @@ class ClassValue(Value, models=type):
     def attribute(self, lift: Lift, name: str) -> Any:
         cls = self.concrete
         meta = type(cls)
-        if name in _PLAIN_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__.get(name):
-            return self._plain(lift, name)
+        if not has_default(lift, meta, "__getattribute__", type.__getattribute__):
+            self.refuse(f"attribute {name!r} by a __getattribute__ of its metaclass")
+        if name in _TYPE_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__[name]:
+            return self._computed(lift, name)
         on_meta = class_lookup(lift, meta, name) if meta is not type else None
-        if on_meta is not None and is_data_descriptor(on_meta.raw):
-            return bind(lift, on_meta, self, meta)
+        if on_meta is not None and note_if_data_descriptor(lift, on_meta):
+            return bind(lift, on_meta, self, meta, name)
         found = class_lookup(lift, cls, name)
         if found is not None:
-            return bind(lift, found, None, cls)
+            return bind(lift, found, None, cls, name)
         if on_meta is None and meta is type:
             on_meta = class_lookup(lift, meta, name)
         if on_meta is not None:
-            return bind(lift, on_meta, self, meta)
+            return bind(lift, on_meta, self, meta, name)
         fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
         if fallback is not None:
             return py.call(lift, bind(lift, fallback, self, meta), [name], {})
-        raise_error(AttributeError, f"type object '{cls.__name__}' has no attribute '{name}'")
+        raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
 
-    def _plain(self, lift: Lift, name: str) -> Any:
-        """Attributes the metaclass `type` computes from the class itself."""
+    def _computed(self, lift: Lift, name: str) -> Any:
+        """Attributes that `type` computes from the class itself."""
         known = lift.sources.known(self.concrete)
-        value = type.__getattribute__(self.concrete, name)
-        if name in ("__mro__", "__bases__"):
-            return lift.wrap(value, known.child("GETATTR", name))
-        return value
+        if name in _PLAIN_ATTRIBUTES:
+            return lift.wrap(type.__getattribute__(self.concrete, name), known.child("GETATTR", name))
+        own = type.__dict__["__dict__"].__get__(self.concrete)
+        if name in ("__doc__", "__module__", "__annotations__") and name in own:
+            return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
+        raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         self.refuse(f"assignment of the class attribute {name!r}")
+
+    # -- what its metaclass answers ------------------------------------------------------------------------------
+
+    def _by_metaclass(self, lift: Lift, method: str, message: str, *args: Any) -> Any:
+        found = special_method(lift, self, type(self.concrete), method)
+        if found is None:
+            raise_error(TypeError, message)
+        return py.call(lift, found, list(args), {})
+
+    def iterate(self, lift: Lift) -> Any:
+        return self._by_metaclass(lift, "__iter__", f"'{name_of(type(self.concrete))}' object is not iterable")
+
+    def length(self, lift: Lift) -> Any:
+        return self._by_metaclass(lift, "__len__", f"object of type '{name_of(type(self.concrete))}' has no len()")
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        meta = name_of(type(self.concrete))
+        return py.truth(
+            lift, self._by_metaclass(lift, "__contains__", f"argument of type '{meta}' is not iterable", item)
+        )
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        if not defines(type(self.concrete), "__getitem__"):
+            self.refuse("indexing")
+        return self._by_metaclass(lift, "__getitem__", "", key)
+
+    def truth(self, lift: Lift) -> bool:
+        if type(self.concrete) is type:
+            return True
+        found = special_method(lift, self, type(self.concrete), "__bool__")
+        if found is not None:
+            return py.truth(lift, py.call(lift, found, [], {}))
+        return not defines(type(self.concrete), "__len__") or py.truth(lift, self.length(lift))
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        method = COMPARE_METHODS[operator]
+        meta = type(self.concrete)
+        if raw_lookup(meta, method) is getattr(object, method) or meta is type:
+            return NotImplemented
+        found = special_method(lift, self, meta, method)
+        return py.call(lift, found, [other], {})
+
+    def key(self, lift: Lift) -> Any:
+        meta = type(self.concrete)
+        for method in ("__hash__", "__eq__"):
+            if not has_default(lift, meta, method, raw_lookup(type, method)):
+                self.refuse(f"use as a key with the {method} of its metaclass")
+        return super().key(lift)
 
     # -- instances -----------------------------------------------------------------------------------------------
 
@@ -87,50 +149,34 @@ class ClassValue(Value, models=type):
         model = lift.model_of(cls)
         if model is not None:
             return model(lift, args, kwargs)
-        meta_call = raw_lookup(type(cls), "__call__")
-        if meta_call is not type.__dict__["__call__"]:
-            found = class_lookup(lift, type(cls), "__call__")
-            assert found is not None
-            return py.call(lift, bind(lift, found, self, type(cls)), args, kwargs)
-        return self.instantiate(lift, args, kwargs)
+        if has_default(lift, type(cls), "__call__", type.__dict__["__call__"]):
+            return self.instantiate(lift, args, kwargs)
+        return py.call(lift, special_method(lift, self, type(cls), "__call__"), args, kwargs)
 
     def instantiate(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         cls = self.concrete
-        if issubclass(cls, BaseException):
-            return self._make_exception(lift, args, kwargs)
-        if not is_plain_class(cls):
-            raise GraphBreak(FL0102, what=f"class {cls.__qualname__}")
+        if not issubclass(cls, BaseException) and not is_plain_class(cls):
+            raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(lift, cls, "__new__")
-        init = class_lookup(lift, cls, "__init__")
-        assert new is not None and init is not None
-        if new.raw is object.__new__:
-            if init.raw is object.__init__ and (args or kwargs):
-                raise_error(TypeError, f"{cls.__name__}() takes no arguments")
-            instance: Any = make_instance(cls)
-        else:
-            instance = py.call(lift, bind(lift, new, None, cls), [self, *args], kwargs)
-            if not is_subclass(py.type_of(instance), cls):
-                return instance
-        if init.raw is not object.__init__:
-            py.call(lift, bind(lift, init, instance, cls), args, kwargs)
+        assert new is not None
+        instance = py.call(lift, bind(lift, new, None, cls), [self, *args], kwargs)
+        kind = py.type_of(instance)
+        if not is_subclass(kind, cls):
+            return instance
+        init = class_lookup(lift, kind, "__init__")
+        assert init is not None
+        result = py.call(lift, bind(lift, init, instance, kind), args, kwargs)
+        if result is not None:
+            raise_error(TypeError, f"__init__() should return None, not '{name_of(py.type_of(result))}'")
         return instance
-
-    def _make_exception(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        cls = self.concrete
-        for name in ("__new__", "__init__"):
-            if isinstance(raw_lookup(cls, name), (types.FunctionType, staticmethod)):
-                raise GraphBreak(FL0102, what=f"exception class {cls.__qualname__} with its own {name}")
-        if kwargs:
-            raise GraphBreak(FL0102, what=f"exception class {cls.__qualname__} with keywords")
-        return ExceptionValue(cls, tuple(args))
-
-    def key(self, lift: Lift) -> Any:
-        return super().key(lift)
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "|":
-            self.refuse("union of types")
+            made = union(lift, self, other)
+            if made is NotImplemented:
+                self.refuse("union with something that is no type")
+            return made
         return NotImplemented
 
     def text(self, lift: Lift, conversion: str) -> str:
@@ -139,14 +185,36 @@ class ClassValue(Value, models=type):
         return repr(self.concrete)
 
 
-_PLAIN_ATTRIBUTES = frozenset(
-    {"__name__", "__qualname__", "__mro__", "__bases__", "__dictoffset__", "__flags__", "__basicsize__"}
-)
+_PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__", "__flags__"})
+# The attributes of a class that `type` stores or computes: they go before what the class itself says.
+_TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))
+_ABSTRACT = 1 << 20
 
 
-def make_instance(cls: type) -> UserObjectValue:
-    """A fresh instance, as `object.__new__(cls)` makes it."""
+def make_instance(lift: Lift, cls: type, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = NOTHING) -> Any:
+    """`object.__new__(cls, *args, **kwargs)`."""
+    if not is_plain_class(cls):
+        raise GraphBreak(FL0102, what=f"object.__new__ of class {qualified_name_of(cls)}")
+    if args or kwargs:
+        if not has_default(lift, cls, "__new__", object.__new__):
+            raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+        if has_default(lift, cls, "__init__", object.__init__):
+            raise_error(TypeError, f"{name_of(cls)}() takes no arguments")
+    if type.__dict__["__flags__"].__get__(cls) & _ABSTRACT:
+        py.fold(lift, object.__new__, cls)  # says which methods are missing
+    if class_lookup(lift, cls, "__del__") is not None:
+        raise GraphBreak(FL0102, what=f"class {qualified_name_of(cls)} with a __del__")
     return UserObjectValue(cls)
+
+
+def init_instance(lift: Lift, instance: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """`object.__init__(instance, *args, **kwargs)`."""
+    if args or kwargs:
+        cls = py.type_of(instance)
+        if not has_default(lift, cls, "__init__", object.__init__):
+            raise_error(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
+        if has_default(lift, cls, "__new__", object.__new__):
+            raise_error(TypeError, f"{name_of(cls)}.__init__() takes exactly one argument (the instance to initialize)")
 
 
 class SuperValue(Value):
@@ -158,29 +226,28 @@ class SuperValue(Value):
         super().__init__()
         self.start = start
         self.instance = instance
-        self.cls = cls
+        # In a method of a metaclass the instance is a class, but not one below `start`.
+        self.cls = cls if is_subclass(cls, start) or not isinstance(instance, ClassValue) else type(instance.concrete)
 
     def python_type(self) -> type:
         return super
 
     def attribute(self, lift: Lift, name: str) -> Any:
         mro = mro_of(self.cls)
-        position = mro.index(self.start) + 1
-        note_mro(lift, self.cls, position + 1)
-        # The next class answers for everything after it, as long as both orders agree.
-        following = mro[position:]
-        for base in following:
+        position = next((i for i, base in enumerate(mro) if base is self.start), None)
+        if position is None:
+            raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+        for count, base in enumerate(mro[position + 1 :], position + 2):
+            found = class_lookup(lift, base, name)
             if name in type.__dict__["__dict__"].__get__(base):
-                raw = type.__dict__["__dict__"].__get__(base)[name]
-                break
-        else:
-            raise_error(AttributeError, f"'super' object has no attribute '{name}'")
-        if raw_lookup(following[0], name) is not raw:
-            self.refuse(f"lookup of {name!r} across branches of the inheritance")
-        found = class_lookup(lift, following[0], name)
-        assert found is not None
-        instance = None if isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls else self.instance
-        return bind(lift, found, instance, self.cls)
+                assert found is not None
+                note_mro(lift, self.cls, count)
+                is_class = isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls
+                return bind(lift, found, None if is_class else self.instance, self.cls, name)
+            if found is not None:  # one of its own bases says something: as long as that is so, the class does not
+                lift.guard(found.source, "IS", found.raw)
+        note_mro(lift, self.cls, len(mro))
+        raise_error(AttributeError, f"'super' object has no attribute '{name}'")
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         self.refuse("assignment through super()")

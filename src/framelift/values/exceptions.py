@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.values.base import Raised, Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
+    from framelift.values.dicts import DictValue
+
+_name_of = type.__dict__["__name__"].__get__
+_mro_of = type.__dict__["__mro__"].__get__
+_flags_of = type.__dict__["__flags__"].__get__
+_HEAPTYPE = 1 << 9
 
 
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context")
+    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "_namespace")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -22,46 +30,148 @@ class ExceptionValue(Value):
         self.args = args
         self.cause: Any = None
         self.context: Any = None
+        self.suppress_context = False
+        self._namespace: DictValue | None = None
 
     def python_type(self) -> type:
         return self.cls
 
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def namespace(self, lift: Lift) -> DictValue:
+        if self._namespace is None:
+            self._namespace = lift.fresh_namespace(self)
+        return self._namespace
+
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "args":
-            return lift.tuple(self.args)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else None
+        if name == "code" and issubclass(self.cls, SystemExit):
+            return self.args[0] if len(self.args) == 1 else lift.tuple(self.args) if self.args else None
+        return lift.instance_attribute(self, name)
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        lift.set_instance_attribute(self, name, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        lift.delete_instance_attribute(self, name)
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor.__name__ == "__suppress_context__":
+            return self.suppress_context
+        self.refuse(f"attribute {descriptor.__name__!r}")
+
+    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+        if descriptor.__name__ != "__suppress_context__":
+            self.refuse(f"assignment of attribute {descriptor.__name__!r}")
+        lift.journal.touch(self)
+        self.suppress_context = bool(lift.constant(value))
+
+    def delete_slot(self, lift: Lift, descriptor: Any) -> None:
+        self.refuse(f"deletion of attribute {descriptor.__name__!r}")
+
+    def computed(self, lift: Lift, descriptor: Any) -> Any:
+        """An attribute that C code computes."""
+        name = descriptor.__name__
+        if name == "args":
+            return lift.tuple(self.args)
         if name == "__cause__":
             return self.cause
         if name == "__context__":
             return self.context
-        if name == "with_traceback":
-            self.refuse("with_traceback")
-        return super().attribute(lift, name)
+        if name == "__traceback__":
+            return TracebackValue()
+        if name == "__dict__":
+            return self.namespace(lift)
+        if name == "__class__":
+            return lift.known_object(self.cls)
+        raise GraphBreak(FL0203, type=_name_of(self.cls), name=name)
+
+    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
+        lift.journal.touch(self)
+        if name == "args":
+            self.args = tuple(lift.items(value))
+        elif name == "__cause__" and (value is None or isinstance(value, ExceptionValue)):
+            self.cause, self.suppress_context = value, True
+        elif name == "__context__" and (value is None or isinstance(value, ExceptionValue)):
+            self.context = value
+        elif name == "__traceback__" and isinstance(value, TracebackValue):
+            pass  # where it was raised is not modelled: an exception that leaves the frame is raised again by Python
+        else:
+            self.refuse(f"assignment of {name}")
+
+    # -- text ----------------------------------------------------------------------------------------------------
 
     def text(self, lift: Lift, conversion: str) -> str:
-        return str_of_exception(lift, self, conversion)
+        method = lift.own_text_method(self, conversion)
+        if method is not None:
+            return method
+        return self.plain_text(lift, conversion)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        return self is other
+    def plain_text(self, lift: Lift, conversion: str) -> str:
+        """`BaseException.__str__` or `__repr__`, or what the C base class makes of them."""
+        if conversion == "repr":
+            shown = ", ".join(lift.text(argument, "repr") for argument in self.args)
+            return f"{_name_of(self.cls)}({shown})"
+        base = next(cls for cls in _mro_of(self.cls) if not _flags_of(cls) & _HEAPTYPE)
+        if base.__str__ is BaseException.__str__ or base is KeyError:
+            if not self.args:
+                return ""
+            if len(self.args) == 1:
+                return lift.text(self.args[0], "repr" if base is KeyError else "str")
+            return lift.text(lift.tuple(self.args), "repr")
+        plain = [lift.constant(argument) for argument in self.args]
+        try:
+            return str(base(*plain))
+        except (TypeError, ValueError) as error:
+            raise GraphBreak(FL0203, type=_name_of(self.cls), name="__str__") from error
+
+    # -- change and the way back ----------------------------------------------------------------------------------
+
+    def state(self) -> Any:
+        return self.args, self.cause, self.context, self.suppress_context
+
+    def restore(self, state: Any) -> None:
+        self.args, self.cause, self.context, self.suppress_context = state
 
     def parts(self) -> list[Any]:
         return list(self.args)
 
     def rebuild(self, generate: Generator) -> None:
+        # A fresh exception would have no traceback, and no context that Python's own handling gave it.
+        if self.cause is not None or self.context is not None or not is_plain_exception(self.cls):
+            raise GraphBreak(FL0107, what=self.describe())
         generate.callable(self.cls)
         for argument in self.args:
             generate.value(argument)
         generate.call(len(self.args))
+        generate.remember(self)
+        if self._namespace is not None:
+            generate.fill_namespace(self._namespace)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        return self is other
 
     def describe(self) -> str:
-        return f"{self.cls.__name__}({', '.join(map(repr, self.args))})"
+        return f"{_name_of(self.cls)}({', '.join(map(repr, self.args))})"
 
 
-def str_of_exception(lift: Lift, exception: ExceptionValue, conversion: str) -> str:
-    args = [lift.constant(argument) for argument in exception.args]
-    instance = exception.cls(*args)
-    return repr(instance) if conversion == "repr" else str(instance)
+class TracebackValue(Value):
+    """A traceback: it exists, and that is all that is known about it."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return types.TracebackType
+
+
+def is_plain_exception(cls: type) -> bool:
+    """Whether calling the class does nothing but keep its arguments."""
+    for name in ("__new__", "__init__"):
+        found = next(vars_of[name] for base in _mro_of(cls) if name in (vars_of := type.__dict__["__dict__"].__get__(base)))
+        if type(found) not in (types.BuiltinFunctionType, types.WrapperDescriptorType):
+            return False
+    return True
 
 
 def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0202, GraphBreak
+from framelift.breaks import FL0202, FL0203, GraphBreak
 from framelift.guards.source import Source
+from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.dicts import MISSING, DictValue
+from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.lookup import bind, class_lookup, is_data_descriptor, raw_lookup, special_method
+from framelift.values.lookup import (
+    defines,
+    has_default,
+    has_instance_dict,
+    instance_dict,
+    name_of,
+    qualified_name_of,
+    raw_lookup,
+    special_method,
+)
+from framelift.values.namespaces import NamespaceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
-_BINARY_METHODS = {
+BINARY_METHODS = {
     "+": ("__add__", "__radd__"),
     "-": ("__sub__", "__rsub__"),
     "*": ("__mul__", "__rmul__"),
@@ -32,21 +43,22 @@ _BINARY_METHODS = {
     "|": ("__or__", "__ror__"),
     "^": ("__xor__", "__rxor__"),
 }
-_INPLACE_METHODS = {symbol + "=": "__i" + names[0][2:] for symbol, names in _BINARY_METHODS.items()}
-_COMPARE_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
-_UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+INPLACE_METHODS = {symbol + "=": "__i" + names[0][2:] for symbol, names in BINARY_METHODS.items()}
+COMPARE_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
+UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 
 
 class UserObjectValue(Value):
     """An instance: a class, a namespace, perhaps slots. Operators go through the methods of its class."""
 
-    __slots__ = ("cls", "_namespace", "slots")
+    __slots__ = ("cls", "_namespace", "slots", "written")
 
     def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
         self.cls = cls
         self._namespace: DictValue | None = None
         self.slots: dict[Any, Any] = {}
+        self.written: set[Any] = set()
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -56,19 +68,18 @@ class UserObjectValue(Value):
         return self.cls
 
     def describe(self) -> str:
-        return f"{self.cls.__qualname__} object"
+        return f"{qualified_name_of(self.cls)} object"
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def namespace(self, lift: Lift) -> DictValue | None:
         """The instance dictionary; None for a class that has none."""
-        if self._namespace is None and getattr(self.cls, "__dictoffset__", 0) != 0:
+        if self._namespace is None and has_instance_dict(self.cls):
             if self.source is None:
-                self._namespace = DictValue({})
+                self._namespace = NamespaceValue(self)
             else:
                 self.note(lift)
-                real = object.__getattribute__(self.concrete, "__dict__")
-                self._namespace = lift.wrap(real, self.source.child("INSTANCE_DICT"))
+                self._namespace = lift.wrap(instance_dict(self.concrete), self.source.child("INSTANCE_DICT"))
         return self._namespace
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
@@ -79,16 +90,41 @@ class UserObjectValue(Value):
             except AttributeError:
                 self.refuse(f"reading the unset slot {descriptor.__name__!r}")
             found = self.slots[descriptor] = lift.wrap(real, self.source.child("SLOT", descriptor))
-        if found is MISSING:
-            raise_error(AttributeError, descriptor.__name__)
+        if found is MISSING or found is DELETED:
+            raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{descriptor.__name__}'")
         return found
 
+    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+        if raw_lookup(self.cls, descriptor.__name__) is not descriptor:
+            self.refuse(f"assignment of the hidden slot {descriptor.__name__!r}")
+        lift.journal.touch(self)
+        self.slots[descriptor] = value
+        self.written.add(descriptor)
+
+    def delete_slot(self, lift: Lift, descriptor: Any) -> None:
+        try:
+            self.get_slot(lift, descriptor)
+        except Raised:
+            raise_error(AttributeError, descriptor.__name__)
+        self.set_slot(lift, descriptor, DELETED)
+
+    def computed(self, lift: Lift, descriptor: Any) -> Any:
+        """An attribute that C code computes."""
+        name = descriptor.__name__
+        if name == "__dict__":
+            return self.namespace(lift)
+        if name == "__class__":
+            return lift.known_object(self.cls)
+        raise GraphBreak(FL0203, type=name_of(self.cls), name=name)
+
+    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
+        self.refuse(f"assignment of {name}")
+
     def attribute(self, lift: Lift, name: str) -> Any:
-        getter = raw_lookup(self.cls, "__getattribute__")
-        if getter is not object.__getattribute__:
-            method = special_method(lift, self, self.cls, "__getattribute__")
-            return self._with_fallback(lift, name, lambda: py.call(lift, method, [name], {}))
-        return self._with_fallback(lift, name, lambda: self.plain_attribute(lift, name))
+        if has_default(lift, self.cls, "__getattribute__", object.__getattribute__):
+            return self._with_fallback(lift, name, lambda: instances.read(lift, self, name))
+        method = special_method(lift, self, self.cls, "__getattribute__")
+        return self._with_fallback(lift, name, lambda: py.call(lift, method, [name], {}))
 
     def _with_fallback(self, lift: Lift, name: str, read: Any) -> Any:
         """`__getattr__` answers where reading raised AttributeError."""
@@ -104,69 +140,25 @@ class UserObjectValue(Value):
         return py.call(lift, fallback, [name], {})
 
     def plain_attribute(self, lift: Lift, name: str) -> Any:
-        """`object.__getattribute__(self, name)`."""
-        found = class_lookup(lift, self.cls, name)
-        if found is not None and is_data_descriptor(found.raw):
-            return bind(lift, found, self, self.cls)
-        namespace = self.namespace(lift)
-        if namespace is not None:
-            value = namespace.get_key(lift, name)
-            if value is not MISSING:
-                return value
-        if found is not None:
-            return bind(lift, found, self, self.cls)
-        raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        return instances.read(lift, self, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if raw_lookup(self.cls, "__setattr__") is object.__setattr__:
-            self.plain_set_attribute(lift, name, value)
+        if has_default(lift, self.cls, "__setattr__", object.__setattr__):
+            instances.write(lift, self, name, value)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__setattr__"), [name, value], {})
 
     def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        """`object.__setattr__(self, name, value)`."""
-        found = class_lookup(lift, self.cls, name)
-        if found is not None and is_data_descriptor(found.raw):
-            self._set_descriptor(lift, found, name, value)
-            return
-        namespace = self.namespace(lift)
-        if namespace is None:
-            raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        namespace.set_key(lift, name, value)
-
-    def _set_descriptor(self, lift: Lift, found: Any, name: str, value: Any) -> None:
-        raw = found.raw
-        if type(raw) is types.MemberDescriptorType:
-            lift.guard(found.source, "IS", raw)
-            lift.journal.touch(self)
-            self.slots[raw] = value
-        elif type(raw) is property:
-            lift.guard(found.source, "TYPE", property)
-            if raw.fset is None:
-                raise_error(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
-            setter = lift.wrap(raw.fset, found.source.child("GETATTR", "fset"))
-            py.call(lift, setter, [self, value], {})
-        elif type(raw_lookup(type(raw), "__set__")) is types.FunctionType:
-            descriptor = lift.wrap(raw, found.source)
-            descriptor.note(lift)
-            py.call(lift, special_method(lift, descriptor, type(raw), "__set__"), [self, value], {})
-        else:
-            self.refuse(f"assignment of attribute {name!r}")
+        instances.write(lift, self, name, value)
 
     def delete_attribute(self, lift: Lift, name: str) -> None:
-        if raw_lookup(self.cls, "__delattr__") is object.__delattr__:
-            self.plain_delete_attribute(lift, name)
+        if has_default(lift, self.cls, "__delattr__", object.__delattr__):
+            instances.delete(lift, self, name)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__delattr__"), [name], {})
 
     def plain_delete_attribute(self, lift: Lift, name: str) -> None:
-        found = class_lookup(lift, self.cls, name)
-        if found is not None and is_data_descriptor(found.raw):
-            self.refuse(f"deletion of attribute {name!r}")
-        namespace = self.namespace(lift)
-        if namespace is None or namespace.get_key(lift, name) is MISSING:
-            raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        namespace.delete_key(lift, name)
+        instances.delete(lift, self, name)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -178,24 +170,31 @@ class UserObjectValue(Value):
     def _required(self, lift: Lift, name: str, message: str, *args: Any) -> Any:
         method = special_method(lift, self, self.cls, name)
         if method is None:
-            raise_error(TypeError, message.format(type=self.cls.__name__))
+            raise_error(TypeError, message.format(type=name_of(self.cls)))
         return py.call(lift, method, list(args), {})
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         method = special_method(lift, self, self.cls, "__call__")
         if method is None:
-            raise_error(TypeError, f"'{self.cls.__name__}' object is not callable")
+            raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")
         with lift.inside_object(self):
             return py.call(lift, method, args, kwargs)
 
     def truth(self, lift: Lift) -> bool:
         result = self._special(lift, "__bool__")
         if result is NotImplemented:
-            result = self._special(lift, "__len__")
-        return True if result is NotImplemented else py.truth(lift, result)
+            has_length = special_method(lift, self, self.cls, "__len__") is not None
+            return not has_length or lift.constant(self.length(lift)) > 0
+        if py.type_of(result) is not bool:
+            raise_error(TypeError, f"__bool__ should return bool, returned {name_of(py.type_of(result))}")
+        return py.truth(lift, result)
 
     def length(self, lift: Lift) -> Any:
-        return self._required(lift, "__len__", "object of type '{type}' has no len()")
+        result = self._required(lift, "__len__", "object of type '{type}' has no len()")
+        length = lift.as_index(result)
+        if length < 0:
+            raise_error(ValueError, "__len__() should return >= 0")
+        return result
 
     def item(self, lift: Lift, key: Any) -> Any:
         return self._required(lift, "__getitem__", "'{type}' object is not subscriptable", key)
@@ -204,85 +203,110 @@ class UserObjectValue(Value):
         self._required(lift, "__setitem__", "'{type}' object does not support item assignment", key, value)
 
     def delete_item(self, lift: Lift, key: Any) -> None:
-        self._required(lift, "__delitem__", "'{type}' object does not support item deletion", key)
+        self._required(lift, "__delitem__", "'{type}' object doesn't support item deletion", key)
 
     def iterate(self, lift: Lift) -> Any:
-        if raw_lookup(self.cls, "__iter__") is NotImplemented and raw_lookup(self.cls, "__getitem__") is not NotImplemented:
+        if not defines(self.cls, "__iter__") and defines(self.cls, "__getitem__"):
             self.refuse("iteration by __getitem__")
-        return self._required(lift, "__iter__", "'{type}' object is not iterable")
+        method = special_method(lift, self, self.cls, "__iter__")
+        if method is None:
+            raise_error(TypeError, f"'{name_of(self.cls)}' object is not iterable")
+        result = py.call(lift, method, [], {})
+        if not defines(lift.type_of(result), "__next__"):
+            raise_error(TypeError, f"iter() returned non-iterator of type '{name_of(py.type_of(result))}'")
+        return result
 
     def next(self, lift: Lift) -> Any:
         try:
             return self._required(lift, "__next__", "'{type}' object is not an iterator")
         except Raised as raised:
             if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, StopIteration):
-                raise Exhausted from None
+                raise Exhausted(*raised.value.args[:1]) from None
             raise
 
     def contains(self, lift: Lift, item: Any) -> Any:
         result = self._special(lift, "__contains__", item)
-        if result is NotImplemented:
-            return any(py.equal(lift, member, item) for member in py.items(lift, self))
-        return py.truth(lift, result)
+        if result is not NotImplemented:
+            return py.truth(lift, result)
+        iterator = py.iterate(lift, self)
+        try:
+            while True:
+                if py.equal(lift, py.next_item(lift, iterator), item):
+                    return True
+        except Exhausted:
+            return False
 
     def unary(self, lift: Lift, operator: str) -> Any:
-        return self._required(lift, _UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
+        return self._required(lift, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        name = _INPLACE_METHODS.get(operator) or _BINARY_METHODS[operator][0]
+        name = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
         return self._special(lift, name, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._special(lift, _BINARY_METHODS[operator][1], other)
+        # Two operands of one type: the interpreter does not ask the second one.
+        if py.type_of(other) is self.cls:
+            return NotImplemented
+        return self._special(lift, BINARY_METHODS[operator][1], other)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        name = _COMPARE_METHODS[operator]
-        raw = raw_lookup(self.cls, name)
-        if raw is getattr(object, name):
-            class_lookup(lift, self.cls, name)
-            if operator == "!=" and raw_lookup(self.cls, "__eq__") is not object.__eq__:
-                result = self._special(lift, "__eq__", other)
-                return result if result is NotImplemented else not py.truth(lift, result)
-            return NotImplemented
-        return self._special(lift, name, other)
+        name = COMPARE_METHODS[operator]
+        if not has_default(lift, self.cls, name, getattr(object, name)):
+            return self._special(lift, name, other)
+        if operator == "!=" and not has_default(lift, self.cls, "__eq__", object.__eq__):
+            result = self._special(lift, "__eq__", other)
+            return result if result is NotImplemented else not py.truth(lift, result)
+        return NotImplemented
 
     def key(self, lift: Lift) -> Any:
-        if raw_lookup(self.cls, "__hash__") is object.__hash__ and raw_lookup(self.cls, "__eq__") is object.__eq__:
-            class_lookup(lift, self.cls, "__hash__")
-            class_lookup(lift, self.cls, "__eq__")
+        if raw_lookup(self.cls, "__hash__") is None:
+            has_default(lift, self.cls, "__hash__", None)
+            raise_error(TypeError, f"unhashable type: '{name_of(self.cls)}'")
+        if has_default(lift, self.cls, "__hash__", object.__hash__) and has_default(
+            lift, self.cls, "__eq__", object.__eq__
+        ):
             return super().key(lift)
         self.refuse("use as a key with its own __eq__ or __hash__")
 
     def text(self, lift: Lift, conversion: str) -> str:
         name = "__repr__" if conversion == "repr" else "__str__"
-        if raw_lookup(self.cls, name) is object.__str__:
+        if name == "__str__" and has_default(lift, self.cls, name, object.__str__):
             name = "__repr__"
         if raw_lookup(self.cls, name) is object.__repr__:
             self.refuse("repr() that shows an address")
-        text: str = lift.constant(self._special(lift, name))
+        result = self._special(lift, name)
+        if py.type_of(result) is not str:
+            raise_error(TypeError, f"{name} returned non-string (type {name_of(py.type_of(result))})")
+        text: str = lift.constant(result)
         return text
 
     # -- change and the way back ----------------------------------------------------------------------------------
 
     def state(self) -> Any:
-        return dict(self.slots)
+        return dict(self.slots), set(self.written)
 
     def restore(self, state: Any) -> None:
-        self.slots = state
+        self.slots, self.written = state
 
     def replay(self, generate: Generator) -> None:
-        for descriptor, value in self.slots.items():
-            generate.known_object(object)
-            generate.load_method("__setattr__")
-            generate.source(self.source)
-            generate.constant(descriptor.__name__)
+        for descriptor in self.slots:
+            if descriptor in self.written:
+                self._store_slot(generate, descriptor, lambda: generate.source(self.source))
+
+    def _store_slot(self, generate: Generator, descriptor: Any, load: Callable[[], None]) -> None:
+        value = self.slots[descriptor]
+        generate.known_object(object)
+        generate.load_method("__delattr__" if value is DELETED else "__setattr__")
+        load()
+        generate.constant(descriptor.__name__)
+        if value is not DELETED:
             generate.value(value)
-            generate.call(3)
-            generate.pop_top()
+        generate.call(2 if value is DELETED else 3)
+        generate.pop_top()
 
     def parts(self) -> list[Any]:
         namespace = [] if self._namespace is None else [self._namespace]
-        return [*namespace, *self.slots.values()]
+        return [*namespace, *[value for value in self.slots.values() if value is not DELETED]]
 
     def rebuild(self, generate: Generator) -> None:
         generate.known_object(object)
@@ -290,21 +314,11 @@ class UserObjectValue(Value):
         generate.known_object(self.cls)
         generate.call(1)
         generate.remember(self)
-        if self._namespace is not None and self._namespace.overlay:
-            generate.copy_top()
-            generate.load_attribute("__dict__")
-            generate.load_method("update")
-            generate.value(self._namespace)
-            generate.call(1)
-            generate.pop_top()
+        if isinstance(self._namespace, NamespaceValue):
+            self._namespace.fill_real(generate)
         for descriptor, value in self.slots.items():
-            generate.known_object(object)
-            generate.load_method("__setattr__")
-            generate.load_remembered(self)
-            generate.constant(descriptor.__name__)
-            generate.value(value)
-            generate.call(3)
-            generate.pop_top()
+            if value is not DELETED:
+                self._store_slot(generate, descriptor, lambda: generate.load_remembered(self))
 
 
 class OpaqueValue(Value):

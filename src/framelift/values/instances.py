@@ -1,0 +1,137 @@
+"""Attributes of instances as `object.__getattribute__`, `__setattr__` and `__delattr__` treat them.
+
+The functions work on any value that has a class (`cls`), perhaps a namespace, and answers for the storage behind the
+descriptors its C base class brings: slots, and attributes computed in C.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Protocol
+
+from framelift.breaks import FL0203, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.dicts import MISSING, DictValue
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import (
+    Found,
+    bind,
+    class_lookup,
+    name_of,
+    note_if_data_descriptor,
+    qualified_name_of,
+    special_method,
+)
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class Instance(Protocol):
+    """What these functions need of a value."""
+
+    cls: type
+
+    def namespace(self, lift: Lift) -> DictValue | None:
+        """The instance dictionary, if there is one."""
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any: ...
+
+    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None: ...
+
+    def delete_slot(self, lift: Lift, descriptor: Any) -> None: ...
+
+    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
+        """Assignment of an attribute that C code computes."""
+
+
+def read(lift: Lift, instance: Any, name: str) -> Any:
+    """`object.__getattribute__(instance, name)`."""
+    cls = instance.cls
+    found = class_lookup(lift, cls, name)
+    if found is not None and note_if_data_descriptor(lift, found):
+        return bind(lift, found, instance, cls, name)
+    namespace = instance.namespace(lift)
+    if namespace is not None:
+        value = namespace.get_key(lift, name)
+        if value is not MISSING:
+            return value
+    if found is not None:
+        return bind(lift, found, instance, cls, name)
+    raise_error(AttributeError, f"'{name_of(cls)}' object has no attribute '{name}'")
+
+
+def write(lift: Lift, instance: Any, name: str, value: Any) -> None:
+    """`object.__setattr__(instance, name, value)`."""
+    cls = instance.cls
+    found = class_lookup(lift, cls, name)
+    if found is not None and note_if_data_descriptor(lift, found):
+        _write_through(lift, found, instance, name, value)
+        return
+    namespace = instance.namespace(lift)
+    if namespace is None:
+        what = "attribute '{}' is read-only" if found is not None else "has no attribute '{}'"
+        raise_error(AttributeError, f"'{name_of(cls)}' object {what.format(name)}")
+    namespace.set_key(lift, name, value)
+
+
+def _write_through(lift: Lift, found: Found, instance: Any, name: str, value: Any) -> None:
+    raw, kind = found.raw, type(found.raw)
+    if kind is types.MemberDescriptorType:
+        lift.guard(found.source, "IS", raw)
+        instance.set_slot(lift, raw, value)
+    elif kind is types.GetSetDescriptorType:
+        lift.guard(found.source, "IS", raw)
+        instance.set_computed(lift, name, value)
+    elif kind is property:
+        py.call(lift, _property_part(lift, found, instance, name, "fset", "setter"), [instance, value], {})
+    else:
+        _call_descriptor(lift, found, "__set__", [instance, value], name)
+
+
+def delete(lift: Lift, instance: Any, name: str) -> None:
+    """`object.__delattr__(instance, name)`."""
+    cls = instance.cls
+    found = class_lookup(lift, cls, name)
+    if found is not None and note_if_data_descriptor(lift, found):
+        _delete_through(lift, found, instance, name)
+        return
+    namespace = instance.namespace(lift)
+    if namespace is None or namespace.get_key(lift, name) is MISSING:
+        if namespace is None and found is not None:
+            raise_error(AttributeError, f"'{name_of(cls)}' object attribute '{name}' is read-only")
+        raise_error(AttributeError, f"'{name_of(cls)}' object has no attribute '{name}'")
+    namespace.delete_key(lift, name)
+
+
+def _delete_through(lift: Lift, found: Found, instance: Any, name: str) -> None:
+    kind = type(found.raw)
+    if kind is types.MemberDescriptorType:
+        lift.guard(found.source, "IS", found.raw)
+        instance.delete_slot(lift, found.raw)
+    elif kind is property:
+        py.call(lift, _property_part(lift, found, instance, name, "fdel", "deleter"), [instance], {})
+    else:
+        _call_descriptor(lift, found, "__delete__", [instance], name)
+
+
+def _property_part(lift: Lift, found: Found, instance: Any, name: str, part: str, what: str) -> Any:
+    source = found.source.child("GETATTR", part)
+    function = getattr(found.raw, part)
+    if function is None:
+        lift.guard(source, "IS", None)
+        raise_error(AttributeError, f"property '{name}' of '{qualified_name_of(instance.cls)}' object has no {what}")
+    return lift.wrap(function, source)
+
+
+def _call_descriptor(lift: Lift, found: Found, method: str, args: list[Any], name: str) -> None:
+    """`__set__` or `__delete__` of a descriptor written in Python."""
+    descriptor = lift.wrap(found.raw, found.source)
+    descriptor.note(lift)
+    kind = type(found.raw)
+    function = special_method(lift, descriptor, kind, method)
+    if function is None:
+        raise_error(AttributeError, method)
+    if type(py.type_of(function)) is not type or py.type_of(function) is not types.MethodType:
+        raise GraphBreak(FL0203, type=name_of(kind), name=f"{method} (of attribute {name!r})")
+    py.call(lift, function, args, {})

@@ -1,0 +1,112 @@
+"""The methods every object and every exception inherits from C: `object.__new__`, `BaseException.__init__` …"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.classes import ClassValue, init_instance, make_instance
+from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.lookup import name_of
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+@primitive(object.__getattribute__)
+def _object_getattribute(lift: Lift, obj: Any, name: Any, /) -> Any:
+    if isinstance(obj, UserObjectValue):
+        return obj.plain_attribute(lift, lift.constant(name))
+    return py.attribute(lift, obj, lift.constant(name))
+
+
+@primitive(object.__setattr__)
+def _object_setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
+    if not isinstance(obj, UserObjectValue):
+        raise GraphBreak(FL0102, what=f"object.__setattr__ on {py.describe(obj)}")
+    obj.plain_set_attribute(lift, lift.constant(name), value)
+
+
+@primitive(object.__delattr__)
+def _object_delattr(lift: Lift, obj: Any, name: Any, /) -> None:
+    if not isinstance(obj, UserObjectValue):
+        raise GraphBreak(FL0102, what=f"object.__delattr__ on {py.describe(obj)}")
+    obj.plain_delete_attribute(lift, lift.constant(name))
+
+
+@primitive(object.__new__)
+def _object_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(cls, ClassValue):
+        raise_error(TypeError, f"object.__new__(X): X is not a type object ({name_of(py.type_of(cls))})")
+    cls.note(lift)
+    return make_instance(lift, cls.concrete, args, kwargs)
+
+
+@primitive(object.__init__)
+def _object_init(lift: Lift, obj: Any, /, *args: Any, **kwargs: Any) -> None:
+    init_instance(lift, obj, args, kwargs)
+
+
+@primitive(object)
+def _object(lift: Lift) -> Any:
+    return make_instance(lift, object)
+
+
+@primitive(BaseException.__new__)
+def _exception_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
+        raise GraphBreak(FL0102, what=f"BaseException.__new__ of {py.describe(cls)}")
+    cls.note(lift)
+    return ExceptionValue(cls.concrete, args)
+
+
+@primitive(BaseException.__init__)
+def _exception_init(lift: Lift, exception: Any, /, *args: Any, **kwargs: Any) -> None:
+    if not isinstance(exception, ExceptionValue):
+        raise GraphBreak(FL0102, what=f"BaseException.__init__ of {py.describe(exception)}")
+    if kwargs:
+        raise GraphBreak(FL0102, what=f"{exception.cls.__qualname__} with keywords")
+    lift.journal.touch(exception)
+    exception.args = args
+
+
+@primitive(BaseException.__str__)
+def _exception_str(lift: Lift, exception: Any, /) -> Any:
+    return exception.plain_text(lift, "str")
+
+
+@primitive(BaseException.__repr__)
+def _exception_repr(lift: Lift, exception: Any, /) -> Any:
+    return exception.plain_text(lift, "repr")
+
+
+@primitive(BaseException.with_traceback)
+def _with_traceback(lift: Lift, exception: Any, traceback: Any, /) -> Any:
+    exception.set_computed(lift, "__traceback__", traceback)
+    return exception
+
+
+# Exceptions that make attributes of their arguments.
+_NOT_PLAIN = (OSError, ImportError, SyntaxError, UnicodeError, BaseExceptionGroup)
+
+
+def _register_exceptions() -> None:
+    """The exception classes whose instances are their arguments and nothing else."""
+    pending: list[type[BaseException]] = [BaseException]
+    while pending:
+        cls = pending.pop()
+        pending += [sub for sub in cls.__subclasses__() if sub.__module__ == "builtins" and sub not in _NOT_PLAIN]
+        for name, model in (("__new__", _exception_new), ("__init__", _exception_init)):
+            if name in cls.__dict__ and cls is not BaseException:
+                primitive(cls.__dict__[name])(model)
+
+
+_register_exceptions()
+
+
+@primitive(type.__call__)
+def _type_call(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return cls.instantiate(lift, list(args), kwargs)

@@ -96,7 +96,7 @@ def shown(value: Any, limit: int = 80) -> str:
         return text if len(text) <= limit else text[: limit - 1] + "…"
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return str(getattr(value, "__qualname__", None) or value.__name__)
-    if type(value) is tuple and value[:1] == ("id",):
+    if type(value) is core.ByParts:
         return "what it was"
     return f"a {type(value).__qualname__} object"
 
@@ -104,6 +104,11 @@ def shown(value: Any, limit: int = 80) -> str:
 def _list_shown(values: Any) -> str:
     items = [shown(value, 40) for value in values]
     return f"[{', '.join(items[:8])}{', …' if len(items) > 8 else ''}]"
+
+
+def _set_shown(values: Any) -> str:
+    items = sorted(shown(value, 40) for value in values)
+    return f"{{{', '.join(items[:8])}{', …' if len(items) > 8 else ''}}}"
 
 
 def _becomes(measure: str) -> Callable[[str, Any, Any], str]:
@@ -148,9 +153,7 @@ def constants_equal(expected: Any, found: Any) -> bool:
 
 def same_object(expected: Any, found: Any) -> bool:
     """Identity; what the tree cannot hold it tells by its address."""
-    if type(expected) is tuple and expected[:1] == ("id",) and len(expected) == 2:
-        return id(found) == expected[1]
-    return expected is found
+    return id(found) == expected.address if type(expected) is core.ByParts else expected is found
 
 
 def same_item(expected: Any, found: Any) -> bool:

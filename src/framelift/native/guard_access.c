@@ -146,7 +146,7 @@ static PyObject *c_attribute(PyObject *object, PyObject *name)
     return result;
 }
 
-static PyObject *borrowed_step(const Node *node, PyObject *parent)
+PyObject *access_borrowed(const Node *node, PyObject *parent)
 {
     PyObject *value = NULL;
     switch (node->accessor) {
@@ -206,5 +206,5 @@ PyObject *access_step(const Node *node, PyObject *parent)
     if (node->accessor == ACCESS_GETATTR) {
         return c_attribute(parent, node->held.object);
     }
-    return Py_XNewRef(borrowed_step(node, parent));
+    return Py_XNewRef(access_borrowed(node, parent));
 }

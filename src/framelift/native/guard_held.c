@@ -19,6 +19,24 @@ PyTypeObject Death_Type = {
     .tp_doc = "Callback of a guard tree's weak references.",
 };
 
+/* Stands for an object that is held by its parts, where a specification is handed back. */
+typedef struct {
+    PyObject_HEAD Py_ssize_t address;
+} ByParts;
+
+static PyMemberDef by_parts_members[] = {
+    {"address", T_PYSSIZET, offsetof(ByParts, address), READONLY, "What id() says of the object."},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject ByParts_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.ByParts",
+    .tp_basicsize = sizeof(ByParts),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_members = by_parts_members,
+    .tp_doc = "An object a guard tree cannot hold weakly, and so knows by its address and parts.",
+};
+
 /* torch's value types (dtype, device, Size, ...), registered when torch is first used. */
 #define MAX_REGISTERED 16
 static PyTypeObject *registered[MAX_REGISTERED];
@@ -316,7 +334,11 @@ PyObject *held_get(const Held *held)
         Py_RETURN_NONE;
     }
     if (held->anchor == NULL) { /* held by parts, which may be alive when their wrapper is not */
-        return Py_BuildValue("(sn)", "id", (Py_ssize_t)object);
+        ByParts *stand_in = PyObject_New(ByParts, &ByParts_Type);
+        if (stand_in != NULL) {
+            stand_in->address = (Py_ssize_t)object;
+        }
+        return (PyObject *)stand_in;
     }
     if (held->anchor == object) {
         return Py_NewRef(object);

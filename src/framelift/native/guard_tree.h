@@ -68,7 +68,7 @@ typedef struct {
     PyObject_HEAD bool dead;
 } Death;
 
-extern PyTypeObject Death_Type;
+extern PyTypeObject Death_Type, ByParts_Type;
 
 #define MAX_PARTS 3
 
@@ -90,7 +90,7 @@ typedef struct {
 
 int held_init(Held *held, PyObject *object, Death *death);
 void held_clear(Held *held);
-/* New reference; None once it is dead; ("id", address) for what is held by parts. */
+/* New reference; None once it is dead; a ByParts for what is held by parts. */
 PyObject *held_get(const Held *held);
 
 static inline bool held_is(const Held *held, PyObject *found)
@@ -121,7 +121,7 @@ typedef struct {
     int accessor;
     int parent;       /* index in the tree's own order; -1: root */
     int end;          /* one past the last node below this one */
-    int wanted;       /* index in the tree's array of values that relations and outputs use, or -1 */
+    int wanted;       /* index among the values that relations and outputs use, or -1 */
     int original;     /* index in the specification */
     Py_ssize_t index; /* ARG, LIST_ITEM, TUPLE_ITEM; offset of SLOT */
     Held held;        /* KNOWN, DICT_ITEM's key, TYPE_LOOKUP's and GETATTR's name, SLOT's class */
@@ -136,6 +136,7 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 
 /* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
 PyObject *access_step(const Node *node, PyObject *parent);
+PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR */
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);
@@ -159,23 +160,41 @@ PyObject *check_argument(const Check *check); /* what check_init was given, as f
 /* 1 holds, 0 does not, -1 error */
 int check_holds(const Check *check, PyObject *object);
 
-/* ---- guards.c, guard_walk.c ---- */
+/* ---- guards.c ---- */
+
+typedef struct Memo Memo;
+
+#define MAX_MEMOS 16 /* instances of one class that call the same code in turn, each with its memo */
 
 /* One root and all below it: nodes [start, end), whose wanted values are [wanted, wanted + nwanted). */
 typedef struct {
     int start, end;
     int wanted, nwanted;
+    int nmemos, next;   /* next: the one to go when there is no more room */
+    int pause, backoff; /* walks to do without noting a memo, because memos were of no use */
+    PyObject *roots[MAX_MEMOS];
+    Memo *memos[MAX_MEMOS];
 } Segment;
+
+typedef struct {
+    int segment, local; /* index of the segment, and in its wanted values */
+} Value;
 
 typedef struct {
     int kind;
     bool expected; /* OVERLAP */
     int count;
-    int *values; /* indices of wanted values */
+    Value *values;
+    int single; /* the segment all values are in, or -1 */
+    /* DISTINCT: the pointers of memos that were found distinct, and which memos those were. */
+    uint64_t *ids; /* by segment */
+    PyObject **table;
+    size_t mask;
 } Relation;
 
 typedef struct {
-    int wanted, fetched;
+    Value value;
+    int fetched;
 } Output;
 
 typedef struct {
@@ -183,12 +202,16 @@ typedef struct {
     PyObject *state; /* a TorchState, or NULL */
     PyObject *names; /* tuple of str in the order of the specification, or NULL */
     int nslots, nfetched;
-    int nnodes, nsegments, nrelations, noutputs, nwanted;
-    Node *nodes; /* parents before children, each subtree in one piece */
-    Segment *segments;
+    int nnodes, nsegments, nleaves, nrelations, noutputs, nwanted;
+    int late;          /* checks under way that may be running Python code */
+    bool overlaps;     /* some relation is OVERLAP, which may ask Python */
+    Node *nodes;       /* parents before children, each subtree in one piece */
+    Segment *segments; /* the first nleaves have a single node */
     Relation *relations;
     Output *outputs;
 } GuardTree;
+
+/* ---- guard_walk.c ---- */
 
 /* Where a check failed, for explain(). */
 typedef struct {
@@ -199,7 +222,76 @@ typedef struct {
     PyObject *found; /* owned: the object that did not fit, or NULL */
 } Failure;
 
-/* The whole check; `failure` may be NULL. 1 hit, 0 miss, -1 error. */
-int tree_walk(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched, Failure *failure);
+/* The whole check: 1 hit, 0 miss, -1 error. With a failure to fill in, every node is walked; without, memos are used.
+ */
+int tree_check(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched, Failure *failure);
+
+/* ---- guard_relation.c ---- */
+
+/* The values of a segment in one check, and the memo they come from (NULL: they were walked to). */
+typedef struct {
+    PyObject *const *wanted;
+    Memo *memo;
+} Found;
+
+int relation_holds(const GuardTree *tree, int index, const Found *found); /* 1, 0, -1 error */
+
+/* ---- guard_memo.c ---- */
+
+typedef uint64_t Bits __attribute__((may_alias));
+
+typedef struct {
+    const Bits *address;
+    uint64_t expected;
+} Word;
+
+typedef enum { WORDS, LOOKUP, CHECK } OperationKind;
+
+typedef struct {
+    OperationKind kind;
+    int node;           /* LOOKUP: the node looked up */
+    int first, count;   /* WORDS */
+    const Check *check; /* CHECK */
+    PyObject *object;   /* CHECK: its object; LOOKUP: the dictionary */
+    PyObject *expected; /* LOOKUP */
+} Operation;
+
+typedef struct {
+    PyObject *tensor;
+    TensorGuard *guard;
+} TensorCheck;
+
+/* A growing array; `what` is its item type. */
+#define ARRAY(what)                                                                                                    \
+    struct {                                                                                                           \
+        what *items;                                                                                                   \
+        int count, room;                                                                                               \
+    }
+
+struct Memo {
+    PyObject *root; /* the key; a pointer only, nothing in a memo is held */
+    uint64_t id;    /* changes whenever a wanted value does */
+    uint64_t hits;
+    uint64_t distinct; /* bit i: relation i, all below this root, was found to hold */
+    ARRAY(Word) words;
+    ARRAY(int) owners; /* node of each word; ~node for a version word, which can be mended */
+    ARRAY(Operation) operations;
+    ARRAY(TensorCheck) tensors;
+    ARRAY(int) late;
+    PyObject **objects;   /* of the segment's nodes */
+    PyObject **wanted;    /* of the segment's wanted nodes */
+    PyTypeObject **types; /* of the segment's nodes' objects */
+    bool *plain;          /* of the segment's nodes: a leaf that noted nothing, so that mending may exchange it */
+};
+
+Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const *values);
+void memo_free(Memo *memo);
+
+/* 1 all is as it was, 0 a check does not hold, -1 something changed: walk */
+int memo_check(const GuardTree *tree, const Segment *segment, Memo *memo);
+
+/* Whether stores to every dictionary change its version; found out at import. */
+extern bool dict_versions_reliable;
+int guard_memo_setup(void);
 
 #endif

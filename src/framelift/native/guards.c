@@ -123,7 +123,7 @@ static int build_node(GuardTree *tree, Node *node, PyObject *item, int parent)
     }
     if (out >= 0) {
         tree->outputs[tree->noutputs].fetched = out;
-        tree->outputs[tree->noutputs++].wanted = (int)(node - tree->nodes); /* a node for now */
+        tree->outputs[tree->noutputs++].value.local = (int)(node - tree->nodes); /* a node for now */
     }
     return 0;
 }
@@ -149,7 +149,8 @@ static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, c
         PyErr_Format(PyExc_ValueError, "relation %d does not take %zd nodes", relation->kind, n);
         result = -1;
     }
-    relation->values = PyMem_Calloc((size_t)n + 1, sizeof(int));
+    tree->overlaps |= relation->kind == REL_OVERLAP;
+    relation->values = PyMem_Calloc((size_t)n + 1, sizeof(Value));
     if (relation->values == NULL) {
         PyErr_NoMemory();
         result = -1;
@@ -161,21 +162,33 @@ static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, c
             result = -1;
             break;
         }
-        relation->values[relation->count++] = order[node];
+        relation->values[relation->count++].local = order[node]; /* a node for now */
     }
     Py_DECREF(members);
     return result;
+}
+
+/* From the index of a node to the place of its value. */
+static void settle(const GuardTree *tree, Value *value)
+{
+    const Node *node = &tree->nodes[value->local];
+    int segment = 0;
+    while (tree->segments[segment].start > value->local || tree->segments[segment].end <= value->local) {
+        segment++;
+    }
+    value->segment = segment;
+    value->local = node->wanted - tree->segments[segment].wanted;
 }
 
 /* Numbers the nodes whose values relations and outputs need, segment by segment. */
 static void number_wanted(GuardTree *tree)
 {
     for (int i = 0; i < tree->noutputs; i++) {
-        tree->nodes[tree->outputs[i].wanted].wanted = 0;
+        tree->nodes[tree->outputs[i].value.local].wanted = 0;
     }
     for (int i = 0; i < tree->nrelations; i++) {
         for (int j = 0; j < tree->relations[i].count; j++) {
-            tree->nodes[tree->relations[i].values[j]].wanted = 0;
+            tree->nodes[tree->relations[i].values[j].local].wanted = 0;
         }
     }
     for (int i = 0; i < tree->nsegments; i++) {
@@ -189,13 +202,37 @@ static void number_wanted(GuardTree *tree)
         segment->nwanted = tree->nwanted - segment->wanted;
     }
     for (int i = 0; i < tree->noutputs; i++) {
-        tree->outputs[i].wanted = tree->nodes[tree->outputs[i].wanted].wanted;
+        settle(tree, &tree->outputs[i].value);
     }
     for (int i = 0; i < tree->nrelations; i++) {
-        for (int j = 0; j < tree->relations[i].count; j++) {
-            tree->relations[i].values[j] = tree->nodes[tree->relations[i].values[j]].wanted;
+        Relation *relation = &tree->relations[i];
+        relation->single = -1;
+        for (int j = 0; j < relation->count; j++) {
+            settle(tree, &relation->values[j]);
+            int segment = relation->values[j].segment;
+            relation->single = j == 0 || relation->single == segment ? segment : -2;
         }
     }
+}
+
+/* What a DISTINCT relation remembers. */
+static int prepare_relation(GuardTree *tree, Relation *relation)
+{
+    if (relation->kind != REL_DISTINCT) {
+        return 0;
+    }
+    size_t room = 8;
+    while (room < 2 * (size_t)relation->count) {
+        room *= 2;
+    }
+    relation->mask = room - 1;
+    relation->table = PyMem_Calloc(room, sizeof(PyObject *));
+    relation->ids = PyMem_Calloc((size_t)tree->nsegments + 1, sizeof(uint64_t));
+    if (relation->table == NULL || relation->ids == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
 }
 
 static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scratch)
@@ -215,12 +252,24 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
             first_child[parents[i]] = i;
         }
     }
+    int roots = 0;
     for (int i = 0; i < n; i++) {
-        if (parents[i] < 0) {
-            Segment *segment = &tree->segments[tree->nsegments++];
-            segment->start = next;
-            place(i, &next, order, original, first_child, sibling);
-            segment->end = next;
+        roots += parents[i] < 0;
+    }
+    tree->segments = PyMem_Calloc((size_t)roots + 1, sizeof(Segment));
+    if (tree->segments == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int with_children = 0; with_children <= 1; with_children++) { /* what is cheap to tell comes first */
+        for (int i = 0; i < n; i++) {
+            if (parents[i] < 0 && (first_child[i] >= 0) == with_children) {
+                Segment *segment = &tree->segments[tree->nsegments++];
+                segment->start = next;
+                place(i, &next, order, original, first_child, sibling);
+                segment->end = next;
+                tree->nleaves += !with_children;
+            }
         }
     }
     for (int i = 0; i < n; i++) {
@@ -245,18 +294,21 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
         }
     }
     number_wanted(tree);
+    for (int i = 0; i < tree->nrelations; i++) {
+        if (prepare_relation(tree, &tree->relations[i]) < 0) {
+            return -1;
+        }
+    }
     return 0;
 }
 
 static int allocate(GuardTree *tree, size_t nodes, size_t relations)
 {
     tree->nodes = PyMem_Calloc(nodes + 1, sizeof(Node));
-    tree->segments = PyMem_Calloc(nodes + 1, sizeof(Segment));
     tree->outputs = PyMem_Calloc(nodes + 1, sizeof(Output));
     tree->relations = PyMem_Calloc(relations + 1, sizeof(Relation));
     tree->death = PyObject_New(Death, &Death_Type);
-    if (tree->death == NULL || tree->nodes == NULL || tree->segments == NULL || tree->outputs == NULL ||
-        tree->relations == NULL) {
+    if (tree->death == NULL || tree->nodes == NULL || tree->outputs == NULL || tree->relations == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -320,8 +372,15 @@ static void tree_dealloc(PyObject *self)
         }
         PyMem_Free(tree->nodes[i].checks);
     }
+    for (int i = 0; i < tree->nsegments; i++) {
+        for (int j = 0; j < tree->segments[i].nmemos; j++) {
+            memo_free(tree->segments[i].memos[j]);
+        }
+    }
     for (int i = 0; i < tree->nrelations; i++) {
         PyMem_Free(tree->relations[i].values);
+        PyMem_Free(tree->relations[i].ids);
+        PyMem_Free(tree->relations[i].table);
     }
     PyMem_Free(tree->nodes);
     PyMem_Free(tree->segments);
@@ -337,7 +396,7 @@ static void tree_dealloc(PyObject *self)
 
 int guard_tree_check(PyObject *tree, PyObject *const *slots, PyObject *function, PyObject **fetched)
 {
-    return tree_walk((GuardTree *)tree, slots, function, fetched, NULL);
+    return tree_check((GuardTree *)tree, slots, function, fetched, NULL);
 }
 
 Py_ssize_t guard_tree_nfetched(PyObject *tree)
@@ -384,7 +443,7 @@ static PyObject *check_tuple(GuardTree *tree, PyObject *const *slots, PyObject *
     return hit == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *tree_check(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *tree_check_method(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     PyObject *const *slots, *function;
     return read_slots((GuardTree *)self, args, nargs, &slots, &function) < 0
@@ -415,16 +474,21 @@ static PyObject *node_argument(const Node *node)
     }
 }
 
+static int node_of_value(const GuardTree *tree, Value value)
+{
+    int wanted = tree->segments[value.segment].wanted + value.local, node = 0;
+    while (tree->nodes[node].wanted != wanted) {
+        node++;
+    }
+    return node;
+}
+
 /* Names of the members of a relation. */
 static PyObject *relation_names(GuardTree *tree, const Relation *relation)
 {
     PyObject *names = PyTuple_New(relation->count);
     for (int i = 0; names != NULL && i < relation->count; i++) {
-        int node = 0;
-        while (tree->nodes[node].wanted != relation->values[i]) {
-            node++;
-        }
-        PyObject *name = node_name(tree, node);
+        PyObject *name = node_name(tree, node_of_value(tree, relation->values[i]));
         if (name == NULL) {
             Py_CLEAR(names);
             break;
@@ -474,7 +538,7 @@ static PyObject *explain(GuardTree *tree, PyObject *const *slots, PyObject *func
     if (fetched == NULL) {
         return PyErr_NoMemory();
     }
-    int hit = tree_walk(tree, slots, function, fetched, &failure);
+    int hit = tree_check(tree, slots, function, fetched, &failure);
     for (int i = 0; i < tree->nfetched; i++) {
         Py_XDECREF(fetched[i]);
     }
@@ -543,7 +607,7 @@ static PyObject *node_spec(GuardTree *tree, int index)
     }
     int out = -1;
     for (int i = 0; i < tree->noutputs; i++) {
-        if (node->wanted >= 0 && tree->outputs[i].wanted == node->wanted) {
+        if (node_of_value(tree, tree->outputs[i].value) == index) {
             out = tree->outputs[i].fetched;
         }
     }
@@ -582,11 +646,7 @@ static PyObject *tree_relations(PyObject *self, void *closure)
         const Relation *relation = &tree->relations[i];
         PyObject *members = PyList_New(0);
         for (int j = 0; members != NULL && j < relation->count; j++) {
-            int node = 0;
-            while (tree->nodes[node].wanted != relation->values[j]) {
-                node++;
-            }
-            PyObject *number = PyLong_FromLong(tree->nodes[node].original);
+            PyObject *number = PyLong_FromLong(tree->nodes[node_of_value(tree, relation->values[j])].original);
             if (number == NULL || PyList_Append(members, number) < 0) {
                 Py_CLEAR(members);
             }
@@ -610,8 +670,31 @@ static PyObject *tree_dead(PyObject *self, void *closure)
     return PyBool_FromLong(((GuardTree *)self)->death->dead);
 }
 
+/* For tests and figures: (memos kept, their hits, words, operations, tensors, late nodes) over all segments. */
+static PyObject *tree_memo_info(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    GuardTree *tree = (GuardTree *)self;
+    unsigned long long hits = 0;
+    int memos = 0, words = 0, operations = 0, tensors = 0, late = 0;
+    for (int i = 0; i < tree->nsegments; i++) {
+        for (int j = 0; j < tree->segments[i].nmemos; j++) {
+            const Memo *memo = tree->segments[i].memos[j];
+            memos++;
+            hits += memo->hits;
+            words += memo->words.count;
+            operations += memo->operations.count;
+            tensors += memo->tensors.count;
+            late += memo->late.count;
+        }
+    }
+    return Py_BuildValue("{sisKsisisisi}", "memos", memos, "hits", hits, "words", words, "operations", operations,
+                         "tensors", tensors, "late", late);
+}
+
 static PyMethodDef tree_methods[] = {
-    {"check", (PyCFunction)(void (*)(void))tree_check, METH_FASTCALL,
+    {"memo_info", tree_memo_info, METH_NOARGS, "How much of the tree is remembered, and how often that was of use."},
+    {"check", (PyCFunction)(void (*)(void))tree_check_method, METH_FASTCALL,
      "check(slots, function) -> tuple of fetched objects, or None for a miss."},
     {"check_strict", (PyCFunction)(void (*)(void))tree_check_strict, METH_FASTCALL,
      "check(), compared with the reference in Python; AssertionError where they disagree."},
@@ -697,7 +780,16 @@ static PyObject *is_constant_type(PyObject *module, PyObject *type)
     return PyBool_FromLong(PyType_Check(type) && constant_type((PyTypeObject *)type));
 }
 
+static PyObject *dict_tags_reliable(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(dict_versions_reliable);
+}
+
 static PyMethodDef methods[] = {
+    {"dict_tags_reliable", dict_tags_reliable, METH_NOARGS,
+     "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
     {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
     {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
     {"set_reference", set_reference, METH_VARARGS,
@@ -711,7 +803,9 @@ int guards_init(PyObject *module)
 #define ADD_ACCESS(name, number)   || PyModule_AddIntConstant(module, "ACCESS_" #name, number) < 0
 #define ADD_CHECK(name, number)    || PyModule_AddIntConstant(module, "CHECK_" #name, number) < 0
 #define ADD_RELATION(name, number) || PyModule_AddIntConstant(module, "REL_" #name, number) < 0
-    if (guard_check_setup() < 0 || PyType_Ready(&Death_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
+    if (guard_check_setup() < 0 || guard_memo_setup() < 0 || PyType_Ready(&Death_Type) < 0 ||
+        PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
+        PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
         PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK)
                                                      RELATION_KINDS(ADD_RELATION) ||

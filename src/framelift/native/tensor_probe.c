@@ -218,22 +218,6 @@ static bool native_metadata_holds(const TensorGuard *guard, PyObject *tensor)
     return true;
 }
 
-/* Same as metadata seen on a tensor that passed: whatever the guard asks of it, it passes again. */
-static inline bool metadata_known(const TensorGuard *guard, const char *impl)
-{
-    typedef uint64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));
-    const Pair *found = (const Pair *)(impl + tensor_access.metadata), *known = (const Pair *)guard->metadata;
-    Pair difference = {0, 0};
-    for (Py_ssize_t i = 0; i < tensor_access.nmetadata / 16; i++) {
-        difference |= found[i] ^ known[i];
-    }
-    if (tensor_access.nmetadata % 16 != 0) {
-        Py_ssize_t last = tensor_access.nmetadata / 8 - 1;
-        difference[0] |= ((const uint64_t *)found)[last] ^ guard->metadata[last];
-    }
-    return (difference[0] | difference[1]) == 0;
-}
-
 static void remember_metadata(TensorGuard *guard, PyObject *tensor)
 {
     int64_t ndim;
@@ -243,18 +227,17 @@ static void remember_metadata(TensorGuard *guard, PyObject *tensor)
     }
 }
 
-static int native_holds(TensorGuard *guard, PyObject *tensor)
+bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor)
 {
-    char *impl = tensor_impl(tensor);
-    if (*(uint64_t *)(impl + tensor_access.keys) != guard->keys) {
-        return 0;
+    if (!native_metadata_holds(guard, tensor)) {
+        return false;
     }
-    if (!guard->known || !metadata_known(guard, impl)) {
-        if (!native_metadata_holds(guard, tensor)) {
-            return 0;
-        }
-        remember_metadata(guard, tensor);
-    }
+    remember_metadata(guard, tensor);
+    return true;
+}
+
+bool tensor_flags_hold(const TensorGuard *guard, PyObject *tensor)
+{
     return (guard->requires_grad < 0 || tensor_requires_grad(tensor) == guard->requires_grad) &&
            (guard->is_leaf < 0 || tensor_is_leaf(tensor) == guard->is_leaf);
 }
@@ -303,7 +286,7 @@ int tensor_guard_holds(TensorGuard *guard, PyObject *object)
     if (Py_TYPE(object) != guard->type) {
         return 0;
     }
-    return guard->native ? native_holds(guard, object) : slow_holds(guard, object);
+    return guard->native ? tensor_guard_holds_native(guard, object) : slow_holds(guard, object);
 }
 
 /* ---- memory ---- */

@@ -60,6 +60,10 @@ void tensor_guard_free(TensorGuard *guard);
 PyObject *tensor_guard_spec(const TensorGuard *guard);
 int tensor_guard_holds(TensorGuard *guard, PyObject *object);
 
+/* The halves of a native check: the slow one of sizes, strides, type and device; and the flags. */
+bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor);
+bool tensor_flags_hold(const TensorGuard *guard, PyObject *tensor);
+
 /* 1 if two tensors share memory, as far as the spans of their elements tell; -1 error */
 int tensors_overlap(PyObject *a, PyObject *b);
 
@@ -81,6 +85,42 @@ static inline char *tensor_impl(PyObject *tensor)
 static inline uint64_t tensor_keys(PyObject *tensor)
 {
     return *(uint64_t *)(tensor_impl(tensor) + tensor_access.keys);
+}
+
+/* Same as the metadata of a tensor that passed: whatever the guard asks of it, it passes again. */
+static inline bool tensor_metadata_known(const TensorGuard *guard, const char *impl)
+{
+    typedef uint64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));
+    const Pair *found = (const Pair *)(impl + tensor_access.metadata), *known = (const Pair *)guard->metadata;
+    Pair difference = {0, 0};
+    Py_ssize_t bytes = tensor_access.nmetadata;
+    for (Py_ssize_t i = 0; i < bytes / 16; i++) {
+        difference |= found[i] ^ known[i];
+    }
+    if (bytes % 16 != 0) {
+        difference[0] |= found[bytes / 16][0] ^ known[bytes / 16][0];
+    }
+    return (difference[0] | difference[1]) == 0;
+}
+
+/* For a guard that is native. */
+static inline bool tensor_guard_holds_native(TensorGuard *guard, PyObject *tensor)
+{
+    if (Py_TYPE(tensor) != guard->type) {
+        return false;
+    }
+    const char *impl = tensor_impl(tensor);
+    if (*(const uint64_t *)(impl + tensor_access.keys) != guard->keys) {
+        return false;
+    }
+    if (!(guard->known && tensor_metadata_known(guard, impl)) && !tensor_metadata_holds(guard, tensor)) {
+        return false;
+    }
+    /* The most common question first, without a call to find out which way to ask it. */
+    if (tensor_access.requires_grad != NULL && guard->is_leaf < 0) {
+        return guard->requires_grad < 0 || tensor_access.requires_grad(impl) == guard->requires_grad;
+    }
+    return tensor_flags_hold(guard, tensor);
 }
 
 #endif

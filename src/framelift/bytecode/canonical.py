@@ -13,6 +13,7 @@ BINARY_OP +
 RETURN_VALUE None
 """
 
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,7 +79,8 @@ SlotKind = Literal["local", "cell", "free"]
 class CanonicalCode:
     """A lowered code object. Slots are numbered as in the real frame: locals, cells, free variables."""
 
-    code: CodeType
+    #: Weak, so that a lowered form can be kept for as long as the code object lives.
+    reference: weakref.ref[CodeType]
     steps: list[Step]
     #: The first step behind the frame's set-up (MAKE_CELL, COPY_FREE_VARS, RETURN_GENERATOR); none before it can break.
     body: int
@@ -87,6 +89,12 @@ class CanonicalCode:
     slot_kinds: tuple[SlotKind, ...]
     #: Slots 0..argument_slots-1 hold the arguments at entry: positional, keyword-only, *args, **kwargs.
     argument_slots: int
+
+    @property
+    def code(self) -> CodeType:
+        code = self.reference()
+        assert code is not None, "whoever runs a lowered code object holds the code object"
+        return code
 
     @property
     def null_position(self) -> canonical_ops.NullPosition:
@@ -127,7 +135,7 @@ def lower(code: CodeType) -> CanonicalCode:
     kinds += ["free"] * free
     lowering = _Lowering(decode(code), kinds)
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    return CanonicalCode(code, lowering.steps(), max(0, lowering.body), names, tuple(kinds), arguments)
+    return CanonicalCode(weakref.ref(code), lowering.steps(), max(0, lowering.body), names, tuple(kinds), arguments)
 
 
 # ---- what becomes of each opcode -------------------------------------------------------------------------------

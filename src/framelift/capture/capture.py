@@ -11,21 +11,32 @@ from typing import Any
 
 import framelift.capture.opcodes
 import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
-from framelift.breaks import FL0106, GraphBreak
+from framelift.breaks import FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
 from framelift.capture.lift import Lift
 from framelift.capture.outermost import Left, OutermostFrame, Restart
 from framelift.capture.program import Programs
 from framelift.errors import FullGraphError
 from framelift.graph import GraphBuilder
+from framelift.graph.purity import MODE_SWITCHES
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options
 from framelift.report import events, stream
-from framelift.residual.codegen import Ending, Rest, Return, argument_names, collect_needs, generate, whole_frame
+from framelift.residual.codegen import (
+    Ending,
+    GraphCall,
+    Rest,
+    Return,
+    argument_names,
+    collect_needs,
+    generate,
+    whole_frame,
+)
+from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.resume import VALUE, CannotResume, make_resume
+from framelift.residual.resume import VALUE, CannotResume, ResumeCode, make_resume
 from framelift.values.base import NULL
 from framelift.values.functions import FunctionValue
 
@@ -55,13 +66,15 @@ class Request:
 def capture(request: Request, programs: Programs, number: int) -> Captured:
     """Capture one call. Raises FullGraphError or BackendError; anything else it raises is a failure of framelift."""
     code = request.function.__code__
-    break_before: int | None = None
+    break_before: Restart | None = None
     while True:
         lift = Lift(programs, request.make_graph(), argument_names(code))
         try:
             return _Capture(request, lift, number).run(break_before)
         except Restart as restart:
-            break_before = restart.count
+            # Always earlier than the last time, so that it comes to an end: with nothing captured.
+            count = restart.count if break_before is None or restart.count < break_before.count else 1
+            break_before = Restart(count, restart.reason)
         finally:
             lift.grad_mode.leave()
 
@@ -92,12 +105,13 @@ class _Capture:
         self.whole = whole_frame(self.code)
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
+        self.frame: OutermostFrame | None = None
 
-    def run(self, break_before: int | None) -> Captured:
+    def run(self, break_before: Restart | None) -> Captured:
         code = self.code
         self._announce()
         state = _core.torch_state()
-        ending = self._trace(break_before)
+        ending = self._possible(self._trace(break_before))
         self._lap("interpretation")
         captured = self._finish(ending, state)
         outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
@@ -112,13 +126,13 @@ class _Capture:
 
     # -- tracing -------------------------------------------------------------------------------------------------
 
-    def _trace(self, break_before: int | None) -> Ending:
+    def _trace(self, break_before: Restart | None) -> Ending:
         lift, request = self.lift, self.request
         function = FunctionValue(lift.sources.function, request.function)
         function.noted = True
         self.slots = [lift.wrap(slot, lift.sources.argument(index)) for index, slot in enumerate(request.slots)]
         program = lift.programs.of(self.code)
-        frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
+        frame = self.frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
         frame.prepare(break_before)
         try:
             return Return(lift.run_frame(frame))
@@ -147,6 +161,18 @@ class _Capture:
         # Deep recursion is left to Python for good: lifting it again at every level would take quadratic time.
         return _call if reason.reason is FL0106 else self.request.runner
 
+    def _possible(self, ending: Ending) -> Ending:
+        """The ending, unless it needs a value that cannot be rebuilt: then all of the frame runs in Python."""
+        if self.eager:
+            return ending
+        try:
+            collect_needs(self.lift, self.code, [], ending)
+        except GraphBreak as reason:
+            assert self.frame is not None
+            self._report_break(self.frame, reason)
+            return self._all_in_python(reason)
+        return ending
+
     def _all_in_python(self, reason: GraphBreak) -> Rest:
         """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
         self.eager = True
@@ -173,19 +199,20 @@ class _Capture:
         lift, code = self.lift, self.code
         graph = lift.graph
         has_graph = bool(graph.records) and not self.eager
-        rerun = self.whole if has_graph and not graph.mutated else None
-        needs = collect_needs(lift, code, [], ending, rerun)
+        needs = collect_needs(lift, code, [], ending)
         self._lap("codegen")
-        module = compiled = None
-        inputs: list[Source] = []
+        module = call = None
         if has_graph:
             module = graph.finish([value.ref(lift) for value in needs.outputs])
             module.meta["framelift_function"] = code.co_qualname
             inputs = [_source_of(lift, ref) for ref in graph.live_inputs]
             self._lap("graph")
-            compiled = self._call_backend(module)
-            needs = collect_needs(lift, code, inputs, ending, rerun)
-        residual = generate(lift, code, needs, compiled, inputs, ending, rerun, graph.uses_rng)
+            mutated = graph.mutated
+            written = [source for source, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
+            precautions = Precautions(graph.uses_rng, _switches_modes(graph), bool(written))
+            call = GraphCall(self._call_backend(module), inputs, written, precautions)
+            needs = collect_needs(lift, code, inputs, ending)
+        residual = generate(lift, code, needs, call, ending)
         stream.emit(events.ResidualBuilt(self.number, code, residual))
         self._lap("codegen")
         self._note_aliasing()
@@ -193,6 +220,16 @@ class _Capture:
         self._report_guards()
         self._lap("guards")
         return Captured(tree, FunctionType(residual, {}), lift.guards, module)
+
+    def _needs(self, ending: Ending) -> Needs:
+        lift = self.lift
+        for generator in lift.suspended:
+            if generator.waits_in_try():
+                raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
+        try:
+            return collect_needs(lift, self.code, [], ending)
+        except GraphBreak as reason:  # something that is alive cannot be rebuilt: break before it was made
+            raise Restart(reason.details.get("born", 1), reason) from reason
 
     def _call_backend(self, module: Any) -> Callable[..., Any]:
         """Hand the graph over, in the modes the frame was entered with."""
@@ -273,6 +310,10 @@ def _source_of(lift: Lift, ref: Any) -> Source:
     source = lift.inputs[id(ref)].source
     assert source is not None
     return source
+
+
+def _switches_modes(graph: GraphBuilder) -> bool:
+    return any(record.target in MODE_SWITCHES for record in graph.records if record.op == "call_function")
 
 
 def _count_ops(module: Any) -> int:

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.guards.source import Source
+from framelift.native import _core
 from framelift.residual.generator import Generator, output_name
+from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.values.tensors import TensorValue
+
+
+_SAVED = ".saved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,16 @@ def whole_frame(code: CodeType) -> ResumeCode:
     return ResumeCode(flat, tuple(Argument("slot", index) for index in range(len(names))), {})
 
 
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """The compiled graph, where its inputs are found, and which of them it writes to."""
+
+    function: Callable[..., Any]
+    inputs: Sequence[Source]
+    written: Sequence[Source]
+    precautions: Precautions
+
+
 @dataclass(slots=True)
 class Needs:
     """What residual code needs from outside: inputs to fetch, and results of the graph."""
@@ -54,54 +69,47 @@ class Needs:
     outputs: list[TensorValue] = field(default_factory=list)
 
 
-def collect_needs(
-    lift: Lift, code: CodeType, inputs: Sequence[Source], ending: Ending, rerun: ResumeCode | None
-) -> Needs:
+def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Source], ending: Ending) -> Needs:
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
     generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs)
     _finish(generator, lift, ending)
     for source in inputs:
         generator.source(source)
-    if rerun is not None:
-        _make_function(generator, lift, rerun.code)
     return needs
 
 
-def generate(
-    lift: Lift,
-    code: CodeType,
-    needs: Needs,
-    graph: Callable[..., Any] | None,
-    inputs: Sequence[Source],
-    ending: Ending,
-    rerun: ResumeCode | None,
-    restores_rng: bool,
-) -> CodeType:
-    """The residual code. `rerun`: where the graph raises, the original function runs and says what happened."""
+def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
+    """The residual code."""
     generator = Generator(lift, argument_names(code), list(needs.fetched), list(needs.outputs))
     builder = generator.builder
     builder.line(code.co_firstlineno)
     failed = builder.label()
     if graph is not None:
-        if restores_rng:
-            builder.load_callable(torch.get_rng_state)
-            builder.call(0)
-            builder.store_fast(".rng")
-        if rerun is not None:
-            with builder.protect(failed):
-                _call_graph(generator, graph, inputs)
-        else:
-            _call_graph(generator, graph, inputs)
+        if graph.precautions:
+            _take_precautions(generator, graph, "save")
+            builder.store_fast(_SAVED)
+        with builder.protect(failed):
+            _call_graph(generator, graph.function, graph.inputs)
         builder.unpack_sequence(len(needs.outputs))
         for index in range(len(needs.outputs)):
             builder.store_fast(output_name(index))
     _finish(generator, lift, ending)
-    if graph is not None and rerun is not None:
+    if graph is not None:
         builder.begin_handler(failed)
-        _run_again(generator, lift, rerun, restores_rng)
+        _run_again(generator, graph)
     assert generator.fetched == needs.fetched, "the two passes of code generation disagree"
     return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
+
+
+def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> None:
+    builder = generator.builder
+    builder.load_callable(getattr(graph.precautions, method))
+    if method == "undo":
+        builder.load_fast(_SAVED)
+    for source in graph.written:
+        generator.source(source)
+    builder.call(len(graph.written) + (method == "undo"))
 
 
 def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Source]) -> None:
@@ -158,8 +166,11 @@ def _make_function(generator: Generator, lift: Lift, code: CodeType) -> None:
     generator.builder.call(5)
 
 
-def _run_again(generator: Generator, lift: Lift, rerun: ResumeCode, restores_rng: bool) -> None:
-    """In the handler of a graph that raised: leave the handler, then call the function itself."""
+def _run_again(generator: Generator, graph: GraphCall) -> None:
+    """In the handler of a graph that raised: whoever entered this code is to run the function itself instead.
+
+    It raises, or handles, what it really raises, and no frame of ours shows in the traceback.
+    """
     builder = generator.builder
     run = builder.label()
     builder.load_const(Exception)
@@ -167,18 +178,15 @@ def _run_again(generator: Generator, lift: Lift, rerun: ResumeCode, restores_rng
     builder.jump_if_true(run)
     builder.reraise()
     builder.place(run)
+    if graph.precautions:
+        undone = builder.label()
+        _take_precautions(generator, graph, "undo")
+        builder.jump_if_true(undone)
+        builder.reraise()
+        builder.place(undone)
     builder.pop_top()
     builder.end_handler()
-    if restores_rng:
-        builder.load_callable(torch.set_rng_state)
-        builder.load_fast(".rng")
-        builder.call(1)
-        builder.pop_top()
-    _make_function(generator, lift, rerun.code)
-    builder.begin_call()
-    for argument in rerun.argument_order:
-        builder.load_fast(generator.arguments[argument.number])
-    builder.call(len(rerun.argument_order))
+    builder.load_const(_core.RERUN)
     builder.return_value()
 
 

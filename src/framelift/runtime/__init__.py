@@ -23,14 +23,12 @@ def lift_function(function: FunctionType, options: Options) -> Callable[..., Any
 
 def reset() -> None:
     """Drop every entry of every function, and what is remembered about operations."""
-    _RUNTIME.memo.clear()
-    for table in _core.all_tables():
-        table.clear()
+    _RUNTIME.reset()
 
 
 def hooked(options: Options) -> AbstractContextManager[Any]:
     """A block in which frames are lifted as they are called."""
-    raise NotImplementedError
+    return _core.hooked(_RUNTIME.context(options), options)
 
 
 def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:

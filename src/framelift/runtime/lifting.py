@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
 from framelift.capture.program import Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
-import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
-from framelift.runtime.policy import worth_lifting
+from framelift.runtime.keys import WeakOptions
+from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, worth_lifting
+
+CAPTURE_FAILED = "FL0001"
+LIMIT_REACHED = "FL0002"
+# A frame that was called so often without a tensor in sight is not asked about any more.
+_PATIENCE = 16
 
 
 class Runtime:
@@ -30,92 +38,153 @@ class Runtime:
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
         self.lock = threading.RLock()
         self.memo = MetadataMemo(check=config.check)
+        # Kept by lifted callables and by the residual code of frames that broke.
+        self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
         calibrate.ensure()
 
     def lift(self, function: FunctionType, options: Options) -> Any:
-        """A callable that runs `function` lifted."""
-        return _core.Lifted(function, _core.table_for(function.__code__, options), self.context(options).miss)
+        """A callable that runs `function` lifted. It keeps the options alive, and with them their tables."""
+        context = self.context(options)
+        table = _core.table_for(function.__code__, context.key)
+        return _core.Lifted(function, table, functools.partial(context.miss, options))
 
-    @functools.cache  # noqa: B019  (one runtime per process)
     def context(self, options: Options) -> Context:
-        return Context(self, options)
+        """The one context of equal options."""
+        weak = WeakOptions(options)
+        with self.lock:
+            found = self._contexts.get(weak.key)
+            if found is None:
+                found = self._contexts[weak.key] = Context(self, weak)
+            return found
 
     def make_graph(self) -> GraphBuilder:
         return GraphBuilder(self.memo)
 
+    def reset(self) -> None:
+        """Forget all entries, failures and limits, and what is remembered about operations."""
+        with self.lock:
+            self.memo.clear()
+            for context in list(self._contexts.values()):
+                context.forget()
+            for table in _core.all_tables():
+                table.clear()
+
 
 class Context:
-    """Answers misses for one set of options: from lifted callables, and from frames below a break."""
+    """Answers misses for one set of options: from lifted callables, and from frames below a break.
 
-    def __init__(self, runtime: Runtime, options: Options) -> None:
+    Residual code holds its context, and code objects their residual code: so it refers to the backend weakly.
+    """
+
+    def __init__(self, runtime: Runtime, options: WeakOptions) -> None:
         self.runtime = runtime
-        self.key = options
         self.options = options
+        self.key = options.key
+        self._failed: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._limited: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def run_in_python(self) -> Callable[..., Any]:
+        """Runs what is left of a frame, or all of it, in Python; frames called from there are lifted."""
+        return functools.partial(_core.run_hooked, self)
+
+    def forget(self) -> None:
+        self._failed.clear()
+        self._limited.clear()
 
     # -- misses ----------------------------------------------------------------------------------------------------
 
-    def miss(self, lifted: Any, slots: tuple[Any, ...]) -> Any:
+    def miss(self, options: Options, lifted: Any, slots: tuple[Any, ...]) -> Any:
         """A lifted callable found no entry for these arguments."""
-        return self.capture(lifted.__wrapped__, slots)
+        return self.capture(lifted.__wrapped__, slots, options)
 
     def __call__(self, code: CodeType, function: FunctionType, slots: tuple[Any, ...]) -> Any:
         """The frame hook met a frame without an entry; False: never ask for this code again."""
         if not worth_lifting(code, function):
             return False
-        return self.capture(function, slots)
+        if not has_tensors_in_sight(code, function, slots):
+            return None if _core.table_for(code, self.key).misses < _PATIENCE else False
+        options = self.options.get()
+        return None if options is None else self.capture(function, slots, options)
 
-    def capture(self, function: FunctionType, slots: tuple[Any, ...]) -> Any:
+    def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
         """Capture a call and install its entry. None: run the function in Python this time."""
         with self.runtime.lock, _core.suspended():
             table = _core.table_for(function.__code__, self.key)
             entry = _fitting_entry(table, slots, function)
             if entry is not None:  # another thread was faster
                 return entry
-            if not Headroom().suffices:
-                stream.emit(events.RanEagerly(function.__qualname__, "the stack is nearly used up"))
+            reason = self._why_not(table, function, slots)
+            if reason is not None:
+                stream.emit(events.RanEagerly(function.__qualname__, reason))
                 return None
             number = stream.new_capture()
             self._report_recompile(number, table, function, slots)
-            if len(table.entries) >= config.recompile_limit:
-                stream.emit(events.RanEagerly(function.__qualname__, "the recompile limit is reached"))
-                return None
-            request = Request(function, slots, self.options, self.run_in_python, self.runtime.make_graph)
+            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph)
             try:
                 captured = capture(request, self.runtime.programs, number)
                 _check_guards(captured, slots, function)
             except (FullGraphError, BackendError) as error:
                 raise error.with_traceback(None) from error.__cause__
+            except MemoryError:
+                raise
             except Exception as error:  # framelift's own failure must not become the user's
-                return self._fail(number, function, error)
+                return self._fail(number, table, function, error)
             return table.install(captured.tree, captured.residual, function.__qualname__)
 
-    def _report_recompile(self, number: int, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> None:
-        if not table.entries or not stream.wanted(events.Recompiled):
-            return
-        reasons = []
-        for entry in table.entries:
-            failure = entry.tree.explain(slots, function)
-            if failure is not None:
-                reasons.append(failure[2])
-        stream.emit(events.Recompiled(number, function.__qualname__, tuple(reasons)))
-
-    def _fail(self, number: int, function: FunctionType, error: Exception) -> None:
-        stream.emit(events.InternalFailure(number, "FL0001", function.__qualname__, f"{type(error).__name__}: {error}"))
-        if config.strict:
-            raise InternalError("FL0001", f"capture of {function.__qualname__} failed: {error}") from error
-        warnings.warn(
-            f"FL0001: framelift failed to capture {function.__qualname__} ({type(error).__name__}: {error}); "
-            "it runs in Python. Please report this.",
-            FrameliftWarning,
-            stacklevel=2,
-        )
+    def _why_not(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> str | None:
+        """Why this call is not captured, if it is not."""
+        if table in self._failed:
+            return "its capture failed before"
+        reason = foreign_mode()
+        if reason is not None:
+            return reason
+        if not Headroom().suffices:
+            return "the stack is nearly used up"
+        if len(table.entries) >= config.recompile_limit:
+            self._warn_of_limit(table, function, slots)
+            return "the recompile limit is reached"
         return None
 
-    # -- running what is left in Python ----------------------------------------------------------------------------
+    # -- telling ---------------------------------------------------------------------------------------------------
 
-    @property
-    def run_in_python(self) -> Callable[..., Any]:
-        return functools.partial(_core.run_hooked, self)
+    def _report_recompile(self, number: int, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> None:
+        if table.entries and stream.wanted(events.Recompiled):
+            reasons = tuple(failure[2] for failure in _failures(table, function, slots))
+            stream.emit(events.Recompiled(number, function.__qualname__, reasons))
+
+    def _warn_of_limit(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> None:
+        if table in self._limited:
+            return
+        self._limited.add(table)
+        failures = _failures(table, function, slots)
+        where = collections.Counter(failure[0] for failure in failures).most_common(1)
+        text = next((failure[2] for failure in failures if failure[0] == where[0][0]), "none in particular")
+        warnings.warn(
+            f"{LIMIT_REACHED}: {function.__qualname__} has {len(table.entries)} entries, which is "
+            f"config.recompile_limit; calls that fit none of them run in Python. Failing guard: {text}",
+            FrameliftWarning,
+            stacklevel=5,
+        )
+
+    def _fail(self, number: int, table: Any, function: FunctionType, error: Exception) -> None:
+        words = f"{type(error).__name__}: {error}"
+        stream.emit(events.InternalFailure(number, CAPTURE_FAILED, function.__qualname__, words))
+        if config.strict:
+            raise InternalError(CAPTURE_FAILED, f"capture of {function.__qualname__} failed: {words}") from error
+        self._failed.add(table)
+        warnings.warn(
+            f"{CAPTURE_FAILED}: framelift failed to capture {function.__qualname__} ({words}); "
+            "it runs in Python. Please report this.",
+            FrameliftWarning,
+            stacklevel=4,
+        )
+
+
+def _failures(table: Any, function: FunctionType, slots: tuple[Any, ...]) -> list[tuple[int, int, str]]:
+    """Why each entry does not fit, most recently used first: node, kind of check, words."""
+    found = [entry.tree.explain(slots, function) for entry in table.entries]
+    return [failure for failure in found if failure is not None]
 
 
 def _fitting_entry(table: Any, slots: tuple[Any, ...], function: FunctionType) -> Any:

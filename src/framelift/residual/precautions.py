@@ -1,0 +1,91 @@
+"""A graph that raises is undone by running Python; this is what has to be undone first.
+
+Nothing is replayed before the graph has returned. What a graph itself leaves behind when it raises half-way is: random
+numbers drawn, modes of torch switched, memory of inputs written to. The first two are put back. Memory is not, so if it
+was written to the exception goes on as it is (capture cuts graphs before operations whose data may make them raise
+after a write, so that takes something unforeseen, like memory that ran out).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
+
+
+@dataclass(frozen=True, slots=True)
+class Precautions:
+    """What a graph does that must be taken back before the original runs."""
+
+    draws_random: bool = False
+    switches_modes: bool = False
+    writes: bool = False
+
+    def __bool__(self) -> bool:
+        return self.draws_random or self.switches_modes or self.writes
+
+    def save(self, *written: torch.Tensor) -> tuple[Any, ...]:
+        """What to come back to; `written` are the inputs the graph writes to."""
+        return (
+            _random_states() if self.draws_random else None,
+            _modes() if self.switches_modes else None,
+            [_version(tensor) for tensor in written],
+        )
+
+    def undo(self, saved: tuple[Any, ...], *written: torch.Tensor) -> bool:
+        """Put back what can be; True if everything is as before and the original may run."""
+        random, modes, versions = saved
+        if modes is not None:
+            _restore_modes(modes)
+        if not all(_is_unwritten(tensor, before) for tensor, before in zip(written, versions, strict=True)):
+            return False
+        if random is not None:
+            _restore_random_states(random)
+        return True
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version  # an inference tensor does not count its changes
+
+
+def _is_unwritten(tensor: torch.Tensor, before: int | None) -> bool:
+    return before is not None and _version(tensor) == before
+
+
+def _random_states() -> tuple[torch.Tensor, list[torch.Tensor] | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+
+
+def _restore_random_states(states: tuple[torch.Tensor, list[torch.Tensor] | None]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1] is not None:
+        torch.cuda.set_rng_state_all(states[1])
+
+
+def _modes() -> tuple[Any, ...]:
+    casts = [
+        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST_DEVICES
+    ]
+    return torch.is_grad_enabled(), torch.is_autocast_cache_enabled(), _autocast_nesting(), casts
+
+
+def _autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def _restore_modes(modes: tuple[Any, ...]) -> None:
+    grad, cache, nesting, casts = modes
+    torch._C._set_grad_enabled(grad)
+    torch.set_autocast_cache_enabled(cache)
+    for device, enabled, dtype in casts:
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+    now = _autocast_nesting()
+    for _ in range(now - nesting):
+        torch.autocast_decrement_nesting()
+    if nesting == 0 < now:
+        torch.clear_autocast_cache()

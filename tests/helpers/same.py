@@ -117,12 +117,13 @@ class Comparison:
             self.compare(a, b, f"{path}[{index}]")
 
     def dicts(self, expected: Any, actual: Any, path: str) -> None:
-        mine, theirs = list(dict.keys(expected)), list(dict.keys(actual))
+        mine, theirs = _keys(expected), _keys(actual)
         if len(mine) != len(theirs):
             raise Difference(f"{path}: keys {mine!r} became {theirs!r}")
         for a, b in zip(mine, theirs, strict=True):
             self.compare(a, b, f"{path} key {a!r}" if type(a) is str else f"{path} key")
-        for (a, mine_value), (_, their_value) in zip(dict.items(expected), dict.items(actual), strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            mine_value, their_value = dict.__getitem__(expected, a), dict.__getitem__(actual, b)
             self.compare(mine_value, their_value, f"{path}[{a!r}]" if type(a) in (str, int) else f"{path}[...]")
         if isinstance(expected, defaultdict):
             self.compare(expected.default_factory, actual.default_factory, f"{path}.default_factory")
@@ -258,6 +259,11 @@ def _length(value: object) -> int:
 
 def _items(value: object) -> Any:
     return _base_of(value).__iter__(value)
+
+
+def _keys(mapping: Any) -> list[Any]:
+    """The keys in the order a program sees: an ordered dict keeps its own."""
+    return list((OrderedDict if isinstance(mapping, OrderedDict) else dict).__iter__(mapping))
 
 
 def _instance_dict(value: object) -> dict[str, Any] | None:

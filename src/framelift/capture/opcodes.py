@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Call, CallEx, Format, Intrinsic, Method, SuperAttr, SuperMethod, Unpack
 from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.program import control, opcode
@@ -17,6 +18,7 @@ from framelift.values.cells import EMPTY, CellValue
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
+from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
 
@@ -277,7 +279,10 @@ def build_list(frame: Frame, count: int, *items: Any) -> Any:
 
 @opcode("BUILD_SET")
 def build_set(frame: Frame, count: int, *items: Any) -> Any:
-    return SetValue({py.key_of(frame.lift, item): None for item in items})
+    made: set[Any] = set()
+    for item in items:
+        made.add(py.key_of(frame.lift, item))
+    return SetValue(made)
 
 
 @opcode("BUILD_MAP")
@@ -334,10 +339,12 @@ def dict_update(frame: Frame, depth: int, mapping: Any) -> None:
 @opcode("DICT_MERGE")
 def dict_merge(frame: Frame, depth: int, mapping: Any) -> None:
     target = frame.stack[-1 - depth]
+    if not isinstance(mapping, Value) or not frame.lift.has_attribute(mapping, "keys"):
+        raise GraphBreak(FL0102, what=f"a function with ** of {py.describe(mapping)}")
     for key, value in pairs(frame.lift, mapping):
         name = frame.lift.constant(key)
-        if name in target.overlay:
-            raise_error(TypeError, f"got multiple values for keyword argument '{name}'")
+        if type(name) is not str or name in target.overlay:
+            raise GraphBreak(FL0102, what=f"a function with the keyword {name!r} twice")
         target.set_key(frame.lift, name, value)
 
 
@@ -369,6 +376,8 @@ def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
 
 
 def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
+    if isinstance(iterable, ScalarValue):
+        iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
         raise_error(TypeError, f"cannot unpack non-iterable {type(iterable).__name__} object")
     return py.items(frame.lift, iterable)
@@ -507,7 +516,7 @@ def format_value(frame: Frame, arg: Format, value: Any, *spec: Any) -> Any:
 @opcode("CONVERT_VALUE")
 def convert_value(frame: Frame, conversion: str, value: Any) -> Any:
     text = frame.lift.text(value, "str" if conversion == "s" else "repr")
-    return ascii(text)[1:-1] if conversion == "a" else text
+    return text.encode("ascii", "backslashreplace").decode("ascii") if conversion == "a" else text
 
 
 @opcode("BUILD_STRING")

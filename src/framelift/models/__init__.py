@@ -1,1 +1,15 @@
+"""Functions implemented in C, written again as ordinary Python: the interpreter inlines them like a user's code.
 
+    @models(functools.reduce)
+    def reduce(function, iterable, initial=MISSING): ...
+
+A model must do what the original does on everything it accepts; what it cannot do it leaves out of its signature, so
+that the call is not traced.
+"""
+
+from __future__ import annotations
+
+from framelift.models import collecting, iteration  # noqa: F401  (register their models)
+from framelift.models.registry import models, python_model
+
+__all__ = ["models", "python_model"]

@@ -6,12 +6,14 @@ guards two entries. Changes are laid over the real dict until they are replayed.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import abc
+import types
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Value
+from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
@@ -23,31 +25,38 @@ if TYPE_CHECKING:
 
 MISSING: Any = object()
 DELETED: Any = object()
+# Keys whose value notes which object it is, and whose hash is C code.
+_GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
 
 
-class DictValue(Value, models=(dict, OrderedDict)):
+class DictValue(Value, models=dict):
     """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
 
-    __slots__ = ("overlay", "complete", "written", "kind", "_plain")
+    __slots__ = ("overlay", "complete", "written", "structure", "_plain")
+    kind: type = dict
 
     def __init__(
         self,
         entries: dict[Any, Any] | None = None,
         source: Source | None = None,
         concrete: Any = None,
-        kind: type = dict,
     ) -> None:
         super().__init__(source, concrete)
-        self.kind = kind
         self.overlay: dict[Any, Any] = {} if entries is None else entries
         self.complete = source is None
         # Keys to replay, in the order in which they must be stored; the value says whether the old entry must go first.
         self.written: dict[Any, bool] = {}
-        self._plain: bool | None = None
+        # Counts the keys that came and went, for iterators.
+        self.structure = 0
+        self._plain: dict[Any, Any] | None = None
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
-        return cls(None, source, obj, type(obj))
+        return cls(None, source, obj)
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        """A new dict of the same type."""
+        return type(self)(entries)
 
     def python_type(self) -> type:
         return self.kind
@@ -63,8 +72,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
             return MISSING
         assert self.source is not None
         if not is_constant(key):
-            self.fill(lift)
-            return self.get_key(lift, key)
+            return self._get_object(lift, key)
         if self._look_up(key) is MISSING:
             lift.guard(self.source, "KEY_ABSENT", key)
             return MISSING
@@ -72,16 +80,28 @@ class DictValue(Value, models=(dict, OrderedDict)):
         lift.require(self.source.item(key))
         return found
 
+    def _get_object(self, lift: Lift, key: Any) -> Any:
+        """Look up an object that is equal to itself only, such as a class."""
+        obj = key.value.concrete if isinstance(key, Identity) else None
+        if type(obj) not in _GUARDED_BY_IDENTITY:
+            self.fill(lift)
+            return self.get_key(lift, key)
+        assert self.source is not None
+        for candidate, value in self.concrete.items():
+            if candidate is obj:
+                source = self.source.item(obj)
+                lift.require(source)
+                found = self.overlay[key] = lift.wrap(value, source)
+                return found
+        lift.guard(self.source, "KEY_ABSENT", obj)
+        return MISSING
+
     def _look_up(self, key: Any) -> Any:
         """Look into the real dict without calling a user's `__eq__`: keys that are no constants are skipped."""
         if self._plain is None:
-            self._plain = all(type(candidate) is str for candidate in self.concrete)
-        if self._plain:
-            return self.concrete.get(key, MISSING)
-        for candidate, value in self.concrete.items():
-            if is_constant(candidate) and candidate == key:
-                return value
-        return MISSING
+            only_names = all(type(candidate) is str for candidate in self.concrete)
+            self._plain = self.concrete if only_names else {k: v for k, v in self.concrete.items() if is_constant(k)}
+        return self._plain.get(key, MISSING)
 
     def fill(self, lift: Lift) -> None:
         """Read every entry of the input, in order."""
@@ -89,8 +109,6 @@ class DictValue(Value, models=(dict, OrderedDict)):
             return
         assert self.source is not None
         keys = tuple(self.concrete)
-        if keys != tuple(dict.keys(self.concrete)):
-            self.refuse("iteration in an order of its own")
         if not all(map(is_constant, keys)):
             self.refuse("iteration over keys that are not plain constants")
         lift.guard(self.source, "DICT_KEYS", keys)
@@ -134,6 +152,11 @@ class DictValue(Value, models=(dict, OrderedDict)):
     def iterate(self, lift: Lift) -> Any:
         return DictIterator(self, "keys", lift)
 
+    def changed_during_iteration(self, size_changed: bool) -> None:
+        if size_changed:
+            raise_error(RuntimeError, "dictionary changed size during iteration")
+        self.refuse("iteration while keys are exchanged")
+
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, DictValue):
             return NotImplemented
@@ -145,7 +168,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "|" and isinstance(other, DictValue):
-            return DictValue(dict(self.entries(lift)) | other.entries(lift))
+            return self.make(dict(self.entries(lift)) | other.entries(lift))
         if operator == "|=":
             self.update(lift, other)
             return self
@@ -173,26 +196,40 @@ class DictValue(Value, models=(dict, OrderedDict)):
 
     def set_key(self, lift: Lift, key: Any, value: Any) -> None:
         lift.journal.touch(self)
-        was_deleted = self.overlay.get(key) is DELETED
-        if was_deleted:
-            del self.overlay[key]
-        self.overlay[key] = value
+        present = self.overlay.get(key, DELETED) is not DELETED
+        if not present:
+            self.structure += 1
         if self.source is not None:
-            if was_deleted:
-                self.written.pop(key, None)
-            self.written[key] = self.written.get(key, False) or was_deleted
+            if not present and self.written.get(key):  # it was deleted: it comes back at the end
+                del self.written[key]
+                self.overlay.pop(key, None)
+                self.written[key] = True
+            else:
+                self.written.setdefault(key, False)
+        self.overlay[key] = value
 
     def delete_key(self, lift: Lift, key: Any) -> None:
+        """Delete a key that is there."""
         lift.journal.touch(self)
+        self.structure += 1
         if self.source is None:
             del self.overlay[key]
             return
         if self.complete:
             del self.overlay[key]
         else:
+            self._note_presence(lift, key)
             self.overlay[key] = DELETED
         self.written.pop(key, None)
         self.written[key] = True
+
+    def _note_presence(self, lift: Lift, key: Any) -> None:
+        """Whether replay finds the key: the program may have written it without looking."""
+        assert self.source is not None
+        if self._look_up(key) is MISSING:
+            lift.guard(self.source, "KEY_ABSENT", key)
+        else:
+            lift.require(self.source.item(key))
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
         self.set_key(lift, py.key_of(lift, key), value)
@@ -225,7 +262,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
     # -- methods -------------------------------------------------------------------------------------------------
 
     @method
-    def get(self, lift: Lift, key: Any, default: Any = None) -> Any:
+    def get(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
         found = self.get_key(lift, py.key_of(lift, key))
         return default if found is MISSING else found
 
@@ -243,7 +280,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
     items = method(items)
 
     @method
-    def setdefault(self, lift: Lift, key: Any, default: Any = None) -> Any:
+    def setdefault(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
         found = self.get_key(lift, py.key_of(lift, key))
         if found is MISSING:
             self.set_item(lift, key, default)
@@ -261,11 +298,14 @@ class DictValue(Value, models=(dict, OrderedDict)):
         return found
 
     @method
-    def popitem(self, lift: Lift, last: Any = True) -> Any:
+    def popitem(self, lift: Lift) -> Any:
+        return self.pop_last(lift, True, "popitem(): dictionary is empty")
+
+    def pop_last(self, lift: Lift, last: bool, complaint: str) -> Any:
         entries = self.entries(lift)
         if not entries:
-            raise_error(KeyError, "popitem(): dictionary is empty")
-        key = next(reversed(entries)) if py.truth(lift, last) else next(iter(entries))
+            raise_error(KeyError, complaint)
+        key = next(reversed(entries)) if last else next(iter(entries))
         value = entries[key]
         self.delete_key(lift, key)
         return lift.tuple((py.from_key(key), value))
@@ -277,7 +317,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
 
     @method
     def copy(self, lift: Lift) -> Any:
-        return DictValue(dict(self.entries(lift)), kind=self.kind)
+        return self.make(dict(self.entries(lift)))
 
     @method
     def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
@@ -292,11 +332,7 @@ class DictValue(Value, models=(dict, OrderedDict)):
         return [v for k, v in self.overlay.items()] + [py.from_key(k) for k in self.overlay]
 
     def rebuild(self, generate: Generator) -> None:
-        if self.kind is dict:
-            generate.build_map(0)
-        else:
-            generate.callable(self.kind)
-            generate.call(0)
+        self.rebuild_empty(generate)
         generate.remember(self)
         for key, value in self.overlay.items():
             generate.copy_top()
@@ -305,13 +341,16 @@ class DictValue(Value, models=(dict, OrderedDict)):
             generate.value(py.from_key(key))
             generate.store_subscript()
 
+    def rebuild_empty(self, generate: Generator) -> None:
+        generate.build_map(0)
+
 
 def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
     if isinstance(other, DictValue):
         other.note(lift)
         return [(py.from_key(key), value) for key, value in other.entries(lift).items()]
-    if isinstance(other, Value) and lift.has_attribute(other, "keys"):
+    if isinstance(other, Value) and not isinstance(other, IteratorValue) and lift.has_attribute(other, "keys"):
         keys = py.items(lift, py.call(lift, py.attribute(lift, other, "keys"), [], {}))
         return [(key, py.item(lift, other, key)) for key in keys]
     found = []
@@ -363,10 +402,23 @@ class DictView(Value):
         return f"dict_{self.part}([{', '.join(lift.text(item, 'repr') for item in self.listed(lift))}])"
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return lift.as_set(self).compare(lift, operator, lift.as_set(other)) if self.part != "values" else NotImplemented
+        return lift.as_set(self).compare(lift, operator, other) if self.part != "values" else NotImplemented
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return lift.as_set(self).binary(lift, operator, lift.as_set(other)) if self.part != "values" else NotImplemented
+        if self.part == "values" or operator not in ("&", "|", "-", "^"):
+            return NotImplemented
+        return lift.as_set(self).binary(lift, operator, lift.as_set(other))
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if self.part == "values" or operator not in ("&", "|", "-", "^"):
+            return NotImplemented
+        return lift.as_set(other).binary(lift, operator, lift.as_set(self))
+
+    @method
+    def isdisjoint(self, lift: Lift, other: Any, /) -> Any:
+        if self.part == "values":
+            raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
+        return lift.as_set(self).isdisjoint(lift, other)
 
     def parts(self) -> list[Any]:
         return [self.owner]
@@ -380,42 +432,53 @@ class DictView(Value):
 class DictIterator(IteratorValue):
     """Iterates a dict and notices a change of its size."""
 
-    __slots__ = ("owner", "part", "keys", "position")
+    __slots__ = ("owner", "part", "keys", "position", "structure")
 
-    def __init__(self, owner: DictValue, part: str, lift: Lift) -> None:
+    def __init__(self, owner: DictValue, part: str, lift: Lift, backwards: bool = False) -> None:
         super().__init__()
-        self.owner = owner
+        self.owner: DictValue | None = owner
         self.part = part
         self.keys = list(owner.entries(lift))
+        if backwards:
+            self.keys.reverse()
+        self.structure = owner.structure
         self.position = 0
 
     def python_type(self) -> type:
         return type(iter(getattr({}, self.part)()))
 
     def next(self, lift: Lift) -> Any:
+        if self.owner is None:
+            raise Exhausted
         entries = self.owner.entries(lift)
-        if len(entries) != len(self.keys) and self.position >= 0:
-            raise_error(RuntimeError, "dictionary changed size during iteration")
+        if self.owner.structure != self.structure:
+            self.owner.changed_during_iteration(len(entries) != len(self.keys))
         lift.journal.touch(self)
         if self.position >= len(self.keys):
+            self.owner = None
             raise Exhausted
         key = self.keys[self.position]
         self.position += 1
         return _pick(lift, self.part, key, entries[key])
 
     def state(self) -> Any:
-        return self.position
+        return self.owner, self.position
 
     def restore(self, state: Any) -> None:
-        self.position = state
+        self.owner, self.position = state
 
     def remaining(self) -> list[tuple[Any, Any]]:
+        if self.owner is None:
+            return []
+        if self.owner.structure != self.structure:
+            raise GraphBreak(FL0107, what="an iterator over a dict that has changed")
         return [(key, self.owner.overlay[key]) for key in self.keys[self.position :]]
 
     def parts(self) -> list[Any]:
         return [value for _, value in self.remaining()]
 
     def rebuild(self, generate: Generator) -> None:
+        # The iterator of a loop that goes on in Python: nobody can tell it from one over the items that remain.
         rest = [_pick(generate.lift, self.part, key, value) for key, value in self.remaining()]
         for item in rest:
             generate.value(item)

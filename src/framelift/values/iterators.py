@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Value
 
@@ -24,6 +25,14 @@ class IteratorValue(Value):
     def python_type(self) -> type:
         return type(iter(()))
 
+    def contains(self, lift: Lift, item: Any) -> Any:
+        try:
+            while not py.equal(lift, self.next(lift), item):
+                pass
+        except Exhausted:
+            return False
+        return True
+
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__next__":
             return lift.builtin_method(self, name, lambda: self.next(lift))
@@ -33,15 +42,19 @@ class IteratorValue(Value):
 
 
 class SequenceIterator(IteratorValue):
-    """Walks a live list of items: what is appended while iterating is seen, as in CPython."""
+    """Walks a live list of items: what is appended while iterating is seen, as in CPython.
 
-    __slots__ = ("items", "position", "kind")
+    `owner` is the list the items are of; none where the items cannot change.
+    """
 
-    def __init__(self, items: list[Any], kind: type = type(iter([]))) -> None:
+    __slots__ = ("items", "position", "kind", "owner")
+
+    def __init__(self, items: list[Any], kind: type = type(iter([])), owner: Value | None = None) -> None:
         super().__init__()
         self.items: list[Any] | None = items
         self.position = 0
         self.kind = kind
+        self.owner = owner
 
     def python_type(self) -> type:
         return self.kind
@@ -67,13 +80,25 @@ class SequenceIterator(IteratorValue):
         return [] if self.items is None else self.items[self.position :]
 
     def parts(self) -> list[Any]:
-        return self.remaining()
+        return self.remaining() if self.owner is None else [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        # The list behind the iterator may have changed since: what remains is what a fresh iterator must give.
-        for item in self.remaining():
+        if self.owner is not None and self.items is not None:
+            generate.value(self.owner)
+            generate.get_iter()
+            generate.copy_top()
+            generate.load_method("__setstate__")
+            generate.constant(self.position)
+            generate.call(1)
+            generate.pop_top()
+            return
+        rest = self.remaining()
+        for item in rest:
             generate.value(item)
-        generate.build_list(len(self.remaining()))
+        if self.kind is type(iter(())):
+            generate.build_tuple(len(rest))
+        else:
+            generate.build_list(len(rest))
         generate.get_iter()
 
 
@@ -88,7 +113,7 @@ class RangeIterator(IteratorValue):
         self.position = 0
 
     def python_type(self) -> type:
-        return type(iter(range(0)))
+        return type(iter(self.range))
 
     def next(self, lift: Lift) -> Any:
         lift.journal.touch(self)
@@ -109,12 +134,12 @@ class RangeIterator(IteratorValue):
 
 
 class DerivedIterator(IteratorValue):
-    """enumerate, zip, map, filter, reversed …: `step(lift)` computes the next item from the iterators below.
+    """enumerate, zip, map, filter …: `step(lift, self)` computes the next item from the iterators in `inputs`.
 
-    `remake` is the builtin that makes the real iterator again from the iterators and values in `inputs`.
+    `kind` is the builtin that makes the real iterator again from `inputs` and, where there is one, `counter`.
     """
 
-    __slots__ = ("kind", "step", "inputs", "counter")
+    __slots__ = ("kind", "step", "inputs", "counter", "finished")
 
     def __init__(
         self, kind: type, step: Callable[[Lift, DerivedIterator], Any], inputs: list[Any], counter: Any = None
@@ -124,6 +149,7 @@ class DerivedIterator(IteratorValue):
         self.step = step
         self.inputs = inputs
         self.counter = counter
+        self.finished = False
 
     def python_type(self) -> type:
         return self.kind
@@ -133,23 +159,30 @@ class DerivedIterator(IteratorValue):
         return self.step(lift, self)
 
     def state(self) -> Any:
-        return self.counter
+        return self.counter, self.finished
 
     def restore(self, state: Any) -> None:
-        self.counter = state
+        self.counter, self.finished = state
 
     def parts(self) -> list[Any]:
-        return self.inputs
+        return self.inputs if self.counter is None else [*self.inputs, self.counter]
 
     def rebuild(self, generate: Generator) -> None:
+        if self.kind not in (enumerate, zip, map, filter):
+            raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
         generate.callable(self.kind)
-        for part in self.inputs:
+        for part in self.parts():
             generate.value(part)
-        count = len(self.inputs)
-        if self.counter is not None:
-            generate.constant(self.counter)
-            count += 1
-        generate.call(count)
+        generate.call(len(self.parts()))
+
+
+class StrictZip(DerivedIterator):
+    """`zip(..., strict=True)`."""
+
+    __slots__ = ()
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what="a strict zip")
 
 
 def enumerate_step(lift: Lift, iterator: DerivedIterator) -> Any:
@@ -165,6 +198,35 @@ def zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
     return lift.tuple([py.next_item(lift, part) for part in iterator.inputs])
 
 
+def strict_zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    row: list[Any] = []
+    for position, part in enumerate(iterator.inputs, 1):
+        try:
+            row.append(py.next_item(lift, part))
+        except Exhausted:
+            if position > 1:
+                _complain(position, "shorter")
+            for other, longer in enumerate(iterator.inputs[1:], 2):
+                _must_be_exhausted(lift, longer, other)
+            raise
+    if not row:
+        raise Exhausted
+    return lift.tuple(row)
+
+
+def _must_be_exhausted(lift: Lift, iterator: Any, position: int) -> None:
+    try:
+        py.next_item(lift, iterator)
+    except Exhausted:
+        return
+    _complain(position, "longer")
+
+
+def _complain(position: int, how: str) -> None:
+    others = "argument 1" if position == 2 else f"arguments 1-{position - 1}"
+    py.raise_error(ValueError, f"zip() argument {position} is {how} than {others}")
+
+
 def map_step(lift: Lift, iterator: DerivedIterator) -> Any:
     function, *parts = iterator.inputs
     return py.call(lift, function, [py.next_item(lift, part) for part in parts], {})
@@ -176,3 +238,15 @@ def filter_step(lift: Lift, iterator: DerivedIterator) -> Any:
         item = py.next_item(lift, part)
         if py.truth(lift, item if function is None else py.call(lift, function, [item], {})):
             return item
+
+
+def sentinel_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """`iter(function, sentinel)`."""
+    if iterator.finished:
+        raise Exhausted
+    function, sentinel = iterator.inputs
+    item = py.call(lift, function, [], {})
+    if py.equal(lift, item, sentinel):
+        iterator.finished = True
+        raise Exhausted
+    return item

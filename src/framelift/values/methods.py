@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.breaks import FL0203, GraphBreak
+from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
+from framelift.values.primitives import Arity
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -19,14 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def method(function: F) -> F:
     """Mark a method of a value class as the model of the Python method of that name."""
-    function.signature = inspect.signature(function)  # type: ignore[attr-defined]
+    function.fits = Arity(function, 2)  # type: ignore[attr-defined]
     return function
 
 
 def method_of(value: Value, lift: Lift, name: str) -> Any:
     """The bound method `name` of a value whose type is built in."""
     model = getattr(type(value), name, None)
-    if hasattr(model, "signature"):
+    if hasattr(model, "fits"):
         return MethodValue(value, name)
     kind = value.python_type()
     if name == "__class__":
@@ -53,10 +53,8 @@ class MethodValue(Value):
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = getattr(type(self.owner), self.name)
-        try:
-            model.signature.bind(self.owner, lift, *args, **kwargs)
-        except TypeError as error:
-            raise_error(TypeError, str(error))
+        if not model.fits(args, kwargs):
+            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         self.owner.note(lift)
         return model(self.owner, lift, *args, **kwargs)
 

@@ -28,9 +28,11 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = lift.model_of(self.concrete)
-        if model is None:
-            raise GraphBreak(FL0102, what=self.describe())
-        return model(lift, args, kwargs)
+        if model is not None:
+            return model(lift, args, kwargs)
+        if runs_on_constants(self.concrete):
+            return fold_call(lift, self.concrete, args, kwargs)
+        raise GraphBreak(FL0102, what=self.describe())
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
@@ -68,6 +70,9 @@ class UnboundMethodValue(
         if model is not None:
             return model(lift, args, kwargs)
         name, owner = self.concrete.__name__, self.concrete.__objclass__
+        if type(self.concrete) is types.ClassMethodDescriptorType and owner in _CONSTANT_TYPES and args:
+            if args[0].concrete is owner:
+                return fold_call(lift, getattr(owner, name), args[1:], kwargs)
         if args and lift.is_modelled_builtin(args[0], owner):
             return py.call(lift, py.attribute(lift, args[0], name), args[1:], kwargs)
         raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
@@ -76,6 +81,22 @@ class UnboundMethodValue(
         if name == "__get__":
             return lift.builtin_method(self, name, lambda instance, owner=None: lift.bound_method(self, instance))
         return super().attribute(lift, name)
+
+
+_CONSTANT_TYPES = (int, float, bool, str, bytes, complex)
+# Functions of the standard library that depend on nothing but their arguments.
+_PURE_MODULES = ("math", "cmath", "_string")
+_PURE_FUNCTIONS = frozenset(map(id, (str.maketrans, bytes.maketrans)))
+
+
+def runs_on_constants(function: Any) -> bool:
+    """Whether a C function may be run while capturing, on constants."""
+    return getattr(function, "__module__", None) in _PURE_MODULES or id(function) in _PURE_FUNCTIONS
+
+
+def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    plain = [lift.constant(argument) for argument in args]
+    return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
 
 
 class ConstantMethodValue(Value):
@@ -95,9 +116,7 @@ class ConstantMethodValue(Value):
         model = lift.constant_method(type(self.owner), self.name)
         if model is not None:
             return model(lift, [self.owner, *args], kwargs)
-        plain = [lift.constant(argument) for argument in args]
-        named = {name: lift.constant(argument) for name, argument in kwargs.items()}
-        return py.fold(lift, getattr(self.owner, self.name), *plain, **named)
+        return fold_call(lift, getattr(self.owner, self.name), args, kwargs)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__self__":

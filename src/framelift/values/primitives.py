@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.values.exceptions import raise_error
+from framelift.breaks import FL0102, GraphBreak
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -30,13 +30,12 @@ def primitive(*targets: Any) -> Callable[[F], F]:
     """Register `function(lift, *args, **kwargs)` as the behaviour of `targets`."""
 
     def register(function: F) -> F:
-        signature = inspect.signature(function)
+        fits = Arity(function, 1)
+        name = getattr(targets[0], "__qualname__", "a function")
 
         def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            try:
-                signature.bind(lift, *args, **kwargs)
-            except TypeError as error:
-                raise_error(TypeError, f"{getattr(targets[0], '__name__', 'call')}(): {error}")
+            if not fits(args, kwargs):
+                raise GraphBreak(FL0102, what=f"{name} with these arguments")
             return function(lift, *args, **kwargs)
 
         for target in targets:
@@ -44,6 +43,31 @@ def primitive(*targets: Any) -> Callable[[F], F]:
         return function
 
     return register
+
+
+class Arity:
+    """Whether arguments fit a Python function after its first `given` parameters, which are always there.
+
+    Where they do not, Python says what is wrong in its own words: these differ from one C function to the next.
+    """
+
+    def __init__(self, function: Callable[..., Any], given: int) -> None:
+        parameters = list(inspect.signature(function).parameters.values())[given:]
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.most = len(positional)
+        self.required = sum(p.default is p.empty for p in positional)
+        self.keyword_required = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters)
+        self.signature = inspect.Signature(parameters)
+
+    def __call__(self, args: list[Any], kwargs: dict[str, Any]) -> bool:
+        if not kwargs and not self.keyword_required:
+            return self.required <= len(args) and (self.variadic or len(args) <= self.most)
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError:
+            return False
+        return True
 
 
 def primitive_of(target: Any) -> Model | None:

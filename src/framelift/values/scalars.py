@@ -1,16 +1,19 @@
 """Numbers, strings and other plain data that came from an input.
 
 A scalar stays a computation over its sources until the program decides something on it: then the outcome is guarded
-(`idx < 3` was true), or the value itself where the outcome is not enough.
+(`idx < 3` was true), or the value itself where the outcome is not enough. A sum that is only stored or returned is
+computed again by the residual code, so a counter on an object does not need an entry for each of its values.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.base import Raised, Value
 from framelift.values.constants import SCALAR_TYPES
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
 
@@ -20,12 +23,27 @@ if TYPE_CHECKING:
 
 _NUMBERS = (int, float, bool)
 _COMPARABLE = (int, float, bool, str)
+# One object per value, as far as a program can tell: the interpreter keeps the small integers for good.
+_SINGLETONS = (bool, type(None), type(Ellipsis), type(NotImplemented))
+_SMALL_INTEGERS = range(-5, 257)
+# Operations on two ints or two floats that always give a result of that type.
+_TOTAL = {"+", "-", "*", "+=", "-=", "*="}
+_MAX_EXPRESSION = 16
 
 
-class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
+class Expression(NamedTuple):
+    """How the residual code computes a scalar: an operator between scalars or constants."""
+
+    operator: str
+    left: Any
+    right: Any
+    size: int
+
+
+class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
     """`concrete`, computed from the values at `leaves`."""
 
-    __slots__ = ("leaves", "outcome")
+    __slots__ = ("leaves", "outcome", "expression")
     shared = False
 
     def __init__(
@@ -34,11 +52,13 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
         concrete: Any,
         leaves: tuple[tuple[Source, Any], ...] | None = None,
         outcome: tuple[Source, str, Any] | None = None,
+        expression: Expression | None = None,
     ) -> None:
         super().__init__(source, concrete)
         self.noted = True  # nothing is assumed until the value is used
         self.leaves = ((source, concrete),) if leaves is None and source is not None else (leaves or ())
         self.outcome = outcome  # a comparison (source, operator, constant) whose result this is
+        self.expression = expression
 
     def constant(self, lift: Lift) -> Any:
         if self.outcome is not None:
@@ -53,8 +73,12 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
         pass
 
     def truth(self, lift: Lift) -> bool:
-        value = self.constant(lift)
-        return bool(value)
+        if self.source is not None and type(self.concrete) in _ZEROS:
+            lift.guard(self.source, "TYPE", type(self.concrete))
+            truth = bool(self.concrete)
+            lift.guard(self.source, "COMPARE", ("!=", _ZEROS[type(self.concrete)], truth))
+            return truth
+        return bool(self.constant(lift))
 
     def key(self, lift: Lift) -> Any:
         return self.constant(lift)
@@ -69,8 +93,8 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
     # -- computations stay open on numbers, everything else decides --------------------------------------------------
 
     def unary(self, lift: Lift, operator: str) -> Any:
-        if isinstance(self.concrete, _NUMBERS):
-            return self._derived(fold(lift, UNARY[operator], self.concrete), self)
+        if type(self.concrete) in _NUMBERS:
+            return derive(lift, UNARY[operator], self)
         return fold(lift, UNARY[operator], self.constant(lift))
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
@@ -81,49 +105,54 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
 
     def _combine(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
         other = right if left is self else left
-        if isinstance(other, ScalarValue):
-            other_concrete = other.concrete
-        elif isinstance(other, Value):
+        if isinstance(other, Value) and not isinstance(other, ScalarValue):
             return NotImplemented
-        else:
-            other_concrete = other
-        if type(self.concrete) in _NUMBERS and type(other_concrete) in _NUMBERS:
-            left_concrete = left.concrete if isinstance(left, ScalarValue) else left
-            right_concrete = right.concrete if isinstance(right, ScalarValue) else right
-            return self._derived(fold(lift, BINARY[operator], left_concrete, right_concrete), self, other)
+        kinds = {type(_plain(left)), type(_plain(right))}
+        # The type of a power depends on the sign of its exponent: it is decided here.
+        if kinds <= set(_NUMBERS) and operator.removesuffix("=") != "**":
+            result = derive(lift, BINARY[operator], left, right)
+            if operator in _TOTAL and (kinds == {int} or kinds == {float}):
+                size = 1 + _size(left) + _size(right)
+                if size <= _MAX_EXPRESSION:
+                    result.expression = Expression(operator, left, right, size)
+            return result
         return fold(lift, BINARY[operator], lift.constant(left), lift.constant(right))
-
-    def _derived(self, result: Any, *operands: Any) -> ScalarValue:
-        leaves: dict[Source, Any] = {}
-        for operand in operands:
-            if isinstance(operand, ScalarValue):
-                if operand.outcome is not None:
-                    source = operand.outcome[0]
-                    leaves.update({s: c for s, c in operand.leaves if s is source})
-                leaves.update(operand.leaves)
-        return ScalarValue(None, result, tuple(leaves.items()))
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if isinstance(other, ScalarValue):
-            result = fold(lift, COMPARE[operator], self.concrete, other.concrete)
-            return self._derived(result, self, other)
+            return derive(lift, COMPARE[operator], self, other)
         if isinstance(other, Value):
             return NotImplemented
         if self.source is not None and type(self.concrete) in _COMPARABLE and type(other) in _COMPARABLE:
-            result = fold(lift, COMPARE[operator], self.concrete, other)
-            return ScalarValue(None, result, self.leaves, (self.source, operator, other))
+            result = derive(lift, COMPARE[operator], self, other)
+            result.outcome = (self.source, operator, other)
+            return result
         return fold(lift, COMPARE[operator], self.constant(lift), other)
 
+    # -- identity ----------------------------------------------------------------------------------------------------
+
     def is_same(self, lift: Lift, other: Value) -> bool:
-        if isinstance(other, ScalarValue):
+        if not isinstance(other, ScalarValue):
+            return bool(other.is_constant_object(lift, self.constant(lift)))
+        if type(self.concrete) is not type(other.concrete) or _has_one_object(self.concrete):
             return self.constant(lift) is other.constant(lift)
-        return bool(other.is_constant_object(lift, self.constant(lift)))
+        if self.source is None or other.source is None:
+            raise GraphBreak(FL0201, operation="'is'", type=self.describe())
+        same = self.concrete is other.concrete
+        if self.source is not other.source:
+            lift.guards.relate("SAME" if same else "DISTINCT", (self.source, other.source))
+        return same
 
     def is_constant_object(self, lift: Lift, constant: Any) -> bool:
         if self.source is not None and (constant is None or self.concrete is None):
             lift.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
             return self.concrete is constant
-        return self.constant(lift) is constant
+        if _has_one_object(constant) or type(constant) is not type(self.concrete):
+            return self.constant(lift) is constant
+        if self.source is None:
+            raise GraphBreak(FL0201, operation="'is'", type=self.describe())
+        lift.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
+        return self.concrete is constant
 
     # -- the rest needs the value ------------------------------------------------------------------------------------
 
@@ -133,8 +162,17 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
     def item(self, lift: Lift, key: Any) -> Any:
         return py.item(lift, self.constant(lift), key)
 
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        py.set_item(lift, self.constant(lift), key, value)
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        py.delete_item(lift, self.constant(lift), key)
+
     def iterate(self, lift: Lift) -> Any:
         return py.iterate(lift, self.constant(lift))
+
+    def next(self, lift: Lift) -> Any:
+        return py.next_item(lift, self.constant(lift))
 
     def contains(self, lift: Lift, item: Any) -> Any:
         return py.contains(lift, self.constant(lift), item)
@@ -142,8 +180,58 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES)):
     def attribute(self, lift: Lift, name: str) -> Any:
         return lift.constant_attribute(self.constant(lift), name)
 
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        py.set_attribute(lift, self.constant(lift), name, value)
+
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return py.call(lift, self.constant(lift), args, kwargs)
 
     def rebuild(self, generate: Generator) -> None:
-        generate.constant(self.constant(generate.lift))
+        if self.expression is None:
+            generate.constant(self.constant(generate.lift))
+            return
+        for source, value in self.leaves:
+            generate.lift.guard(source, "TYPE", type(value))
+        generate.value(self.expression.left)
+        generate.value(self.expression.right)
+        generate.builder.binary_op(self.expression.operator)
+
+
+_ZEROS: dict[type, Any] = {int: 0, float: 0.0, str: ""}
+
+
+def derive(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarValue:
+    """A number computed from scalars and constants. What it raises depends on their values."""
+    try:
+        result = fold(lift, function, *map(_plain, operands))
+    except Raised:
+        for operand in operands:
+            lift.constant(operand)
+        raise
+    leaves = {
+        source: concrete
+        for operand in operands
+        if isinstance(operand, ScalarValue)
+        for source, concrete in operand.leaves
+    }
+    return ScalarValue(None, result, tuple(leaves.items()))
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a plain number of the program or of an input."""
+    return type(_plain(value)) in _NUMBERS
+
+
+def _plain(operand: Any) -> Any:
+    return operand.concrete if isinstance(operand, ScalarValue) else operand
+
+
+def _size(operand: Any) -> int:
+    """How many operations the residual code runs for an operand; too many for one that is not recomputed."""
+    if not isinstance(operand, ScalarValue) or operand.source is not None:
+        return 0
+    return _MAX_EXPRESSION if operand.expression is None else operand.expression.size
+
+
+def _has_one_object(constant: Any) -> bool:
+    return type(constant) in _SINGLETONS or (type(constant) is int and constant in _SMALL_INTEGERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
@@ -53,7 +54,7 @@ class SequenceValue(Value):
         return len(self.items(lift))
 
     def iterate(self, lift: Lift) -> Any:
-        return SequenceIterator(self.items(lift), type(iter(self.kind())))
+        return SequenceIterator(self.items(lift), type(iter(self.kind())), self if self.kind is list else None)
 
     def item(self, lift: Lift, key: Any) -> Any:
         index = lift.index(key, self.kind.__name__)
@@ -71,22 +72,31 @@ class SequenceValue(Value):
     def contains(self, lift: Lift, item: Any) -> Any:
         return any(py.equal(lift, member, item) for member in self.items(lift))
 
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        raise_error(TypeError, f"'{self.python_type().__name__}' object does not support item assignment")
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        raise_error(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
+
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator == "+" and py.type_of(other) is self.kind:
+        if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, self.items(lift) + py.items(lift, other))
         if operator == "*" and py.type_of(other) in (int, bool):
             return self.make(lift, self.items(lift) * lift.constant(other))
+        if operator == "+" and py.type_of(other) in _PLAIN_OPERANDS:
+            kind, given = self.kind.__name__, py.type_of(other).__name__
+            raise_error(TypeError, f'can only concatenate {kind} (not "{given}") to {kind}')
         return NotImplemented
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "*" and py.type_of(other) in (int, bool):
             return self.make(lift, self.items(lift) * lift.constant(other))
-        if operator == "+" and py.type_of(other) is self.kind:
+        if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, py.items(lift, other) + self.items(lift))
         return NotImplemented
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if py.type_of(other) is not self.kind:
+        if not is_sequence(other, self.kind):
             return NotImplemented
         mine, theirs = self.items(lift), py.items(lift, other)
         if operator in ("==", "!=") and len(mine) != len(theirs):
@@ -117,16 +127,27 @@ class SequenceValue(Value):
         return self._items or []
 
     @method
-    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = None) -> Any:
+    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
         items = self.items(lift)
-        for position in range(*slice(lift.constant(start), lift.constant(stop)).indices(len(items))):
-            if py.equal(lift, items[position], item):
+        bounds = slice(lift.as_index(start), lift.as_index(stop)).indices(len(items))
+        for position in range(*bounds):
+            if position < len(items) and py.equal(lift, items[position], item):
                 return position
-        raise_error(ValueError, f"{self.kind.__name__}.index(x): x not in {self.kind.__name__}")
+        if self.kind is list:
+            raise_error(ValueError, f"{lift.text(item, 'repr')} is not in list")
+        raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     @method
-    def count(self, lift: Lift, item: Any) -> Any:
+    def count(self, lift: Lift, item: Any, /) -> Any:
         return sum(py.equal(lift, member, item) for member in self.items(lift))
+
+
+_PLAIN_OPERANDS = (int, float, bool, str, bytes, complex, type(None), list, tuple, dict, set, frozenset)
+
+
+def is_sequence(value: Any, kind: type) -> bool:
+    """Whether `value` is a list or tuple whose items are its own."""
+    return py.type_of(value) is kind or (isinstance(value, SequenceValue) and value.kind is kind)
 
 
 class TupleValue(SequenceValue, models=tuple):
@@ -216,22 +237,22 @@ class ListValue(SequenceValue, models=list):
         return super().binary(lift, operator, other)
 
     @method
-    def append(self, lift: Lift, item: Any) -> None:
+    def append(self, lift: Lift, item: Any, /) -> None:
         self.change(lift).append(item)
 
     @method
-    def extend(self, lift: Lift, iterable: Any) -> None:
+    def extend(self, lift: Lift, iterable: Any, /) -> None:
         new = py.items(lift, iterable)
         self.change(lift).extend(new)
 
     @method
-    def insert(self, lift: Lift, index: Any, item: Any) -> None:
-        position = lift.constant(index)
+    def insert(self, lift: Lift, index: Any, item: Any, /) -> None:
+        position = lift.as_index(index)
         self.change(lift).insert(position, item)
 
     @method
-    def pop(self, lift: Lift, index: Any = -1) -> Any:
-        position = lift.constant(index)
+    def pop(self, lift: Lift, index: Any = -1, /) -> Any:
+        position = lift.as_index(index)
         items = self.change(lift)
         if not items:
             raise_error(IndexError, "pop from empty list")
@@ -240,7 +261,7 @@ class ListValue(SequenceValue, models=list):
         return items.pop(position)
 
     @method
-    def remove(self, lift: Lift, item: Any) -> None:
+    def remove(self, lift: Lift, item: Any, /) -> None:
         for position, member in enumerate(self.items(lift)):
             if py.equal(lift, member, item):
                 del self.change(lift)[position]
@@ -261,7 +282,10 @@ class ListValue(SequenceValue, models=list):
 
     @method
     def sort(self, lift: Lift, *, key: Any = None, reverse: Any = False) -> None:
-        ordered = sort_items(lift, self.items(lift), key, py.truth(lift, reverse))
+        before = list(self.items(lift))
+        ordered = sort_items(lift, before, key, py.truth(lift, reverse))
+        if len(before) != len(self.items(lift)):
+            self.refuse("sorting while it is changed")
         self.change(lift)[:] = ordered
 
     def rebuild(self, generate: Generator) -> None:
@@ -290,6 +314,8 @@ class _SortKey:
 
 def sort_items(lift: Lift, items: list[Any], key: Any, reverse: bool) -> list[Any]:
     """A stable sort, comparing as the program would."""
+    if key is not None and py.same(lift, key, None):
+        key = None
     keys = [item if key is None else py.call(lift, key, [item], {}) for item in items]
     order = sorted(range(len(items)), key=lambda i: _SortKey(lift, keys[i]), reverse=reverse)
     return [items[i] for i in order]

@@ -1,52 +1,90 @@
-"""Sets and frozen sets."""
+"""Sets and frozen sets.
+
+The members are kept in a real set of keys, changed by the very operations the program runs, so that its order is the
+order of the program's set. Two equal sets can differ in order, and no guard sees it: a set that came from an input, and
+what was computed from one, may be asked everything but its order.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.base import Exhausted, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import SequenceIterator
+from framelift.values.iterators import IteratorValue
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
+_OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
+_IN_PLACE = {
+    "|=": "update",
+    "&=": "intersection_update",
+    "-=": "difference_update",
+    "^=": "symmetric_difference_update",
+}
+# Types whose distinct members have one order, whatever order they come in.
+_TOTALLY_ORDERED = (int, str)
+
 
 class SetValue(Value, models=(set, frozenset)):
-    """Members by key, in insertion order; order-dependent operations are allowed on constants only."""
+    """`_members` are keys; `ordered` says that their order is the real set's; `log` is what an input must replay."""
 
-    __slots__ = ("_members", "kind")
+    __slots__ = ("_members", "kind", "ordered", "log")
 
     def __init__(
-        self, members: dict[Any, None] | None, kind: type = set, source: Source | None = None, concrete: Any = None
+        self,
+        members: set[Any] | frozenset[Any] | None,
+        kind: type = set,
+        source: Source | None = None,
+        concrete: Any = None,
+        ordered: bool = True,
     ) -> None:
         super().__init__(source, concrete)
-        self._members = members
+        self._members: Any = members
         self.kind = kind
+        self.ordered = ordered
+        self.log: list[tuple[str, tuple[Any, ...]]] = []
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
-        return cls(None, type(obj), source, obj)
+        return cls(None, type(obj), source, obj, ordered=False)
 
     def python_type(self) -> type:
         return self.kind
 
-    def members(self, lift: Lift) -> dict[Any, None]:
+    def members(self, lift: Lift) -> set[Any]:
         if self._members is None:
             assert self.source is not None
             if not all(map(is_constant, self.concrete)):
                 self.refuse("use with members that are not plain constants")
             lift.guard(self.source, "SET_EQUALS", frozenset(self.concrete))
-            self._members = dict.fromkeys(self.concrete)
-        return self._members
+            self._members = set(self.concrete)
+        members: set[Any] = self._members
+        return members
 
-    def make(self, members: dict[Any, None]) -> SetValue:
-        return SetValue(members, self.kind)
+    def make(self, members: Any, ordered: bool) -> Any:
+        return SetValue(members, self.kind, ordered=ordered)
+
+    def in_order(self, lift: Lift) -> bool:
+        """Whether the order of the members is the real set's."""
+        members = self.members(lift)
+        return len(members) < 2 or (self.ordered and all(map(is_constant, members)))
+
+    def sortable(self, lift: Lift) -> list[Any] | None:
+        """The members for a use that does not depend on their order because they have one of their own; or None."""
+        members = self.members(lift)
+        kinds = {type(member) for member in members}
+        return list(members) if len(kinds) == 1 and kinds.pop() in _TOTALLY_ORDERED else None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def truth(self, lift: Lift) -> bool:
         return bool(self.members(lift))
@@ -55,155 +93,185 @@ class SetValue(Value, models=(set, frozenset)):
         return len(self.members(lift))
 
     def contains(self, lift: Lift, item: Any) -> Any:
+        if isinstance(item, SetValue):
+            return frozenset(item.members(lift)) in self.members(lift)  # Python looks for a set as if it were frozen
         return py.key_of(lift, item) in self.members(lift)
 
     def iterate(self, lift: Lift) -> Any:
-        # The order of a real set depends on hashes and history: a copy made the same way gives it for constants.
-        members = self.members(lift)
-        if not all(map(is_constant, members)):
-            if len(members) > 1:
-                self.refuse("iteration over members that are not plain constants")
-            return SequenceIterator([py.from_key(key) for key in members], type(iter(set())))
-        if self.source is not None and self.concrete == set(members):
-            return SequenceIterator(list(self.concrete), type(iter(set())))
-        real: set[Any] = set()
-        for member in members:
-            real.add(member)
-        return SequenceIterator(list(real), type(iter(set())))
+        if not self.in_order(lift):
+            self.refuse("iteration in an order that is not known")
+        return SetIterator(self, list(self.members(lift)))
 
     def key(self, lift: Lift) -> Any:
         if self.kind is set:
             raise_error(TypeError, "unhashable type: 'set'")
+        if not all(map(is_constant, self.members(lift))):
+            self.refuse("use as a key with members that are not plain constants")
         return frozenset(self.members(lift))
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _members_of(lift, other)
+        theirs = _as_set(lift, other)
         if theirs is None:
             return NotImplemented
-        return py.COMPARE[operator](set(self.members(lift)), set(theirs))
+        return py.COMPARE[operator](self.members(lift), theirs.members(lift))
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _members_of(lift, other)
-        plain = operator.removesuffix("=")
-        if theirs is None or plain not in _ALGEBRA:
+        theirs = _as_set(lift, other)
+        if theirs is None:
             return NotImplemented
-        result = _ALGEBRA[plain](self.members(lift), theirs)
-        if operator.endswith("=") and self.kind is set:
-            self.change(lift, result)
+        if operator in _IN_PLACE and self.kind is set:
+            self.change(lift, _IN_PLACE[operator], theirs)
             return self
-        return self.make(result)
+        name = _OPERATORS.get(operator.removesuffix("="))
+        return NotImplemented if name is None else self.combine(lift, name, theirs)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _members_of(lift, other)
-        if theirs is None or operator not in _ALGEBRA:
+        theirs = _as_set(lift, other)
+        name = _OPERATORS.get(operator)
+        if theirs is None or name is None:
             return NotImplemented
-        return SetValue(_ALGEBRA[operator](theirs, self.members(lift)), py.type_of(other))
+        return theirs.combine(lift, name, self)
+
+    def combine(self, lift: Lift, name: str, *others: SetValue) -> Any:
+        """`self.<name>(*others)`: a new set."""
+        ordered = all(part.in_order(lift) for part in (self, *others))
+        real = self.members(lift) if self.kind is set else frozenset(self.members(lift))
+        return self.make(getattr(real, name)(*[other.operand(lift) for other in others]), ordered)
+
+    def operand(self, lift: Lift) -> Any:
+        return self.members(lift)
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if self.kind is frozenset and name in _CHANGING:
+            raise_error(AttributeError, f"'frozenset' object has no attribute '{name}'")
         return method_of(self, lift, name)
 
     def text(self, lift: Lift, conversion: str) -> str:
-        return repr(self.kind(lift.constant(item) for item in py.items(lift, self)))
+        shown = ", ".join(lift.text(item, "repr") for item in py.items(lift, self))
+        if self.kind is frozenset:
+            return f"frozenset({{{shown}}})" if shown else "frozenset()"
+        return f"{{{shown}}}" if shown else "set()"
 
     def constant(self, lift: Lift) -> Any:
+        if not self.in_order(lift):
+            self.refuse("use in an order that is not known")
         return self.kind(lift.constant(py.from_key(key)) for key in self.members(lift))
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def change(self, lift: Lift, members: dict[Any, None]) -> None:
-        self.members(lift)
+    def change(self, lift: Lift, name: str, *operands: Any) -> Any:
+        """Run the method `name` on the members; operands are keys, or other sets."""
+        members = self.members(lift)
         lift.journal.touch(self)
-        self._members = members
+        plain = [operand.operand(lift) if isinstance(operand, SetValue) else operand for operand in operands]
+        self.ordered = self.ordered and all(o.in_order(lift) for o in operands if isinstance(o, SetValue))
+        result = getattr(members, name)(*plain)
+        if self.source is not None:
+            # Operands may change later: what is replayed is what they were.
+            kept = [_kept(lift, operand) if isinstance(operand, SetValue) else operand for operand in operands]
+            self.log.append((name, tuple(kept)))
+        return result
 
     def state(self) -> Any:
-        return self._members
+        return None if self._members is None else set(self._members), self.ordered, len(self.log)
 
     def restore(self, state: Any) -> None:
-        self._members = state
+        # A copy can have another order than the set it was made of.
+        before, self.ordered, length = state
+        if self._members is not None and before is not None and list(before) != list(self._members):
+            self.ordered = False
+        self._members = before
+        del self.log[length:]
 
     def replay(self, generate: Generator) -> None:
-        members = self._members or {}
-        generate.source(self.source)
-        generate.load_method("clear")
-        generate.call(0)
-        generate.pop_top()
-        generate.source(self.source)
-        generate.load_method("update")
-        for key in members:
-            generate.value(py.from_key(key))
-        generate.build_list(len(members))
-        generate.call(1)
-        generate.pop_top()
+        for name, operands in self.log:
+            generate.source(self.source)
+            generate.load_method(name)
+            for operand in operands:
+                if isinstance(operand, SetValue):
+                    generate.value(operand)
+                else:
+                    generate.value(py.from_key(operand))
+            generate.call(len(operands))
+            generate.pop_top()
 
     @method
-    def add(self, lift: Lift, item: Any) -> None:
-        self.change(lift, {**self.members(lift), py.key_of(lift, item): None})
+    def add(self, lift: Lift, item: Any, /) -> None:
+        self.change(lift, "add", py.key_of(lift, item))
 
     @method
-    def discard(self, lift: Lift, item: Any) -> None:
+    def discard(self, lift: Lift, item: Any, /) -> None:
+        self.change(lift, "discard", py.key_of(lift, item))
+
+    @method
+    def remove(self, lift: Lift, item: Any, /) -> None:
         key = py.key_of(lift, item)
-        self.change(lift, {k: None for k in self.members(lift) if k != key})
-
-    @method
-    def remove(self, lift: Lift, item: Any) -> None:
-        if not self.contains(lift, item):
+        if key not in self.members(lift):
             raise_error(KeyError, item)
-        self.discard(lift, item)
+        self.change(lift, "discard", key)
 
     @method
     def pop(self, lift: Lift) -> Any:
-        for item in py.items(lift, self):
-            self.discard(lift, item)
-            return item
-        raise_error(KeyError, "pop from an empty set")
+        if not self.members(lift):
+            raise_error(KeyError, "pop from an empty set")
+        if not self.in_order(lift):
+            self.refuse("pop() from an order that is not known")
+        return py.from_key(self.change(lift, "pop"))
 
     @method
     def clear(self, lift: Lift) -> None:
-        self.change(lift, {})
+        self.change(lift, "clear")
+        self.ordered = True
 
     @method
     def copy(self, lift: Lift) -> Any:
-        return self.make(dict(self.members(lift)))
+        members = self.members(lift)
+        return self.make(members.copy(), self.ordered)
 
     @method
     def update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, _fold(lift, "|", self.members(lift), others))
+        for other in others:
+            self.change(lift, "update", as_operand(lift, other))
 
     @method
     def intersection_update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, _fold(lift, "&", self.members(lift), others))
+        self.change(lift, "intersection_update", *[as_operand(lift, other) for other in others])
 
     @method
     def difference_update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, _fold(lift, "-", self.members(lift), others))
+        self.change(lift, "difference_update", *[as_operand(lift, other) for other in others])
+
+    @method
+    def symmetric_difference_update(self, lift: Lift, other: Any, /) -> None:
+        self.change(lift, "symmetric_difference_update", as_operand(lift, other))
 
     @method
     def union(self, lift: Lift, *others: Any) -> Any:
-        return self.make(_fold(lift, "|", self.members(lift), others))
+        return self.combine(lift, "union", *[as_operand(lift, other) for other in others])
 
     @method
     def intersection(self, lift: Lift, *others: Any) -> Any:
-        return self.make(_fold(lift, "&", self.members(lift), others))
+        return self.combine(lift, "intersection", *[as_operand(lift, other) for other in others])
 
     @method
     def difference(self, lift: Lift, *others: Any) -> Any:
-        return self.make(_fold(lift, "-", self.members(lift), others))
+        return self.combine(lift, "difference", *[as_operand(lift, other) for other in others])
 
     @method
-    def symmetric_difference(self, lift: Lift, other: Any) -> Any:
-        return self.make(_fold(lift, "^", self.members(lift), (other,)))
+    def symmetric_difference(self, lift: Lift, other: Any, /) -> Any:
+        return self.combine(lift, "symmetric_difference", as_operand(lift, other))
 
     @method
-    def issubset(self, lift: Lift, other: Any) -> Any:
-        return set(self.members(lift)) <= set(keys_of(lift, other))
+    def issubset(self, lift: Lift, other: Any, /) -> Any:
+        return self.members(lift).issubset(as_operand(lift, other).members(lift))
 
     @method
-    def issuperset(self, lift: Lift, other: Any) -> Any:
-        return set(self.members(lift)) >= set(keys_of(lift, other))
+    def issuperset(self, lift: Lift, other: Any, /) -> Any:
+        return self.members(lift).issuperset(as_operand(lift, other).members(lift))
 
     @method
-    def isdisjoint(self, lift: Lift, other: Any) -> Any:
-        return set(self.members(lift)).isdisjoint(keys_of(lift, other))
+    def isdisjoint(self, lift: Lift, other: Any, /) -> Any:
+        return self.members(lift).isdisjoint(as_operand(lift, other).members(lift))
 
     # -- the way back ---------------------------------------------------------------------------------------------
 
@@ -211,38 +279,122 @@ class SetValue(Value, models=(set, frozenset)):
         return [py.from_key(key) for key in self._members or ()]
 
     def rebuild(self, generate: Generator) -> None:
+        members = list(self._members or ())
+        if all(map(is_constant, members)) and list(self.kind(members)) != list(self._members or ()):
+            raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
         generate.callable(self.kind)
-        for part in self.parts():
-            generate.value(part)
-        generate.build_list(len(self.parts()))
+        for member in members:
+            generate.value(py.from_key(member))
+        generate.build_list(len(members))
         generate.call(1)
 
 
-_ALGEBRA = {
-    "|": lambda a, b: {**a, **b},
-    "&": lambda a, b: {k: None for k in a if k in b},
-    "-": lambda a, b: {k: None for k in a if k not in b},
-    "^": lambda a, b: {**{k: None for k in a if k not in b}, **{k: None for k in b if k not in a}},
-}
+_CHANGING = frozenset(dir(set)) - frozenset(dir(frozenset))
 
 
-def keys_of(lift: Lift, iterable: Any) -> dict[Any, None]:
-    """The members of any iterable, as keys."""
-    return dict.fromkeys(py.key_of(lift, item) for item in py.items(lift, iterable))
+class ListedSet(SetValue):
+    """The items of another iterable, as an operand: Python takes them one by one, in their order."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: list[Any]) -> None:
+        super().__init__(set(keys))
+        self.keys = keys
+
+    def in_order(self, lift: Lift) -> bool:
+        return True
+
+    def operand(self, lift: Lift) -> Any:
+        return self.keys
+
+    def parts(self) -> list[Any]:
+        return [py.from_key(key) for key in self.keys]
+
+    def rebuild(self, generate: Generator) -> None:
+        for part in self.parts():
+            generate.value(part)
+        generate.build_list(len(self.keys))
 
 
-def _members_of(lift: Lift, other: Any) -> dict[Any, None] | None:
-    """The members of another set-like operand; None when it is no set."""
+class SetIterator(IteratorValue):
+    """Walks a set and notices a change of its size."""
+
+    __slots__ = ("owner", "keys", "position")
+
+    def __init__(self, owner: SetValue, keys: list[Any]) -> None:
+        super().__init__()
+        self.owner: SetValue | None = owner
+        self.keys = keys
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(set()))
+
+    def next(self, lift: Lift) -> Any:
+        if self.owner is None:
+            raise Exhausted
+        members = self.owner.members(lift)
+        if len(members) != len(self.keys):
+            raise_error(RuntimeError, "Set changed size during iteration")
+        if not members.issuperset(self.keys):
+            self.refuse("iteration over a set that is changed meanwhile")
+        lift.journal.touch(self)
+        if self.position == len(self.keys):
+            self.owner = None
+            raise Exhausted
+        self.position += 1
+        return py.from_key(self.keys[self.position - 1])
+
+    def state(self) -> Any:
+        return self.owner, self.position
+
+    def restore(self, state: Any) -> None:
+        self.owner, self.position = state
+
+    def parts(self) -> list[Any]:
+        return [py.from_key(key) for key in self.keys[self.position :]]
+
+    def rebuild(self, generate: Generator) -> None:
+        for part in self.parts():
+            generate.value(part)
+        generate.build_list(len(self.parts()))
+        generate.get_iter()
+
+
+def keys_of(lift: Lift, iterable: Any) -> list[Any]:
+    """The items of any iterable, as keys."""
+    return [py.key_of(lift, item) for item in py.items(lift, iterable)]
+
+
+def make_set(lift: Lift, iterable: Any, kind: type = set) -> SetValue:
+    """`kind(iterable)`."""
+    operand = as_operand(lift, iterable)
+    return SetValue(kind(operand.operand(lift)), kind, ordered=operand.in_order(lift))
+
+
+def as_operand(lift: Lift, iterable: Any) -> SetValue:
+    """Any iterable as the argument of a set's method."""
+    if isinstance(iterable, Value):
+        iterable.note(lift)
+    found = _as_set(lift, iterable)
+    return ListedSet(keys_of(lift, iterable)) if found is None or py.type_of(iterable) in _VIEWS else found
+
+
+_VIEWS: Iterable[type] = (type({}.keys()), type({}.items()))
+
+
+def _as_set(lift: Lift, other: Any) -> SetValue | None:
+    """Another set-like operand; None when it is no set."""
     if isinstance(other, SetValue):
-        return other.members(lift)
+        return other
     if type(other) is frozenset:
-        return dict.fromkeys(other)
-    if py.type_of(other) in (type({}.keys()), type({}.items())):
-        return keys_of(lift, other)
+        return SetValue(other, frozenset)
+    if py.type_of(other) in _VIEWS:
+        return SetValue(set(keys_of(lift, other)), ordered=False)
     return None
 
 
-def _fold(lift: Lift, operator: str, members: dict[Any, None], others: tuple[Any, ...]) -> dict[Any, None]:
-    for other in others:
-        members = _ALGEBRA[operator](members, keys_of(lift, other))
-    return dict(members)
+def _kept(lift: Lift, operand: SetValue) -> SetValue:
+    if isinstance(operand, ListedSet) or operand.source is None and operand.kind is frozenset:
+        return operand
+    return SetValue(frozenset(operand.members(lift)), frozenset, ordered=operand.ordered)

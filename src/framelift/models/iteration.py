@@ -1,0 +1,239 @@
+"""Models of `itertools`: generators, so that items are computed when they are asked for."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from framelift.models.registry import models
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+
+@models(itertools.chain)
+def chain(*iterables: Iterable[Any]) -> Iterator[Any]:
+    for iterable in iterables:
+        yield from iterable
+
+
+@models(itertools.chain.__dict__["from_iterable"])
+def chain_from_iterable(cls: type, iterables: Iterable[Iterable[Any]], /) -> Iterator[Any]:
+    for iterable in iterables:
+        yield from iterable
+
+
+@models(itertools.repeat)
+def repeat(object: Any, times: int = _Missing) -> Iterator[Any]:  # type: ignore[assignment]
+    if times is _Missing:
+        while True:
+            yield object
+    for _ in range(times):
+        yield object
+
+
+@models(itertools.count)
+def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
+    while True:
+        yield start
+        start = start + step
+
+
+@models(itertools.cycle)
+def cycle(iterable: Iterable[Any], /) -> Iterator[Any]:
+    saved = []
+    for item in iterable:
+        yield item
+        saved.append(item)
+    while saved:
+        yield from saved
+
+
+@models(itertools.accumulate)
+def accumulate(
+    iterable: Iterable[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
+) -> Iterator[Any]:
+    function = operator.add if func is None else func
+    iterator = iter(iterable)
+    total = initial
+    if total is None:
+        for first in iterator:
+            total = first
+            break
+        else:
+            return
+    yield total
+    for item in iterator:
+        total = function(total, item)
+        yield total
+
+
+@models(itertools.islice)
+def islice(iterable: Iterable[Any], first: Any, second: Any = _Missing, third: Any = None, /) -> Iterator[Any]:
+    start, stop, step = (0, first, 1) if second is _Missing else (first or 0, second, third or 1)
+    return _sliced(iter(iterable), start, stop, step)
+
+
+def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) -> Iterator[Any]:
+    if stop is None:
+        wanted = start
+        position = 0
+        for item in iterator:
+            if position == wanted:
+                yield item
+                wanted += step
+            position += 1
+        return
+    position = 0
+    while position < start and position < stop:
+        for _ in iterator:
+            break
+        else:
+            return
+        position += 1
+    while position < stop:
+        for item in iterator:
+            break
+        else:
+            return
+        yield item
+        position += 1
+        skipped = 1
+        while skipped < step and position < stop:
+            for _ in iterator:
+                break
+            else:
+                return
+            position += 1
+            skipped += 1
+
+
+@models(itertools.takewhile)
+def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+@models(itertools.dropwhile)
+def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
+    iterator = iter(iterable)
+    for item in iterator:
+        if not predicate(item):
+            yield item
+            break
+    yield from iterator
+
+
+@models(itertools.filterfalse)
+def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any], /) -> Iterator[Any]:
+    for item in iterable:
+        if not (item if predicate is None else predicate(item)):
+            yield item
+
+
+@models(itertools.starmap)
+def starmap(function: Callable[..., Any], iterable: Iterable[Any], /) -> Iterator[Any]:
+    for arguments in iterable:
+        yield function(*arguments)
+
+
+@models(itertools.compress)
+def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
+    for item, selected in zip(data, selectors, strict=False):
+        if selected:
+            yield item
+
+
+@models(itertools.pairwise)
+def pairwise(iterable: Iterable[Any], /) -> Iterator[Any]:
+    iterator = iter(iterable)
+    for previous in iterator:
+        for item in iterator:
+            yield (previous, item)
+            previous = item
+
+
+@models(itertools.zip_longest)
+def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
+    iterators = [iter(iterable) for iterable in iterables]
+    finished = [False for _ in iterators]
+    while iterators:
+        row = []
+        for index, iterator in enumerate(iterators):
+            if finished[index]:
+                row.append(fillvalue)
+                continue
+            for item in iterator:
+                row.append(item)
+                break
+            else:
+                finished[index] = True
+                row.append(fillvalue)
+        if all(finished):
+            return
+        yield tuple(row)
+
+
+@models(itertools.product)
+def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[Any]:
+    pools = [tuple(iterable) for iterable in iterables] * repeat
+    rows: list[tuple[Any, ...]] = [()]
+    for pool in pools:
+        rows = [(*row, item) for row in rows for item in pool]
+    return iter(rows)
+
+
+@models(itertools.combinations)
+def combinations(iterable: Iterable[Any], r: int) -> Iterator[Any]:
+    pool = tuple(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return iter([tuple([pool[i] for i in chosen]) for chosen in _chosen(range(len(pool)), r)])
+
+
+def _chosen(positions: Any, r: int) -> list[Any]:
+    """The increasing tuples of `r` positions."""
+    rows: list[tuple[int, ...]] = [()]
+    for _ in range(r):
+        rows = [(*row, position) for row in rows for position in positions if not row or position > row[-1]]
+    return rows
+
+
+@models(itertools.combinations_with_replacement)
+def combinations_with_replacement(iterable: Iterable[Any], r: int) -> Iterator[Any]:
+    pool = tuple(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    rows: list[tuple[int, ...]] = [()]
+    for _ in range(r):
+        rows = [(*row, position) for row in rows for position in range(len(pool)) if not row or position >= row[-1]]
+    return iter([tuple([pool[i] for i in chosen]) for chosen in rows])
+
+
+@models(itertools.permutations)
+def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[Any]:
+    pool = tuple(iterable)
+    length = len(pool) if r is None else r
+    if length < 0:
+        raise ValueError("r must be non-negative")
+    rows: list[tuple[int, ...]] = [()]
+    for _ in range(length):
+        rows = [(*row, position) for row in rows for position in range(len(pool)) if position not in row]
+    return iter([tuple([pool[i] for i in chosen]) for chosen in rows])
+
+
+@models(itertools.groupby)
+def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    groups: list[tuple[Any, list[Any]]] = []
+    for item in iterable:
+        value = item if key is None else key(item)
+        if groups and groups[-1][0] == value:
+            groups[-1][1].append(item)
+        else:
+            groups.append((value, [item]))
+    return iter([(value, iter(items)) for value, items in groups])

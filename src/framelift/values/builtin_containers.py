@@ -1,0 +1,199 @@
+"""The built-in containers' constructors and the functions over iterables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Exhausted
+from framelift.values.dicts import MISSING, DictIterator, DictValue, DictView
+from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.iterators import (
+    DerivedIterator,
+    RangeIterator,
+    SequenceIterator,
+    StrictZip,
+    enumerate_step,
+    filter_step,
+    map_step,
+    sentinel_step,
+    strict_zip_step,
+    zip_step,
+)
+from framelift.values.lookup import raw_lookup
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+from framelift.values.scalars import is_number
+from framelift.values.sequences import ListValue, sort_items
+from framelift.values.sets import SetValue, make_set
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+@primitive(list)
+def _list(lift: Lift, iterable: Any = (), /) -> Any:
+    return ListValue(py.items(lift, iterable))
+
+
+@primitive(tuple)
+def _tuple(lift: Lift, iterable: Any = (), /) -> Any:
+    if py.type_of(iterable) is tuple:
+        return iterable
+    return lift.tuple(py.items(lift, iterable))
+
+
+@primitive(set)
+def _set(lift: Lift, iterable: Any = (), /) -> Any:
+    return make_set(lift, iterable)
+
+
+@primitive(frozenset)
+def _frozenset(lift: Lift, iterable: Any = (), /) -> Any:
+    if py.type_of(iterable) is frozenset:
+        return iterable
+    made = make_set(lift, iterable, frozenset)
+    members = made.members(lift)
+    return members if made.in_order(lift) and lift.is_constant(members) else made
+
+
+# -- iterators -------------------------------------------------------------------------------------------------------
+
+
+@primitive(iter)
+def _iter(lift: Lift, iterable: Any, sentinel: Any = MISSING, /) -> Any:
+    if sentinel is not MISSING:
+        return DerivedIterator(type(iter(int, 1)), sentinel_step, [iterable, sentinel])
+    return py.iterate(lift, iterable)
+
+
+@primitive(next)
+def _next(lift: Lift, iterator: Any, default: Any = MISSING, /) -> Any:
+    try:
+        return py.next_item(lift, iterator)
+    except Exhausted as exhausted:
+        if default is MISSING:
+            raise_error(StopIteration, *exhausted.args)
+        return default
+
+
+@primitive(enumerate)
+def _enumerate(lift: Lift, iterable: Any, start: Any = 0) -> Any:
+    return DerivedIterator(enumerate, enumerate_step, [py.iterate(lift, iterable)], start)
+
+
+@primitive(zip)
+def _zip(lift: Lift, *iterables: Any, strict: Any = False) -> Any:
+    iterators = [py.iterate(lift, iterable) for iterable in iterables]
+    if py.truth(lift, strict):
+        return StrictZip(zip, strict_zip_step, iterators)
+    return DerivedIterator(zip, zip_step, iterators)
+
+
+@primitive(map)
+def _map(lift: Lift, function: Any, first: Any, /, *rest: Any) -> Any:
+    iterables = (first, *rest)
+    return DerivedIterator(map, map_step, [function, *[py.iterate(lift, iterable) for iterable in iterables]])
+
+
+@primitive(filter)
+def _filter(lift: Lift, function: Any, iterable: Any, /) -> Any:
+    return DerivedIterator(filter, filter_step, [function, py.iterate(lift, iterable)])
+
+
+@primitive(reversed)
+def _reversed(lift: Lift, sequence: Any, /) -> Any:
+    if isinstance(sequence, UserObjectValue) and raw_lookup(sequence.cls, "__reversed__") is not NotImplemented:
+        return py.call(lift, lift.special_method(sequence, "__reversed__", "sequence"), [], {})
+    if isinstance(sequence, DictValue):
+        return DictIterator(sequence, "keys", lift, backwards=True)
+    if isinstance(sequence, DictView):
+        return DictIterator(sequence.owner, sequence.part, lift, backwards=True)
+    if type(sequence) is range:
+        return RangeIterator(sequence[::-1])
+    if py.type_of(sequence) not in (list, tuple, str, bytes, range, torch.Size):
+        raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
+    kind = type(reversed([])) if py.type_of(sequence) is list else reversed
+    return SequenceIterator(py.items(lift, sequence)[::-1], kind)
+
+
+@primitive(sorted)
+def _sorted(lift: Lift, iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
+    items = _in_any_order(lift, iterable, key)
+    return ListValue(sort_items(lift, items, key, py.truth(lift, reverse)))
+
+
+def _in_any_order(lift: Lift, iterable: Any, key: Any) -> list[Any]:
+    """The items, for a use whose result does not depend on the order of a set."""
+    members = iterable.sortable(lift) if isinstance(iterable, SetValue) and key is None else None
+    return py.items(lift, iterable) if members is None else members
+
+
+@primitive(sum)
+def _sum(lift: Lift, iterable: Any, /, start: Any = 0) -> Any:
+    items = py.items(lift, iterable)
+    if py.type_of(start) in (str, bytes, bytearray):
+        raise GraphBreak(FL0102, what="sum() of strings")
+    if all(map(is_number, items)) and is_number(start) and any(py.type_of(item) is float for item in items):
+        # Newer versions of Python sum floats more exactly than one by one.
+        return py.fold(lift, sum, [lift.constant(item) for item in items], lift.constant(start))
+    total = start
+    for item in items:
+        total = py.binary(lift, "+", total, item)
+    return total
+
+
+@primitive(any)
+def _any(lift: Lift, iterable: Any, /) -> bool:
+    return _search(lift, iterable, True)
+
+
+@primitive(all)
+def _all(lift: Lift, iterable: Any, /) -> bool:
+    return not _search(lift, iterable, False)
+
+
+def _search(lift: Lift, iterable: Any, wanted: bool) -> bool:
+    iterator = py.iterate(lift, iterable)
+    try:
+        while True:
+            if py.truth(lift, py.next_item(lift, iterator)) is wanted:
+                return True
+    except Exhausted:
+        return False
+
+
+@primitive(max)
+def _max(lift: Lift, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
+    return _extreme(lift, "max", ">", args, key, default)
+
+
+@primitive(min)
+def _min(lift: Lift, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
+    return _extreme(lift, "min", "<", args, key, default)
+
+
+def _extreme(lift: Lift, name: str, symbol: str, args: tuple[Any, ...], key: Any, default: Any) -> Any:
+    if not args:
+        raise GraphBreak(FL0102, what=f"{name}() without arguments")
+    if len(args) > 1 and default is not MISSING:
+        raise GraphBreak(FL0102, what=f"{name}() with a default and several arguments")
+    if key is not None and py.same(lift, key, None):
+        key = None
+    items = list(args) if len(args) > 1 else _in_any_order(lift, args[0], key)
+    if not items:
+        if default is MISSING:
+            py.fold(lift, max if name == "max" else min, ())
+        return default
+    best = items[0]
+    best_key = best if key is None else py.call(lift, key, [best], {})
+    for item in items[1:]:
+        item_key = item if key is None else py.call(lift, key, [item], {})
+        if py.truth(lift, py.compare(lift, symbol, item_key, best_key)):
+            best, best_key = item, item_key
+    return best

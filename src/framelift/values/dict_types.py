@@ -1,0 +1,185 @@
+"""The dict types of `collections`: ordered and with a default."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.dicts import MISSING, DictValue, pairs
+from framelift.values.exceptions import raise_error
+from framelift.values.methods import method
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class OrderedDictValue(DictValue, models=OrderedDict):
+    """A dict whose order can be changed; `reordered` says that replay has to bring its keys in order."""
+
+    __slots__ = ("reordered",)
+    kind = OrderedDict
+
+    def __init__(
+        self, entries: dict[Any, Any] | None = None, source: Source | None = None, concrete: Any = None
+    ) -> None:
+        super().__init__(entries, source, concrete)
+        self.reordered = False
+
+    def changed_during_iteration(self, size_changed: bool) -> None:
+        raise_error(RuntimeError, "OrderedDict mutated during iteration")
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        result = super().compare(lift, operator, other)
+        if result is NotImplemented or not isinstance(other, OrderedDictValue) or result == (operator == "!="):
+            return result
+        same_order = list(self.entries(lift)) == list(other.entries(lift))
+        return same_order == (operator == "==")
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        if not self.entries(lift):
+            return "OrderedDict()"
+        if repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})":  # since Python 3.12
+            return f"OrderedDict({super().text(lift, conversion)})"
+        shown = [f"({lift.text(py.from_key(k), 'repr')}, {lift.text(v, 'repr')})" for k, v in self.entries(lift).items()]
+        return f"OrderedDict([{', '.join(shown)}])"
+
+    @method
+    def popitem(self, lift: Lift, last: Any = True) -> Any:
+        return self.pop_last(lift, py.truth(lift, last), "dictionary is empty")
+
+    @method
+    def move_to_end(self, lift: Lift, key: Any, last: Any = True) -> None:
+        found = py.key_of(lift, key)
+        entries = self.entries(lift)
+        if found not in entries:
+            raise_error(KeyError, key)
+        at_end = py.truth(lift, last)
+        lift.journal.touch(self)
+        self.structure += 1
+        self.reordered = True
+        value = entries.pop(found)
+        rest = dict(entries)
+        entries.clear()
+        entries.update({**rest, found: value} if at_end else {found: value, **rest})
+
+    def state(self) -> Any:
+        return super().state(), self.reordered
+
+    def restore(self, state: Any) -> None:
+        before, self.reordered = state
+        super().restore(before)
+
+    def replay(self, generate: Generator) -> None:
+        super().replay(generate)
+        if self.reordered:
+            for key in self.overlay:
+                generate.source(self.source)
+                generate.load_method("move_to_end")
+                generate.value(py.from_key(key))
+                generate.call(1)
+                generate.pop_top()
+
+    def rebuild_empty(self, generate: Generator) -> None:
+        generate.callable(OrderedDict)
+        generate.call(0)
+
+
+class DefaultDictValue(DictValue, models=defaultdict):
+    """A dict that makes what it misses."""
+
+    __slots__ = ("_factory",)
+    kind = defaultdict
+
+    def __init__(
+        self,
+        entries: dict[Any, Any] | None = None,
+        source: Source | None = None,
+        concrete: Any = None,
+        factory: Any = MISSING,
+    ) -> None:
+        super().__init__(entries, source, concrete)
+        self._factory = factory
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        return DefaultDictValue(entries, factory=self._factory)
+
+    def factory(self, lift: Lift) -> Any:
+        if self._factory is MISSING:
+            assert self.source is not None
+            self._factory = lift.wrap(
+                self.concrete.default_factory, self.source.child("GETATTR", "default_factory")
+            )
+        return self._factory
+
+    def missing(self, lift: Lift, key: Any) -> Any:
+        factory = self.factory(lift)
+        if py.same(lift, factory, None):
+            raise_error(KeyError, key)
+        value = py.call(lift, factory, [], {})
+        self.set_item(lift, key, value)
+        return value
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return self.factory(lift) if name == "default_factory" else super().attribute(lift, name)
+
+    def copy(self, lift: Lift) -> Any:
+        self.factory(lift)
+        return self.make(dict(self.entries(lift)))
+
+    copy = method(copy)
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.factory(lift)
+        return super().binary(lift, operator, other)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return f"defaultdict({lift.text(self.factory(lift), 'repr')}, {super().text(lift, 'repr')})"
+
+    def parts(self) -> list[Any]:
+        return [*super().parts(), *([] if self._factory is MISSING else [self._factory])]
+
+    def rebuild_empty(self, generate: Generator) -> None:
+        generate.callable(defaultdict)
+        generate.value(self._factory)
+        generate.call(1)
+
+
+def fill(lift: Lift, result: DictValue, source: Any, kwargs: dict[str, Any]) -> Value:
+    """`result.update(source, **kwargs)`, for the constructors."""
+    for key, value in pairs(lift, source):
+        result.set_item(lift, key, value)
+    for name, value in kwargs.items():
+        result.set_key(lift, name, value)
+    return result
+
+
+@primitive(dict)
+def _dict(lift: Lift, source: Any = (), /, **kwargs: Any) -> Any:
+    return fill(lift, DictValue({}), source, kwargs)
+
+
+@primitive(OrderedDict)
+def _ordered_dict(lift: Lift, source: Any = (), /, **kwargs: Any) -> Any:
+    return fill(lift, OrderedDictValue({}), source, kwargs)
+
+
+@primitive(defaultdict)
+def _default_dict(lift: Lift, factory: Any = None, source: Any = (), /, **kwargs: Any) -> Any:
+    return fill(lift, DefaultDictValue({}, factory=factory), source, kwargs)
+
+
+@primitive(dict.__dict__["fromkeys"])
+def _fromkeys(lift: Lift, cls: Any, keys: Any, value: Any = None, /) -> Any:
+    cls.note(lift)
+    makers = {dict: DictValue, OrderedDict: OrderedDictValue}
+    if cls.concrete not in makers:
+        cls.refuse("fromkeys")
+    result = makers[cls.concrete]({})
+    for key in py.items(lift, keys):
+        result.set_item(lift, key, value)
+    return result

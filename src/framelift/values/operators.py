@@ -1,0 +1,146 @@
+"""The functions and callables of the operator module."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+def _register_operators() -> None:
+    for symbol, function in py.BINARY.items():
+        primitive(function)(lambda lift, a, b, _symbol=symbol: py.binary(lift, _symbol, a, b))
+    for symbol, function in py.COMPARE.items():
+        primitive(function)(lambda lift, a, b, _symbol=symbol: py.compare(lift, _symbol, a, b))
+    for symbol, function in py.UNARY.items():
+        primitive(function)(lambda lift, a, _symbol=symbol: py.unary(lift, _symbol, a))
+
+
+_register_operators()
+
+
+@primitive(operator.getitem)
+def _operator_getitem(lift: Lift, container: Any, key: Any, /) -> Any:
+    return py.item(lift, container, key)
+
+
+@primitive(operator.setitem)
+def _operator_setitem(lift: Lift, container: Any, key: Any, value: Any, /) -> None:
+    py.set_item(lift, container, key, value)
+
+
+@primitive(operator.index)
+def _operator_index(lift: Lift, value: Any, /) -> Any:
+    return lift.as_index(value)
+
+
+@primitive(operator.truth)
+def _operator_truth(lift: Lift, value: Any, /) -> Any:
+    return py.truth(lift, value)
+
+
+@primitive(operator.not_)
+def _operator_not(lift: Lift, value: Any, /) -> Any:
+    return not py.truth(lift, value)
+
+
+@primitive(operator.is_)
+def _operator_is(lift: Lift, left: Any, right: Any, /) -> Any:
+    return py.same(lift, left, right)
+
+
+@primitive(operator.is_not)
+def _operator_is_not(lift: Lift, left: Any, right: Any, /) -> Any:
+    return not py.same(lift, left, right)
+
+
+@primitive(operator.contains)
+def _operator_contains(lift: Lift, container: Any, item: Any, /) -> Any:
+    return py.contains(lift, container, item)
+
+
+@primitive(operator.delitem)
+def _operator_delitem(lift: Lift, container: Any, key: Any, /) -> None:
+    py.delete_item(lift, container, key)
+
+
+# -- callables made of their arguments -------------------------------------------------------------------------------
+
+
+class OperatorValue(Value):
+    """An `itemgetter`, `attrgetter` or `methodcaller`: `run` answers its calls."""
+
+    __slots__ = ("kind", "args", "kwargs", "run")
+
+    def __init__(
+        self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Lift, Any], Any]
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.args = args
+        self.kwargs = kwargs
+        self.run = run
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            self.refuse("a call without exactly one argument")
+        return self.run(lift, args[0])
+
+    def parts(self) -> list[Any]:
+        return [*self.args, *self.kwargs.values()]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(self.kind)
+        for part in self.parts():
+            generate.value(part)
+        generate.builder.call(len(self.parts()), tuple(self.kwargs))
+
+
+@primitive(operator.itemgetter)
+def _itemgetter(lift: Lift, first: Any, /, *rest: Any) -> Any:
+    def run(lift: Lift, obj: Any) -> Any:
+        if not rest:
+            return py.item(lift, obj, first)
+        return lift.tuple([py.item(lift, obj, key) for key in (first, *rest)])
+
+    return OperatorValue(operator.itemgetter, (first, *rest), {}, run)
+
+
+@primitive(operator.attrgetter)
+def _attrgetter(lift: Lift, first: Any, /, *rest: Any) -> Any:
+    paths = [lift.constant(path) for path in (first, *rest)]
+    if not all(type(path) is str for path in paths):
+        raise_error(TypeError, "attribute name must be a string")
+
+    def read(lift: Lift, obj: Any, path: str) -> Any:
+        for name in path.split("."):
+            obj = py.attribute(lift, obj, name)
+        return obj
+
+    def run(lift: Lift, obj: Any) -> Any:
+        found = [read(lift, obj, path) for path in paths]
+        return lift.tuple(found) if rest else found[0]
+
+    return OperatorValue(operator.attrgetter, tuple(paths), {}, run)
+
+
+@primitive(operator.methodcaller)
+def _methodcaller(lift: Lift, name: Any, /, *args: Any, **kwargs: Any) -> Any:
+    method = lift.constant(name)
+
+    def run(lift: Lift, obj: Any) -> Any:
+        return py.call(lift, py.attribute(lift, obj, method), list(args), kwargs)
+
+    return OperatorValue(operator.methodcaller, (method, *args), kwargs, run)

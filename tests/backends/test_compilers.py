@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -149,9 +150,7 @@ def test_a_missing_compiler_is_said_in_words(monkeypatch: pytest.MonkeyPatch) ->
     def compile_fx(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("backend failed") from InvalidCxxCompiler()
 
-    import sys
-
-    module = sys.modules["framelift.backends.inductor"]
+    module = importlib.import_module("framelift.backends.inductor")
     monkeypatch.setattr(module, "compile_fx", compile_fx)
     builder = GraphBuilder()
     x = builder.add_input("x", torch.ones(4))

@@ -245,6 +245,38 @@ class TestInputs:
         module = builder.finish([y])
         assert torch.equal(module(tensor)[0], torch.eye(3))
 
+    def test_writes_to_sparse_inputs_are_seen(self) -> None:
+        builder, (x,) = new(x=torch.eye(3).to_sparse())
+        builder.call_method("mul_", (x, 2))
+        assert builder.mutated == {x}
+
+    def test_tensors_that_wrap_others(self) -> None:
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        builder, (x,) = new(x=TwoTensor(torch.ones(2), torch.zeros(2)))
+        y = builder.call_function(torch.add, (x, 1))
+        assert y.shape == (2,)
+        with pytest.raises(MetadataFailure) as caught:
+            builder.call_method("add_", (x, 1))
+        assert caught.value.kind == "unsupported"
+
+    def test_subclasses_with_behaviour_of_their_own_are_refused(self) -> None:
+        class Loud(torch.Tensor):
+            pass
+
+        with pytest.raises(MetadataFailure, match="Loud is a tensor with behaviour of its own"):
+            new(x=torch.ones(2).as_subclass(Loud))
+
+    def test_quantized_inputs_are_refused_when_used(self) -> None:
+        builder, (x,) = new(x=torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8))
+        with pytest.raises(MetadataFailure) as caught:
+            builder.call_method("dequantize", (x,))
+        assert caught.value.kind == "unsupported"
+
+    def test_meta_inputs(self) -> None:
+        builder, (x,) = new(x=torch.ones(2, device="meta"))
+        assert builder.call_function(torch.sin, (x,)).device.type == "meta"
+
 
 class TestEffects:
     def test_a_write_to_an_input_survives_dead_code_elimination(self) -> None:
@@ -481,6 +513,12 @@ class TestFailures:
         assert caught.value.kind == "error" and caught.value.operation == "matmul"
         assert isinstance(caught.value.__cause__, RuntimeError)
         assert builder.records == [] and caplog.records == []
+
+    def test_nothing_is_said_while_building(self, recwarn: pytest.WarningsRecorder) -> None:
+        builder, (x,) = new(x=torch.ones(2, 3, 4))
+        builder.call_function(torch.nn.functional.softmax, (x,))
+        builder.call_function(getattr, (x, "T"))
+        assert not recwarn.list
 
     def test_a_failed_write_leaves_no_trace(self) -> None:
         builder, (x, y) = new(x=torch.ones(2, 3), y=torch.ones(4, requires_grad=True))

@@ -25,8 +25,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure
-from framelift.graph.fake import Fakes, describe, storage_of
-from framelift.graph.materialise import Materialiser, known_fake
+from framelift.graph.fake import Fakes, describe, input_problem, is_wrapper, storage_of
+from framelift.graph.materialise import Materialiser, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
@@ -94,6 +94,9 @@ class GraphBuilder:
         known = self._input_by_example.get(id(example))
         if known is not None:
             return known
+        problem = input_problem(example)
+        if problem is not None:
+            raise MetadataFailure("unsupported", source_name or name or "an input", problem)
         storage = self._storage_of_example(example)
         ref = TensorRef(self._interner.intern(describe(example)), storage, None, (), self._materialiser.fake_of)
         ref.example = example
@@ -237,10 +240,12 @@ class GraphBuilder:
         # All aliases too: if the operation writes, autograd must know them.
         self._materialiser.materialise([ref for storage in storages for ref in storage.refs])
         result, seen = self._materialiser.run(record)
-        record.writes = record.storages_among(seen.written)
+        record.writes = written_storages(record, seen)
         record.is_random = seen.is_random
         before = len(self._changes)
         try:
+            if seen.written and any(is_wrapper(known_fake(ref)) for ref in tensors):
+                raise MetadataFailure("unsupported", record.name, "it writes to a tensor that wraps others")
             self._redescribe(storages, record)
             record.result = self._wrap(result, record, tensors, storages)
         except MetadataFailure:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.parameter import Parameter
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Storage
@@ -127,13 +130,8 @@ class Fakes:
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
         seen = self.mode.seen = Observed()
-        # An operation that fails is a fact about the user's program here, not an error torch should log.
-        _LOG.disabled = True
-        try:
-            with self.mode:
-                return function(*args, **kwargs), seen
-        finally:
-            _LOG.disabled = False
+        with _quietly(), self.mode:
+            return function(*args, **kwargs), seen
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
         """The fake of a real tensor with static shape: views, aliases and subclasses included, gradient left out."""
@@ -284,6 +282,43 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
 
 
+def address_of(tensor: torch.Tensor) -> int:
+    """A number for the memory of a tensor, while it lives; for a tensor without storage, for the tensor itself."""
+    storage = storage_of(tensor)
+    return ~id(tensor) if storage is None else int(storage._cdata)
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a fake wraps others, so that what is written to it is not seen on itself."""
+    return type(tensor) is not FakeTensor
+
+
+def input_problem(example: torch.Tensor) -> str | None:
+    """Why a tensor cannot be an input of a graph, if it cannot."""
+    kind = type(example)
+    if kind is torch.Tensor or kind is Parameter or is_traceable_wrapper_subclass(example):
+        return None
+    return f"a {kind.__qualname__} is a tensor with behaviour of its own"
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's log messages and warnings: what there is to warn about is said when the graph runs."""
+    show = warnings.showwarning
+    # Filters stay as they are: changing them would make Python forget which warnings it has shown already.
+    warnings.showwarning = _show_nothing
+    _LOG.disabled = True
+    try:
+        yield
+    finally:
+        _LOG.disabled = False
+        warnings.showwarning = show
+
+
+def _show_nothing(*args: Any, **kwargs: Any) -> None:
+    del args, kwargs
+
+
 class _Computed(torch.autograd.Function):
     """Gives tensors made from metadata a ``grad_fn``, as results of differentiable operations have."""
 
@@ -298,9 +333,7 @@ def _is_off(value: Any) -> bool:
 
 def _note_written(argument: Any, written: set[int]) -> None:
     if isinstance(argument, torch.Tensor):
-        storage = storage_of(argument)
-        if storage is not None:
-            written.add(storage._cdata)
+        written.add(address_of(argument))
     elif isinstance(argument, list | tuple):
         for item in argument:
             _note_written(item, written)

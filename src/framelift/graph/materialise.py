@@ -19,7 +19,16 @@ from typing import Any
 import torch
 
 from framelift.graph.errors import MetadataFailure
-from framelift.graph.fake import Fakes, Observed, can_sketch, describe, failure_kind, storage_of
+from framelift.graph.fake import (
+    UNSUPPORTED,
+    Fakes,
+    Observed,
+    address_of,
+    can_sketch,
+    describe,
+    failure_kind,
+    storage_of,
+)
 from framelift.graph.metadata import Interner, Storage, TensorRef
 from framelift.graph.nest import map_refs, pairs
 from framelift.graph.record import Record
@@ -80,7 +89,7 @@ class Materialiser:
                 return self._fakes.run(getattr(args[0], record.target), args[1:], kwargs)
             return self._fakes.run(record.target, args, kwargs)
         except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
-            self.forget(record.storages_among(self._fakes.mode.seen.written))
+            self.forget(written_storages(record, self._fakes.mode.seen))
             raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
 
     def forget(self, storages: Iterable[Storage]) -> None:
@@ -91,7 +100,10 @@ class Materialiser:
     def _from_source(self, ref: TensorRef) -> torch.Tensor:
         if ref.example is None or (_is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.changes):
             return self._fakes.sketch(ref.descriptor, ref.storage)
-        return self._fakes.from_example(ref.example, ref.storage)
+        try:
+            return self._fakes.from_example(ref.example, ref.storage)
+        except UNSUPPORTED as error:
+            raise MetadataFailure("unsupported", repr(ref), _first_line(error)) from error
 
     def _replay(self, record: Record) -> None:
         with entered(record.state, self._states.read()[0]):
@@ -160,6 +172,17 @@ class _Plan:
 def known_fake(ref: TensorRef) -> torch.Tensor:
     assert ref.known_fake is not None, f"{ref} has no fake yet"
     return ref.known_fake
+
+
+def written_storages(record: Record, seen: Observed) -> tuple[Storage, ...]:
+    """The storages of a record's arguments that were written to."""
+    if not seen.written:
+        return ()
+    written: dict[int, Storage] = {}
+    for ref in record.tensors:
+        if address_of(known_fake(ref)) in seen.written:
+            written[id(ref.storage)] = ref.storage
+    return tuple(written.values())
 
 
 def _is_fresh(ref: TensorRef) -> bool:

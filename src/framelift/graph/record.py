@@ -81,13 +81,6 @@ class Record:
         """The tensors among its arguments."""
         return [ref for ref in self.uses if isinstance(ref, TensorRef)]
 
-    def storages_among(self, addresses: set[int]) -> tuple[Storage, ...]:
-        """The storages of its arguments whose fakes live at one of these addresses."""
-        if not addresses:
-            return ()
-        storages = {id(ref.storage): ref.storage for ref in self.tensors}
-        return tuple([s for s in storages.values() if s.untyped is not None and s.untyped._cdata in addresses])
-
     @property
     def name(self) -> str:
         """The operation's name as a user would say it."""

@@ -36,7 +36,7 @@ from framelift.residual.codegen import (
 )
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.resume import VALUE, CannotResume, ResumeCode, make_resume
+from framelift.residual.resume import VALUE, CannotResume, make_resume
 from framelift.values.base import NULL
 from framelift.values.functions import FunctionValue
 
@@ -77,6 +77,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
             break_before = Restart(count, restart.reason)
         finally:
             lift.grad_mode.leave()
+            lift.graph.release()
 
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
@@ -105,13 +106,13 @@ class _Capture:
         self.whole = whole_frame(self.code)
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
-        self.frame: OutermostFrame | None = None
 
     def run(self, break_before: Restart | None) -> Captured:
         code = self.code
-        self._announce()
+        if break_before is None:
+            self._announce()
         state = _core.torch_state()
-        ending = self._possible(self._trace(break_before))
+        ending = self._trace(break_before)
         self._lap("interpretation")
         captured = self._finish(ending, state)
         outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
@@ -132,15 +133,16 @@ class _Capture:
         function.noted = True
         self.slots = [lift.wrap(slot, lift.sources.argument(index)) for index, slot in enumerate(request.slots)]
         program = lift.programs.of(self.code)
-        frame = self.frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
+        frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
         frame.prepare(break_before)
         try:
-            return Return(lift.run_frame(frame))
+            return self._possible(Return(lift.run_frame(frame)))
         except Left as left:
-            return self._rest_of(frame, left.reason)
+            ending = self._rest_of(frame, left.reason)
+            self._report_break(frame, left.reason)
+            return ending
 
     def _rest_of(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
-        self._report_break(frame, reason)
         lift, code = self.lift, self.code
         step = frame.program.steps[frame.pc]
         nothing_done = not lift.graph.records and not lift.journal.changed and lift.grad_mode.changed_to is None
@@ -155,22 +157,21 @@ class _Capture:
         except CannotResume:
             return self._all_in_python(reason)
         _core.never_lift(resume.code)
-        return Rest(resume, frame.locals, frame.stack, self._runner_after(reason))
+        return self._possible(Rest(resume, frame.locals, frame.stack, self._runner_after(reason)))
 
     def _runner_after(self, reason: GraphBreak) -> Callable[..., Any]:
         # Deep recursion is left to Python for good: lifting it again at every level would take quadratic time.
         return _call if reason.reason is FL0106 else self.request.runner
 
     def _possible(self, ending: Ending) -> Ending:
-        """The ending, unless it needs a value that cannot be rebuilt: then all of the frame runs in Python."""
-        if self.eager:
-            return ending
+        """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
+        for generator in self.lift.suspended:
+            if generator.waits_in_try():
+                raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
         try:
             collect_needs(self.lift, self.code, [], ending)
         except GraphBreak as reason:
-            assert self.frame is not None
-            self._report_break(self.frame, reason)
-            return self._all_in_python(reason)
+            raise Restart(reason.details.get("born", 1), reason) from reason
         return ending
 
     def _all_in_python(self, reason: GraphBreak) -> Rest:
@@ -220,16 +221,6 @@ class _Capture:
         self._report_guards()
         self._lap("guards")
         return Captured(tree, FunctionType(residual, {}), lift.guards, module)
-
-    def _needs(self, ending: Ending) -> Needs:
-        lift = self.lift
-        for generator in lift.suspended:
-            if generator.waits_in_try():
-                raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
-        try:
-            return collect_needs(lift, self.code, [], ending)
-        except GraphBreak as reason:  # something that is alive cannot be rebuilt: break before it was made
-            raise Restart(reason.details.get("born", 1), reason) from reason
 
     def _call_backend(self, module: Any) -> Callable[..., Any]:
         """Hand the graph over, in the modes the frame was entered with."""

@@ -113,6 +113,11 @@ class GraphBuilder:
             return Storage()
         return self._storage_by_example.setdefault(untyped._cdata, Storage())
 
+    def release(self) -> None:
+        """Let go of the real tensors, which cycles among the values would keep until the collector comes by."""
+        for ref in self.inputs:
+            ref.example = None
+
     # Operations
 
     def call_function(

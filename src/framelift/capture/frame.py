@@ -59,8 +59,27 @@ class Frame:
             else:
                 pc = jump
 
+    def throw(self, exception: Any) -> Any:
+        """Go on, with `exception` raised where the frame stopped."""
+        raised = Raised(exception)
+        self.pc = self.unwind(raised)
+        return self.run()
+
+    @property
+    def protected(self) -> bool:
+        """Whether the current step stands in a `try` or `with` of the user's."""
+        handler = self.program.steps[self.pc].handler
+        # From 3.12 on every generator has a handler of its own, which turns StopIteration into RuntimeError.
+        return handler is not None and self.program.steps[handler.target].op != "CALL_INTRINSIC"
+
+    @property
+    def delegates(self) -> bool:
+        """Whether the frame stopped in a `yield from`."""
+        return self.pc > 0 and self.program.steps[self.pc - 1].op == "SEND"
+
     def unwind(self, raised: Raised) -> int:
         """Go to the handler of the current step, or let the exception leave the frame."""
+        self._give_context(raised.value)
         handler = self.program.steps[self.pc].handler
         if handler is None:
             raise raised
@@ -69,6 +88,18 @@ class Frame:
             self.stack.append(self.program.steps[self.pc].offset // 2)
         self.stack.append(raised.value)
         return handler.target
+
+    def _give_context(self, exception: Any) -> None:
+        """What was being handled when an exception was raised is its context, unless that makes a circle."""
+        handled = self.lift.handled
+        if handled is None or handled is exception or exception.context is not None:
+            return
+        link = handled
+        while link is not None:
+            if link.context is exception:
+                return
+            link = link.context
+        exception.context = handled
 
     # -- saving ------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ import framelift.values.torch_ops  # noqa: F401
 from framelift.breaks import (
     FL0102,
     FL0104,
+    FL0105,
     FL0106,
     FL0201,
     FL0203,
@@ -53,7 +54,7 @@ from framelift.values.dicts import DictValue
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.generators import GeneratorValue
+from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.iterators import RangeIterator, SequenceIterator
 from framelift.values.lookup import is_plain_class, is_subclass, name_of, raw_lookup, special_method
 from framelift.values.namespaces import NamespaceValue
@@ -85,6 +86,9 @@ class Lift:
         self.frame: Frame | None = None
         self.headroom = Headroom()
         self.handled: Any = None
+        # The number of the outermost frame's current instruction, and the generators made so far.
+        self.step = 0
+        self.suspended: list[GeneratorValue] = []
         self.modules: tuple[tuple[str, str, str], ...] = ()
         self.inputs: dict[int, TensorValue] = {}
         self._values: dict[int, Value] = {}
@@ -350,13 +354,20 @@ class Lift:
         """Inline a call of a Python function."""
         self._refuse_disabled(function)
         frame = self.make_frame(function, bind_arguments(self, function, args, kwargs))
-        return GeneratorValue(frame) if frame.program.is_generator else self.run_frame(frame)
+        return self.make_generator(frame) if frame.program.is_generator else self.run_frame(frame)
+
+    def make_generator(self, frame: Frame) -> Value:
+        if frame.program.is_coroutine:
+            raise GraphBreak(FL0105, what=frame.program.canonical.code.co_qualname)
+        generator = GeneratorValue(frame, self.step)
+        self.suspended.append(generator)
+        return generator
 
     def make_frame(self, function: FunctionLike, slots: list[Any]) -> Frame:
         program = self.programs.of(function.code)
         return Frame(self, program, function, function.globals(self), slots)
 
-    def run_frame(self, frame: Frame) -> Any:
+    def run_frame(self, frame: Frame, run: Callable[[], Any] | None = None) -> Any:
         used = self.headroom.enter(Lift.run_frame.__code__)
         if used is None:
             if self.frame is not None:
@@ -364,10 +375,17 @@ class Lift:
             used = 0
         frame.caller, self.frame = self.frame, frame
         try:
-            return frame.run()
+            return frame.run() if run is None else run()
         finally:
             self.headroom.leave(used)
             self.frame = frame.caller
+
+    def throw_into(self, frame: Frame, exception: Any) -> Any:
+        """Run a frame that stopped at a `yield`, with an exception raised there."""
+        return self.run_frame(frame, lambda: frame.throw(exception))
+
+    def call(self, function: Any, args: list[Any]) -> Any:
+        return py.call(self, function, args, {})
 
     def _refuse_disabled(self, function: FunctionLike) -> None:
         mark = disabled_mark(function.concrete)
@@ -412,9 +430,7 @@ class Lift:
     def intrinsic(self, name: str, operands: Sequence[Any]) -> Any:
         if name == "STOPITERATION_ERROR":
             error = operands[0]
-            if isinstance(error, ExceptionValue) and issubclass(error.cls, StopIteration):
-                return ExceptionValue(RuntimeError, ("generator raised StopIteration",))
-            return error
+            return stop_iteration_error(error)
         raise GraphBreak(FL0102, what=f"the intrinsic {name}")
 
     def import_module(self, name: str, level: Any, fromlist: Any, globals: DictValue) -> Any:

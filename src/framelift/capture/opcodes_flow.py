@@ -10,7 +10,7 @@ from framelift.capture.program import control, opcode
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import ExceptionValue, TracebackValue, raise_error
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
 
@@ -24,9 +24,8 @@ def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
     exception = _as_exception(frame, operands[0])
     if count == 2:
         cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1])
-        exception.cause = cause
-    if exception.context is None and frame.lift.handled is not exception:
-        exception.context = frame.lift.handled
+        frame.lift.journal.touch(exception)
+        exception.cause, exception.suppress_context = cause, True
     raise Raised(exception)
 
 
@@ -88,7 +87,7 @@ def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
 def with_except_start(frame: Frame, arg: Any) -> None:
     exit_, _, _, exception = frame.stack[-4:]
     cls = frame.lift.known_object(py.type_of(exception))
-    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, None], {}))
+    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, TracebackValue()], {}))
 
 
 # -- generators ------------------------------------------------------------------------------------------------------

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """The break came while an exception was handled: capture again and break before instruction `count`."""
+    """The frame cannot be left where it broke: capture again and break before instruction `count`.
 
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
+    So it is while an exception is handled, and where something would be alive that cannot be rebuilt.
+    """
+
+    def __init__(self, count: int, reason: GraphBreak) -> None:
+        super().__init__(count, reason)
         self.count = count
+        self.reason = reason
 
 
 class Left(Exception):
@@ -31,12 +35,14 @@ class Left(Exception):
 class OutermostFrame(Frame):
     """Runs like any frame, but every real instruction is a step that can be taken back."""
 
-    __slots__ = ("count", "break_before", "raised_at", "_mark", "_stack_before")
+    __slots__ = ("count", "break_before", "raised_at", "_mark", "_stack_before", "_handled_before")
 
-    def prepare(self, break_before: int | None) -> None:
+    def prepare(self, break_before: Restart | None) -> None:
         self.count = 0
         self.break_before = break_before
+        # The instruction that raised the outermost exception being handled.
         self.raised_at = 0
+        self._handled_before: Any = None
         self._mark = self.lift.graph.mark()
         self._stack_before: list[Any] = []
 
@@ -60,7 +66,7 @@ class OutermostFrame(Frame):
                 else:
                     pc = jump
         except GraphBreak as reason:
-            self._take_back()
+            self._take_back(reason)
             raise Left(reason) from reason
 
     def _begin_step(self) -> None:
@@ -69,8 +75,10 @@ class OutermostFrame(Frame):
         lift.journal.begin_step()
         self._mark = lift.graph.mark()
         self._stack_before = self.stack[:]
-        if self.count == self.break_before:
-            raise GraphBreak(FL0401, what="raised here")
+        self._handled_before = lift.handled
+        lift.step = self.count
+        if self.break_before is not None and self.count == self.break_before.count:
+            raise self.break_before.reason
 
     def _handle(self, raised: Raised) -> int:
         if self.program.steps[self.pc].handler is None:
@@ -79,14 +87,21 @@ class OutermostFrame(Frame):
             self.raised_at = self.count
         return self.unwind(raised)
 
-    def _take_back(self) -> None:
+    def _take_back(self, reason: GraphBreak) -> None:
         lift: Lift = self.lift
-        if lift.handled is not None:
-            raise Restart(self.raised_at)
+        if self._handled_before is not None or self._exception_on_stack():
+            raise Restart(self.raised_at, reason)
+        lift.handled = None
         lift.journal.roll_back()
         lift.graph.rollback(self._mark)
         self.stack = self._stack_before
         self.pc = self.program.steps[self.pc].first
+
+
+    def _exception_on_stack(self) -> bool:
+        """Between the instruction that raised and PUSH_EXC_INFO the exception is on the stack only."""
+        step = self.program.steps[self.pc]
+        return step.op == "PUSH_EXC_INFO" or self.program.steps[step.first].op == "PUSH_EXC_INFO"
 
 
 def _spell(exception: Any) -> str:

@@ -55,16 +55,19 @@ def control(*names: str) -> Callable[[Handler], Handler]:
 class Program:
     """The bound steps of one code object."""
 
-    __slots__ = ("canonical", "runs", "steps", "is_generator", "lines", "__weakref__")
+    __slots__ = ("canonical", "runs", "steps", "is_generator", "is_coroutine", "__weakref__")
 
     def __init__(self, canonical: CanonicalCode) -> None:
         self.canonical = canonical
         self.steps = canonical.steps
         self.runs: list[Run] = [_bind(step.op, step.arg) for step in canonical.steps]
-        self.is_generator = bool(canonical.code.co_flags & _GENERATOR)
+        self.is_generator = bool(canonical.code.co_flags & (_GENERATOR | _COROUTINE))
+        self.is_coroutine = bool(canonical.code.co_flags & _COROUTINE)
 
 
-_GENERATOR = 0x20 | 0x80 | 0x200
+_GENERATOR = 0x20
+# Coroutines, coroutines made of generators, and asynchronous generators.
+_COROUTINE = 0x80 | 0x100 | 0x200
 
 
 class Programs:

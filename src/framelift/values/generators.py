@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.values.base import Exhausted, Raised
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.iterators import IteratorValue
@@ -12,67 +14,146 @@ from framelift.values.iterators import IteratorValue
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
 
 
 class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
-    __slots__ = ("frame", "started", "finished")
+    __slots__ = ("frame", "started", "finished", "running", "handled", "born")
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, born: int) -> None:
         super().__init__()
         self.frame = frame
         self.started = False
         self.finished = False
+        self.running = False
+        # The exception it was handling when it yielded: every generator has a stack of its own.
+        self.handled: Any = None
+        # The instruction of the outermost frame that made it.
+        self.born = born
 
     def python_type(self) -> type:
         return types.GeneratorType
+
+    def describe(self) -> str:
+        return f"generator {self.frame.program.canonical.code.co_qualname}"
+
+    # -- going on ------------------------------------------------------------------------------------------------
 
     def next(self, lift: Lift) -> Any:
         return self.send_value(lift, None)
 
     def send_value(self, lift: Lift, value: Any) -> Any:
         """Go on with `value` as the result of `yield`; the next item, or Exhausted with the return value."""
+        self._refuse_running()
         if self.finished:
             raise Exhausted
-        lift.journal.touch(self)
-        frame = self.frame
-        if self.started:
-            frame.stack.append(value)
-            frame.pc += 1
-        elif value is not None:
+        if not self.started and value is not None:
             raise_error(TypeError, "can't send non-None value to a just-started generator")
-        self.started = True
+        lift.journal.touch(self)
+        if self.started:
+            self.frame.stack.append(value)
+            self.frame.pc += 1
+        return self._run(lift, None)
+
+    def throw_value(self, lift: Lift, exception: Any) -> Any:
+        """Go on with `exception` raised at the `yield`."""
+        self._refuse_running()
+        lift.journal.touch(self)
+        if self.finished or not self.started:
+            self.finished = True
+            raise Raised(exception)
+        if self.frame.delegates:
+            self.refuse("throw() into a generator that delegates")
+        return self._run(lift, exception)
+
+    def _refuse_running(self) -> None:
+        if self.running:
+            raise_error(ValueError, "generator already executing")
+
+    def _run(self, lift: Lift, exception: Any) -> Any:
+        frame = self.frame
+        self.started = self.running = True
         frame.yielded = False
+        outside, lift.handled = lift.handled, self.handled or lift.handled
+        inside = lift.handled
         try:
-            result = lift.run_frame(frame)
+            result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
         except Raised as raised:
             self.finished = True
-            error = raised.value
-            if isinstance(error, ExceptionValue) and issubclass(error.cls, StopIteration):
-                raise_error(RuntimeError, "generator raised StopIteration")
-            raise
+            raise Raised(stop_iteration_error(raised.value)) from None
+        finally:
+            self.running = False
+            self.handled = lift.handled if lift.handled is not inside else self.handled
+            lift.handled = outside
         if frame.yielded:
             return result
         self.finished = True
-        raise Exhausted(result)
+        raise Exhausted(*(() if result is None else (result,)))
+
+    # -- methods -------------------------------------------------------------------------------------------------
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "send":
-            return lift.builtin_method(self, name, lambda value: self._send(lift, value))
-        if name in ("throw", "close"):
-            self.refuse(f"{name}() of a generator")
+            return lift.builtin_method(self, name, lambda value: self._ending(self.send_value, lift, value))
+        if name == "throw":
+            return lift.builtin_method(self, name, lambda *args: self._ending(self._throw, lift, *args))
+        if name == "close":
+            return lift.builtin_method(self, name, lambda: self._close(lift))
         return super().attribute(lift, name)
 
-    def _send(self, lift: Lift, value: Any) -> Any:
+    def _ending(self, action: Any, lift: Lift, *args: Any) -> Any:
         try:
-            return self.send_value(lift, value)
+            return action(lift, *args)
         except Exhausted as exhausted:
             raise_error(StopIteration, *exhausted.args)
 
+    def _throw(self, lift: Lift, kind: Any, value: Any = None, traceback: Any = None) -> Any:
+        exception = kind if value is None or isinstance(kind, ExceptionValue) else value
+        if not isinstance(exception, ExceptionValue):
+            exception = lift.call(exception, [])
+        if not isinstance(exception, ExceptionValue):
+            self.refuse("throw() of something else than an exception")
+        return self.throw_value(lift, exception)
+
+    def _close(self, lift: Lift) -> Any:
+        self._refuse_running()
+        if self.finished or not self.started:
+            lift.journal.touch(self)
+            self.finished = True
+            return None
+        try:
+            self.throw_value(lift, ExceptionValue(GeneratorExit, ()))
+        except Exhausted as exhausted:
+            return exhausted.args[0] if exhausted.args and sys.version_info >= (3, 13) else None
+        except Raised as raised:
+            if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, (GeneratorExit, StopIteration)):
+                return None
+            raise
+        raise_error(RuntimeError, "generator ignored GeneratorExit")
+
+    # -- undoing, and the way back -------------------------------------------------------------------------------
+
+    def waits_in_try(self) -> bool:
+        """Whether dropping it would run code of the user's: it stopped where an exception would be handled."""
+        return self.started and not self.finished and self.frame.protected
+
     def state(self) -> Any:
-        return self.frame.snapshot(), self.started, self.finished
+        return self.frame.snapshot(), self.started, self.finished, self.handled
 
     def restore(self, state: Any) -> None:
-        snapshot, self.started, self.finished = state
+        snapshot, self.started, self.finished, self.handled = state
         self.frame.restore(snapshot)
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what=self.describe(), born=self.born)
+
+
+def stop_iteration_error(error: Any) -> Any:
+    """StopIteration that leaves a generator is a mistake of its author's."""
+    if not isinstance(error, ExceptionValue) or not issubclass(error.cls, StopIteration):
+        return error
+    replaced = ExceptionValue(RuntimeError, ("generator raised StopIteration",))
+    replaced.cause = replaced.context = error
+    return replaced

@@ -244,7 +244,8 @@ class _Capture:
         tensors = [value for value in lift.inputs.values() if value.source is not None]
         if len(tensors) > 1:
             lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
-        written = [lift.inputs[id(ref)] for ref in lift.graph.mutated]
+        mutated = lift.graph.mutated
+        written = [lift.inputs[id(ref)] for ref in lift.graph.inputs if ref in mutated]
         for value in written:
             for other in tensors:
                 if other is not value and value.source is not None and other.source is not None:

@@ -2,8 +2,9 @@
 
 `compile(module)` gives an instance of a subclass of the module's own class whose `__dict__` *is* the module's
 `__dict__`. So parameters, buffers, submodules, hooks, `train()`, `to()`, `state_dict()` and every attribute are the
-same seen from either side, and nothing has to be forwarded. Only the call differs: it goes to the lifted
-`type(module).__call__`, with the original module as `self`.
+same seen from either side, and nothing has to be forwarded. Only the call differs: it goes to a lifted function that
+calls the original module. Each class has such a function, with code of its own: entries are kept by code object, so
+those of different classes are never searched together, and logs say `Net.__call__`.
 
     >>> lifted = framelift.compile(model)
     >>> isinstance(lifted, type(model)), lifted.__dict__ is model.__dict__, lifted._orig_mod is model
@@ -17,7 +18,7 @@ import copy
 import threading
 import weakref
 from collections.abc import Callable
-from types import MemberDescriptorType, MethodType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any, ClassVar, cast
 
 import torch
@@ -34,7 +35,6 @@ class LiftedModule:
     # The slots, declared by the two kinds of made subclasses below.
     _orig_mod: torch.nn.Module
     _framelift_wrap: Wrap
-    _framelift_called: Callable[..., Any]
     _framelift_call: Callable[..., Any]
 
     # The class that was lifted; set on the made subclass.
@@ -44,8 +44,7 @@ class LiftedModule:
         """Ends here: the user's `__init_subclass__` (a registry, say) must not hear of classes made by framelift."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kind = type(self._orig_mod)
-        if kind.__call__ is not self._framelift_called or kind is not self._framelift_class:
+        if type(self._orig_mod) is not self._framelift_class:
             _renew(self)
         return self._framelift_call(*args, **kwargs)
 
@@ -65,7 +64,7 @@ class LiftedModule:
 
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by class statements, not for builtin ones
-_SLOTS = ("_orig_mod", "_framelift_wrap", "_framelift_called", "_framelift_call")
+_SLOTS = ("_orig_mod", "_framelift_wrap", "_framelift_call")
 
 
 class _Common(LiftedModule, torch.nn.Module):
@@ -76,7 +75,7 @@ class _Common(LiftedModule, torch.nn.Module):
 
 
 def wrap_module(module: torch.nn.Module, wrap: Wrap) -> torch.nn.Module:
-    """The module with its call replaced by `wrap(type(module).__call__)`."""
+    """The module with its call replaced by `wrap(function that calls the module)`."""
     if isinstance(module, torch.jit.ScriptModule):
         raise TypeError(
             f"{type(module).__name__} is a TorchScript module, which has no Python code to lift: "
@@ -102,21 +101,41 @@ def original(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _renew(lifted: LiftedModule) -> bool:
-    """Follow the original to the class, and the `__call__` of the class, that it has now; says if the class changed."""
+    """Follow the original to the class it has now; says if the lifted module could change its class too."""
     module = lifted._orig_mod
     kind = type(module)
     made = _subclass(kind)
     moved = made is not type(lifted) and issubclass(made, _Common) and isinstance(lifted, _Common)
     if moved:
         object.__setattr__(lifted, "__class__", made)
-    _set(lifted, "_framelift_called", kind.__call__)
-    _set(lifted, "_framelift_call", MethodType(lifted._framelift_wrap(kind.__call__), module))
+    _set(lifted, "_framelift_call", MethodType(lifted._framelift_wrap(_caller(kind)), module))
     return moved
 
 
 def _set(lifted: LiftedModule, slot: str, value: object) -> None:
     # Not setattr: a module's own __setattr__ would put a submodule or a parameter into the shared dict.
     getattr(type(lifted), slot).__set__(lifted, value)
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self(*args, **kwargs)
+
+
+class _Callers:
+    """A function for each module class that calls a module of it; its code lives as long as the class."""
+
+    def __init__(self) -> None:
+        self._codes: weakref.WeakKeyDictionary[type, CodeType] = weakref.WeakKeyDictionary()
+
+    def __call__(self, kind: type) -> FunctionType:
+        code = self._codes.get(kind)
+        if code is None:
+            made = _call.__code__.replace(co_name="__call__", co_qualname=f"{kind.__qualname__}.__call__")
+            code = self._codes.setdefault(kind, made)
+        return FunctionType(code, globals(), "__call__")
+
+
+_caller = _Callers()
 
 
 class _Subclasses:

@@ -79,6 +79,7 @@ class Frame:
 
     def unwind(self, raised: Raised) -> int:
         """Go to the handler of the current step, or let the exception leave the frame."""
+        raised.value.raised = True
         self._give_context(raised.value)
         handler = self.program.steps[self.pc].handler
         if handler is None:

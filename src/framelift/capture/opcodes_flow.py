@@ -30,11 +30,13 @@ def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
 
 
 def _as_exception(frame: Frame, value: Any) -> ExceptionValue:
-    if isinstance(value, ClassValue):
+    if isinstance(value, ClassValue) and issubclass(value.concrete, BaseException):
         value = py.call(frame.lift, value, [], {})
-    if not isinstance(value, ExceptionValue):
-        raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
-    return value
+    if isinstance(value, ExceptionValue):
+        return value
+    if not issubclass(py.type_of(value), BaseException):
+        raise_error(TypeError, "exceptions must derive from BaseException")
+    raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
 
 
 @opcode("RERAISE")
@@ -136,4 +138,7 @@ def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
 
 @opcode("IMPORT_FROM")
 def import_from(frame: Frame, name: str, module: Any) -> Any:
-    return module, py.attribute(frame.lift, module, name)
+    try:
+        return module, py.attribute(frame.lift, module, name)
+    except Raised as raised:
+        raise GraphBreak(FL0102, what=f"import of {name} from {py.describe(module)}") from raised

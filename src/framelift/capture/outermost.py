@@ -81,9 +81,13 @@ class OutermostFrame(Frame):
             raise self.break_before.reason
 
     def _handle(self, raised: Raised) -> int:
-        if self.program.steps[self.pc].handler is None:
-            raise GraphBreak(FL0401, what=_spell(raised.value)) from raised
-        if self.lift.handled is None:
+        step = self.program.steps[self.pc]
+        if step.handler is None:
+            reason = GraphBreak(FL0401, what=_spell(raised.value))
+            if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
+                raise Restart(self.raised_at, reason)
+            raise reason from raised
+        if self.lift.handled is None and step.op != "RERAISE":
             self.raised_at = self.count
         return self.unwind(raised)
 

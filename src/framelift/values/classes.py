@@ -85,7 +85,9 @@ class ClassValue(Value, models=type):
         """Attributes that `type` computes from the class itself."""
         known = lift.sources.known(self.concrete)
         if name in _PLAIN_ATTRIBUTES:
-            return lift.wrap(type.__getattribute__(self.concrete, name), known.child("GETATTR", name))
+            value = type.__getattribute__(self.concrete, name)
+            found = lift.wrap(value, known.child("GETATTR", name))
+            return lift.constant(found) if lift.is_constant(value) else found  # a name may be a new string each time
         own = type.__dict__["__dict__"].__get__(self.concrete)
         if name in ("__doc__", "__module__", "__annotations__") and name in own:
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))

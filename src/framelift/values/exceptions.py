@@ -22,7 +22,7 @@ _HEAPTYPE = 1 << 9
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "_namespace")
+    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "raised", "_namespace")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -31,6 +31,7 @@ class ExceptionValue(Value):
         self.cause: Any = None
         self.context: Any = None
         self.suppress_context = False
+        self.raised = False
         self._namespace: DictValue | None = None
 
     def python_type(self) -> type:
@@ -113,7 +114,7 @@ class ExceptionValue(Value):
         if conversion == "repr":
             shown = ", ".join(lift.text(argument, "repr") for argument in self.args)
             return f"{_name_of(self.cls)}({shown})"
-        base = next(cls for cls in _mro_of(self.cls) if not _flags_of(cls) & _HEAPTYPE)
+        base = _base_in_c(self.cls)
         if base.__str__ is BaseException.__str__ or base is KeyError:
             if not self.args:
                 return ""
@@ -138,13 +139,15 @@ class ExceptionValue(Value):
         return list(self.args)
 
     def rebuild(self, generate: Generator) -> None:
-        # A fresh exception would have no traceback, and no context that Python's own handling gave it.
-        if self.cause is not None or self.context is not None or not is_plain_exception(self.cls):
+        # One that was raised has a traceback, which could not be made again.
+        if self.raised or self.cause is not None or self.context is not None or not _can_be_made(self.cls):
             raise GraphBreak(FL0107, what=self.describe())
-        generate.callable(self.cls)
+        generate.known_object(BaseException)
+        generate.load_method("__new__")
+        generate.known_object(self.cls)
         for argument in self.args:
             generate.value(argument)
-        generate.call(len(self.args))
+        generate.call(1 + len(self.args))
         generate.remember(self)
         if self._namespace is not None:
             generate.fill_namespace(self._namespace)
@@ -165,13 +168,14 @@ class TracebackValue(Value):
         return types.TracebackType
 
 
-def is_plain_exception(cls: type) -> bool:
-    """Whether calling the class does nothing but keep its arguments."""
-    for name in ("__new__", "__init__"):
-        found = next(vars_of[name] for base in _mro_of(cls) if name in (vars_of := type.__dict__["__dict__"].__get__(base)))
-        if type(found) not in (types.BuiltinFunctionType, types.WrapperDescriptorType):
-            return False
-    return True
+def _can_be_made(cls: type) -> bool:
+    """Whether an instance is its arguments and its namespace: the C base class keeps nothing else."""
+    return _base_in_c(cls).__basicsize__ == BaseException.__basicsize__
+
+
+def _base_in_c(cls: type) -> type:
+    base: type = next(base for base in _mro_of(cls) if not _flags_of(base) & _HEAPTYPE)
+    return base
 
 
 def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:

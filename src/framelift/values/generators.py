@@ -76,8 +76,8 @@ class GeneratorValue(IteratorValue):
         frame = self.frame
         self.started = self.running = True
         frame.yielded = False
-        outside, lift.handled = lift.handled, self.handled or lift.handled
-        inside = lift.handled
+        outside = lift.handled
+        inside = lift.handled = outside if self.handled is None else self.handled
         try:
             result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
         except Raised as raised:

@@ -1,0 +1,418 @@
+"""Generators: consumed in the frame, driven by hand, delegating, dropped, and escaping."""
+
+from __future__ import annotations
+
+from tests.values.programs import Programs, x
+
+programs = Programs()
+
+
+def count(n):
+    for i in range(n):
+        yield i
+
+
+def scaled(x, n):
+    for i in range(n):
+        yield x * i
+    return n
+
+
+def logging(log, n):
+    try:
+        for i in range(n):
+            log.append(i)
+            yield i
+    finally:
+        log.append("end")
+
+
+@programs
+def for_loop(x):
+    for i in count(3):
+        x = x + i
+    return x
+
+
+@programs
+def comprehension(x):
+    return [y + 1 for y in scaled(x, 3)], sum(count(4)), list(count(2)), tuple(count(2))
+
+
+@programs
+def expression(x):
+    return sum(x * i for i in range(3)), list(i * j for i in range(3) for j in range(i)), max(i for i in (3, 1))
+
+
+@programs
+def conditional_expression(x):
+    return sum(x + i for i in range(6) if i % 2)
+
+
+@programs
+def any_and_all(x):
+    return x + 1, any(i > 2 for i in count(5)), all(i > 2 for i in count(5))
+
+
+@programs
+def star_arguments(x):
+    return max(*count(4)), [*count(3)], {*count(2)}, x + 1
+
+
+@programs
+def unpacking(x):
+    a, b, c = scaled(x, 3)
+    return a + b + c
+
+
+@programs
+def zipped(x):
+    return [a + b for a, b in zip(scaled(x, 3), count(2))]
+
+
+@programs
+def by_hand(x):
+    g = count(2)
+    first, second = next(g), next(g)
+    return x + first + second, next(g, "none")
+
+
+@programs
+def exhausted_stays_exhausted(x):
+    g = count(1)
+    list(g)
+    try:
+        next(g)
+    except StopIteration as error:
+        return x + 1, list(g), error.value
+
+
+@programs
+def return_value(x):
+    g = scaled(x, 1)
+    next(g)
+    try:
+        next(g)
+    except StopIteration as stop:
+        return x + stop.value
+
+
+@programs
+def sending(x):
+    def accumulate():
+        total = 0
+        while True:
+            got = yield total
+            if got is None:
+                return "done"
+            total = total + got
+
+    g = accumulate()
+    next(g)
+    g.send(1)
+    second = g.send(x)
+    try:
+        g.send(None)
+    except StopIteration as stop:
+        return second, stop.value
+
+
+@programs
+def send_before_start(x):
+    g = count(1)
+    try:
+        g.send(1)
+    except TypeError as error:
+        return x + 1, str(error), next(g)
+
+
+@programs
+def yield_from(x):
+    def outer():
+        n = yield from scaled(x, 2)
+        yield x + n
+        yield from [1, 2]
+
+    return list(outer())
+
+
+@programs
+def yield_from_sends(x):
+    def inner():
+        got = yield 1
+        return got * 2
+
+    def outer():
+        result = yield from inner()
+        yield result
+
+    g = outer()
+    next(g)
+    return x + g.send(5)
+
+
+@programs
+def raising_inside(x):
+    def bad():
+        yield 1
+        raise ValueError("bad")
+
+    seen = []
+    try:
+        for i in bad():
+            seen.append(i)
+    except ValueError as error:
+        return x + 1, seen, str(error)
+
+
+@programs
+def stop_iteration_inside(x):
+    def bad():
+        yield 1
+        raise StopIteration("x")
+
+    try:
+        list(bad())
+    except RuntimeError as error:
+        return x + 1, str(error), repr(error.__cause__)
+
+
+@programs
+def throwing(x):
+    def catches():
+        try:
+            yield 1
+        except KeyError as error:
+            yield error.args
+        yield 3
+
+    g = catches()
+    return x + next(g), g.throw(KeyError("k")), next(g)
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def throwing_a_class(x):
+    def catches():
+        try:
+            yield 1
+        except KeyError:
+            yield 2
+
+    g = catches()
+    next(g)
+    return x + g.throw(KeyError)
+
+
+@programs
+def throwing_through(x):
+    g = count(3)
+    next(g)
+    try:
+        g.throw(KeyError("k"))
+    except KeyError as error:
+        return x + 1, error.args, list(g)
+
+
+@programs
+def throwing_into_fresh(x):
+    g = count(3)
+    try:
+        g.throw(KeyError("k"))
+    except KeyError:
+        return x + 1, list(g)
+
+
+@programs
+def closing(x):
+    log = []
+    g = logging(log, 3)
+    next(g)
+    g.close()
+    g.close()
+    return x + 1, log, list(g)
+
+
+@programs
+def closing_fresh(x):
+    log = []
+    g = logging(log, 3)
+    g.close()
+    return x + 1, log
+
+
+@programs
+def closing_ignored(x):
+    def stubborn():
+        while True:
+            try:
+                yield 1
+            except GeneratorExit:
+                pass
+
+    g = stubborn()
+    next(g)
+    try:
+        g.close()
+    except RuntimeError as error:
+        text = str(error)
+    return x + 1, text
+
+
+closing_ignored_case = programs.cases.pop()  # its generator is never finished: see below
+
+
+@programs(expect_breaks=2, expect_ops=1)
+def never_finished(x):
+    y = x + 1
+    return closing_ignored_case[0](y)
+
+
+@programs
+def handled_exception_stays_inside(x):
+    def handles():
+        try:
+            raise KeyError("inner")
+        except KeyError:
+            yield 1
+
+    g = handles()
+    next(g)
+    try:
+        raise ValueError("v")
+    except ValueError as error:
+        result = repr(error.__context__)
+    return x + 1, result, list(g)
+
+
+@programs
+def running_already(x):
+    def me():
+        yield next(g)
+
+    g = me()
+    try:
+        next(g)
+    except ValueError as error:
+        return x + 1, str(error)
+
+
+@programs
+def dropped_unfinished(x):
+    for i in count(10):
+        if i == 2:
+            break
+    return x + i
+
+
+@programs(expect_breaks=1, expect_ops=1)
+def dropped_in_try(x):
+    y = x + 1
+    log = []
+    for i in logging(log, 10):
+        if i == 2:
+            break
+    return y + i, log
+
+
+@programs
+def finished_with_try(x):
+    log = []
+    for i in logging(log, 2):
+        x = x + i
+    return x, log
+
+
+@programs
+def infinite(x):
+    def naturals():
+        n = 0
+        while True:
+            yield n
+            n += 1
+
+    for n in naturals():
+        if n > 3:
+            return x + n
+
+
+@programs
+def closure_over_loop(x):
+    total = 0
+
+    def adds():
+        nonlocal total
+        for i in range(3):
+            total += i
+            yield total
+
+    return x + sum(adds()), total
+
+
+@programs(expect_breaks=1, expect_ops=1)
+def escapes(x):
+    y = x + 1
+    return list(escape(scaled(y, 2)))
+
+
+def escape(g):
+    print("a break")
+    return g
+
+
+@programs(expect_breaks=None, expect_ops=0, deterministic=False)
+def break_in_loop_over_generator(x):
+    y = x + 1
+    for i in count(3):
+        print(i)
+        y = y + i
+    return y
+
+
+@programs(expect_breaks=1, expect_ops=1)
+def break_inside_generator(x):
+    def prints():
+        yield 1
+        print("inside")
+        yield 2
+
+    y = x + 1
+    return y + sum(prints())
+
+
+@programs(expect_breaks=None, expect_ops=1)
+def mutation_before_break_inside_generator(x):
+    log = []
+
+    def prints():
+        log.append(1)
+        yield 1
+        log.append(2)
+        print(log)
+        yield 2
+
+    y = x + 1
+    return y + sum(prints()), log
+
+
+@programs(expect_breaks=None, expect_ops=1)
+def break_with_half_used_generator(x):
+    y = x + 1
+    g = count(5)
+    first = next(g)
+    print("now")
+    return y + first + sum(g)
+
+
+def test_a_generator_is_returned():
+    import framelift
+
+    def fn(x):
+        y = x + 1
+        return scaled(y, 3)
+
+    for _ in range(2):
+        made = framelift.compile(fn, backend="eager")(x())
+        assert [t.tolist() for t in made] == [t.tolist() for t in fn(x())]
+
+
+test_programs = programs.test()

@@ -29,6 +29,8 @@ def worth_lifting(code: CodeType, function: FunctionType) -> bool:
         return False
     if filename.startswith(_STDLIB) and not any(part in filename for part in _SITE):
         return False
+    if filename.startswith("<") and str(function.__globals__.get("__name__")).startswith("namedtuple_"):
+        return False  # the constructor that the standard library writes for a named tuple
     return disabled_mark(function) is None and not function.__dict__.get("_torchdynamo_disable")
 
 

@@ -89,7 +89,7 @@ def never_lift(code: CodeType, /) -> None: ...
 # -- the frame hook (hook.c)
 
 def run_hooked(
-    context: Callable[[CodeType, FunctionType, tuple[Any, ...]], Entry | bool | None] | None,
+    context: Callable[[CodeType, FunctionType, tuple[Any, ...]], Any] | None,
     callable: Callable[..., Any],
     /,
     *args: Any,

@@ -174,7 +174,7 @@ static bool swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *
 
 /* ---- lifting frames ------------------------------------------------------------------------------------------- */
 
-typedef enum { LEFT_ALONE, SWAPPED, DONE } Outcome;
+typedef enum { LEFT_ALONE, CUT_OFF, SWAPPED, DONE } Outcome;
 
 /* Asks the context for an entry: a new reference, with what its guards fetched in the call; NULL: none, or failed. */
 static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed)
@@ -206,11 +206,12 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
         }
     } else if (answer == Py_None) {
         *failed = false;
-    } else if (answer == Py_False) {
+    } else if (answer == Py_False || answer == Py_Ellipsis) {
         Table *never = table_find_or_make(frame_code(frame), thread->lifting.key);
         if (never) {
             *failed = false;
             never->skip = true;
+            never->cut = answer == Py_Ellipsis;
             Py_DECREF(never);
         }
     } else {
@@ -256,6 +257,12 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
         call_release(&call);
         Py_XDECREF(entry);
     }
+    if (!table && !failed && outcome == LEFT_ALONE) {
+        table = table_find(code, thread->lifting.key, &failed); /* the context may have made it */
+    }
+    if (outcome == LEFT_ALONE && table && table->cut) {
+        outcome = CUT_OFF;
+    }
     if (failed) {
         outcome = DONE;
         *result = fail_frame(tstate, frame);
@@ -295,7 +302,7 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
         thread->lifting = lifting;
         return pass_on(tstate, frame, 0);
     }
-    if (outcome == SWAPPED) {
+    if (outcome == SWAPPED || outcome == CUT_OFF) {
         result = pass_on(tstate, frame, 0);
     }
     thread->lifting = lifting;
@@ -484,7 +491,8 @@ static PyMethodDef functions[] = {
     {"run_hooked", (PyCFunction)(void (*)(void))run_hooked, METH_FASTCALL | METH_KEYWORDS,
      "run_hooked(context, callable, /, *args, **kwargs)\n\n"
      "Calls the callable; on the way, context(code, function, slots) is asked about frames no entry of the tables\n"
-     "with the key `context.key` takes. It answers an Entry, None, or False: never ask again for this code.\n"
+     "with the key `context.key` takes. It answers an Entry, None, False: never ask again for this\n"
+     "code, or ...: nor for anything it calls.\n"
      "With None as context frames are left alone."},
     {"hook_state", hook_state, METH_NOARGS, "hook_state() -> dict\n\nWhat the frame hook is and has done, for tests."},
     {"hook_always_call", always_call, METH_O,

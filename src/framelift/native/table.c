@@ -307,7 +307,7 @@ static PyObject *table_clear_method(Table *self, PyObject *Py_UNUSED(ignored))
 {
     table_drop_all(self);
     self->hits = self->misses = 0;
-    self->skip = false;
+    self->skip = self->cut = false;
     Py_RETURN_NONE;
 }
 

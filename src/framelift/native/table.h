@@ -38,7 +38,8 @@ typedef struct Table {
     Py_ssize_t nsets; /* sets per index, a power of two; 0: no index yet */
     uint64_t clock;
     uint64_t hits, misses;
-    bool skip;                     /* the frame hook leaves this code alone under this key */
+    bool skip;                     /* the frame hook leaves this code alone under this key, */
+    bool cut;                      /* and with it everything its frames call */
     struct Table *previous, *next; /* all tables of the process */
 } Table;
 

@@ -22,7 +22,7 @@ from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
 from framelift.runtime.keys import WeakOptions
-from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, worth_lifting
+from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 
 CAPTURE_FAILED = "FL0001"
 LIMIT_REACHED = "FL0002"
@@ -99,7 +99,9 @@ class Context:
         return self.capture(lifted.__wrapped__, slots, options)
 
     def __call__(self, code: CodeType, function: FunctionType, slots: tuple[Any, ...]) -> Any:
-        """The frame hook met a frame without an entry; False: never ask for this code again."""
+        """The frame hook met a frame without an entry. False: never ask for this code; ...: nor for what it calls."""
+        if is_cut_off(function):
+            return ...
         if not worth_lifting(code, function):
             return False
         if not has_tensors_in_sight(code, function, slots):

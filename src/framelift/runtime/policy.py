@@ -31,7 +31,12 @@ def worth_lifting(code: CodeType, function: FunctionType) -> bool:
         return False
     if filename.startswith("<") and str(function.__globals__.get("__name__")).startswith("namedtuple_"):
         return False  # the constructor that the standard library writes for a named tuple
-    return disabled_mark(function) is None and not function.__dict__.get("_torchdynamo_disable")
+    return disabled_mark(function) is None
+
+
+def is_cut_off(function: FunctionType) -> bool:
+    """Whether a frame and all it calls are left to Python: the wrapper that `torch.compiler.disable` makes."""
+    return bool(function.__dict__.get("_torchdynamo_disable"))
 
 
 def has_tensors_in_sight(code: CodeType, function: FunctionType, slots: tuple[Any, ...]) -> bool:

@@ -10,6 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import framelift.capture.opcodes
+import framelift.capture.opcodes_match
 import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
 from framelift.breaks import FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
@@ -76,7 +77,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
             count = restart.count if break_before is None or restart.count < break_before.count else 1
             break_before = Restart(count, restart.reason)
         finally:
-            lift.grad_mode.leave()
+            lift.modes.leave()
             lift.graph.release()
 
 
@@ -86,7 +87,7 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
     try:
         ending = _Capture(request, lift, number)._trace(None)
     finally:
-        lift.grad_mode.leave()
+        lift.modes.leave()
     assert isinstance(ending, Return), "a break raises FullGraphError"
     return lift, ending.value
 
@@ -145,7 +146,7 @@ class _Capture:
     def _rest_of(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
         lift, code = self.lift, self.code
         step = frame.program.steps[frame.pc]
-        nothing_done = not lift.graph.records and not lift.journal.changed and lift.grad_mode.changed_to is None
+        nothing_done = not lift.graph.records and not lift.journal.changed and not lift.modes.calls
         if nothing_done or frame.pc < frame.program.canonical.body:
             return self._all_in_python(reason)
         live = Liveness(code).at(step.offset)
@@ -178,7 +179,7 @@ class _Capture:
         """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
         self.eager = True
         self.lift.journal.changed.clear()
-        self.lift.grad_mode.leave()
+        self.lift.modes.leave()
         return Rest(self.whole, self.slots, (), self._runner_after(reason))
 
     def _report_break(self, frame: OutermostFrame, reason: GraphBreak) -> None:
@@ -227,11 +228,11 @@ class _Capture:
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
-        after, entry = self.lift.grad_mode.state(), self.lift.grad_mode.at_entry
-        self.lift.grad_mode.restore(entry)
+        after, entry = self.lift.modes.state(), self.lift.modes.at_entry
+        self.lift.modes.restore(entry)
         began = time.perf_counter()
         compiled = self.request.options.backend(module, graph.example_inputs)
-        self.lift.grad_mode.restore(after)
+        self.lift.modes.restore(after)
         stream.emit(
             events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began)
         )

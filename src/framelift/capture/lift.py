@@ -39,7 +39,7 @@ from framelift.capture.location import ProgramPoint
 from framelift.capture.program import Programs
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
-from framelift.effects.modes import GradMode
+from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
@@ -69,6 +69,7 @@ from framelift.values.slices import SliceValue
 from framelift.values.structs import StructSequenceValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
+from framelift.values.tuples import TupleObjectValue, is_tuple_class, tuple_class_model
 from framelift.values.torch_raising import may_raise
 
 
@@ -82,7 +83,7 @@ class Lift:
         self.sources = Sources(argument_names)
         self.guards = GuardSet()
         self.journal = Journal()
-        self.grad_mode = GradMode()
+        self.modes = Modes()
         self.frame: Frame | None = None
         self.headroom = Headroom()
         self.handled: Any = None
@@ -348,7 +349,7 @@ class Lift:
 
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
-        return primitive_of(target) or torch_model(target) or python_model(target)
+        return primitive_of(target) or torch_model(target) or python_model(target) or tuple_class_model(target)
 
     def call_function(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inline a call of a Python function."""
@@ -516,6 +517,8 @@ def _family(kind: type) -> type[Value]:
         return EnumValue
     if is_plain_class(kind):
         return UserObjectValue
+    if is_tuple_class(kind):
+        return TupleObjectValue
     return OpaqueValue
 
 

@@ -2,30 +2,99 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
+AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
-class GradMode:
-    """Grad mode, journaled like a value: what the program switched can be undone and carried out by residual code."""
+
+class ModeState(NamedTuple):
+    """How the modes stand."""
+
+    # The inference-mode blocks that were entered since the frame was, outermost first: what each switched to.
+    inference: tuple[bool, ...]
+    grad: bool
+    autocast: tuple[tuple[bool, torch.dtype], ...]
+    autocast_cache: bool
+    autocast_nesting: int
+
+
+class Modes:
+    """All modes, journaled like a value: what the program switched can be undone and carried out by residual code."""
 
     source = None
 
     def __init__(self) -> None:
-        self.at_entry = torch.is_grad_enabled()
+        # Entered contexts, kept because leaving such a block takes the object that entered it.
+        self._inference: list[tuple[bool, Any]] = []
+        self.at_entry = self.state()
 
-    def state(self) -> bool:
-        return torch.is_grad_enabled()
+    def state(self) -> ModeState:
+        return ModeState(
+            tuple(mode for mode, _ in self._inference),
+            torch.is_grad_enabled(),
+            tuple((torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES),
+            torch.is_autocast_cache_enabled(),
+            autocast_nesting(),
+        )
 
     def restore(self, state: Any) -> None:
-        torch._C._set_grad_enabled(state)
+        self._restore_inference(state.inference)
+        for function, args in _switches(self.state(), state):
+            function(*args)
+        if state.autocast_nesting == 0:
+            # Casts that were remembered while capturing are of fake tensors.
+            torch.clear_autocast_cache()
+
+    def enter_inference(self, mode: bool) -> None:
+        context = torch._C._InferenceMode(mode)
+        context.__enter__()
+        self._inference.append((mode, context))
+
+    def exit_inference(self) -> None:
+        _, context = self._inference.pop()
+        context.__exit__(None, None, None)
+
+    def _restore_inference(self, wanted: tuple[bool, ...]) -> None:
+        entered = [mode for mode, _ in self._inference]
+        common = 0
+        while common < min(len(entered), len(wanted)) and entered[common] == wanted[common]:
+            common += 1
+        while len(self._inference) > common:
+            self.exit_inference()
+        for mode in wanted[common:]:
+            self.enter_inference(mode)
 
     @property
-    def changed_to(self) -> bool | None:
-        """What grad mode is now, if the program changed it."""
-        now = torch.is_grad_enabled()
-        return None if now == self.at_entry else now
+    def calls(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+        """The calls that take a frame's modes from what they were at entry to what they are now."""
+        return _switches(self.at_entry, self.state())
 
     def leave(self) -> None:
-        torch._C._set_grad_enabled(self.at_entry)
+        """Go back to the modes the frame was entered with."""
+        if self.state() != self.at_entry:
+            self.restore(self.at_entry)
+
+
+def _switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+    if after.grad != before.grad:
+        calls.append((torch._C._set_grad_enabled, (after.grad,)))
+    for device, old, new in zip(AUTOCAST_DEVICES, before.autocast, after.autocast, strict=True):
+        if new[0] != old[0]:
+            calls.append((torch.set_autocast_enabled, (device, new[0])))
+        if new[1] != old[1]:
+            calls.append((torch.set_autocast_dtype, (device, new[1])))
+    if after.autocast_cache != before.autocast_cache:
+        calls.append((torch.set_autocast_cache_enabled, (after.autocast_cache,)))
+    deeper = after.autocast_nesting - before.autocast_nesting
+    step = torch.autocast_increment_nesting if deeper > 0 else torch.autocast_decrement_nesting
+    return calls + [(step, ())] * abs(deeper)
+
+
+def autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    nesting: int = torch.autocast_decrement_nesting()
+    return nesting

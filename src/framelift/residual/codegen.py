@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-import torch
 
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -124,11 +123,11 @@ def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
     builder = generator.builder
     for value in lift.journal.changed:
         value.replay(generator)
-    mode = lift.grad_mode.changed_to
-    if mode is not None:
-        builder.load_callable(torch._C._set_grad_enabled)
-        builder.load_const(mode)
-        builder.call(1)
+    for function, args in lift.modes.calls:
+        builder.load_callable(function)
+        for arg in args:
+            builder.load_const(arg)
+        builder.call(len(args))
         builder.pop_top()
     if isinstance(ending, Return):
         generator.value(ending.value)

@@ -40,6 +40,7 @@ _STATE = [
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch._C._is_torch_function_enabled,
+    torch._C._is_torch_function_mode_enabled,
     torch._C._get_deterministic_algorithms,
     torch._C._get_deterministic_algorithms_warn_only,
 ]

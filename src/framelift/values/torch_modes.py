@@ -1,20 +1,104 @@
-"""Switching torch's modes inside traced code."""
+"""Switching torch's modes inside traced code: done for real while capturing, and again by the graph when it runs.
+
+`torch.no_grad`, `torch.autocast` and `torch.inference_mode` are written in Python and traced as such; modelled here
+are the C functions below them.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import grad_mode
 
+from framelift.effects.modes import autocast_nesting
+from framelift.values import protocol as py
+from framelift.values.base import Value
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
-@primitive(torch._C._set_grad_enabled)
-def _set_grad_enabled(lift: Lift, enabled: Any) -> None:
-    mode = bool(lift.constant(enabled))
-    lift.journal.touch(lift.grad_mode)
-    torch._C._set_grad_enabled(mode)
-    lift.graph.call_function(torch._C._set_grad_enabled, (mode,), {}, lift.program_point())
+def _switch(function: Any) -> None:
+    def switch(lift: Lift, *args: Any) -> None:
+        plain = tuple([lift.constant(arg) for arg in args])
+        lift.journal.touch(lift.modes)
+        py.fold(lift, function, *plain)
+        lift.graph.call_function(function, plain, {}, lift.program_point())
+
+    primitive(function)(switch)
+
+
+for _function in (
+    torch._C._set_grad_enabled,
+    torch.set_autocast_enabled,
+    torch.set_autocast_dtype,
+    torch.set_autocast_cache_enabled,
+    torch.clear_autocast_cache,
+):
+    _switch(_function)
+
+
+@primitive(torch.autocast_increment_nesting)
+def _increment_nesting(lift: Lift) -> int:
+    """Not in the graph: how deep autocast blocks are nested matters when one is left, and that is known here."""
+    lift.journal.touch(lift.modes)
+    torch.autocast_increment_nesting()
+    return autocast_nesting()
+
+
+@primitive(torch.autocast_decrement_nesting)
+def _decrement_nesting(lift: Lift) -> int:
+    lift.journal.touch(lift.modes)
+    torch.autocast_decrement_nesting()
+    return autocast_nesting()
+
+
+class InferenceContextValue(Value):
+    """The object that switches inference mode between its `__enter__` and its `__exit__`."""
+
+    __slots__ = ("mode", "token")
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = mode
+        self.token: Any = None
+
+    def python_type(self) -> type:
+        return torch._C._InferenceMode
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__enter__":
+            return lift.builtin_method(self, name, lambda: self._enter(lift))
+        if name == "__exit__":
+            return lift.builtin_method(self, name, lambda *_: self._exit(lift))
+        return super().attribute(lift, name)
+
+    def _enter(self, lift: Lift) -> InferenceContextValue:
+        lift.journal.touch(lift.modes)
+        lift.journal.touch(self)
+        lift.modes.enter_inference(self.mode)
+        enter = grad_mode._enter_inference_mode
+        self.token = lift.graph.call_function(enter, (self.mode,), {}, lift.program_point())
+        return self
+
+    def _exit(self, lift: Lift) -> None:
+        if self.token is None:
+            self.refuse("leaving a block that was not entered")
+        lift.journal.touch(lift.modes)
+        lift.journal.touch(self)
+        lift.modes.exit_inference()
+        lift.graph.call_function(grad_mode._exit_inference_mode, (self.token,), {}, lift.program_point())
+        self.token = None
+
+    def state(self) -> Any:
+        return self.token
+
+    def restore(self, state: Any) -> None:
+        self.token = state
+
+
+@primitive(torch._C._InferenceMode)
+def _inference_mode(lift: Lift, mode: Any) -> InferenceContextValue:
+    return InferenceContextValue(bool(lift.constant(mode)))

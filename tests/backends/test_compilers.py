@@ -157,3 +157,21 @@ def test_a_missing_compiler_is_said_in_words(monkeypatch: pytest.MonkeyPatch) ->
     graph = builder.finish([builder.call_function(torch.sin, (x,))])
     with pytest.raises(BackendError, match="no C\\+\\+ compiler was found"):
         lookup("inductor")(graph, builder.example_inputs)
+
+
+def test_parameters_are_known_to_stay_where_they_are() -> None:
+    """Otherwise a CUDA graph would copy them on every call."""
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+    from torch._guards import TracingContext
+
+    from framelift.backends.tracing import compiling
+
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.ones(2, 3))
+    w = builder.add_input("w", torch.nn.Parameter(torch.ones(3)))
+    b = builder.add_input("b", torch.ones(3), "L['self'].running_mean", "buffer")
+    module = builder.finish([builder.call_function(torch.addcmul, (b, x, w))])
+    with torch.no_grad(), compiling(module, builder.example_inputs) as examples:
+        aot_module_simplified(module, examples, fw_compiler=lambda graph, _: make_boxed_func(graph.forward))
+        metadata = TracingContext.get().fw_metadata
+    assert metadata.static_input_indices == [1, 2]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import time
+import zlib
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from framelift.graph import GraphBuilder, MemoMismatch, MetadataMemo, TensorRef
+from framelift.graph.memo import is_fixed
 
 
 def call(memo: MetadataMemo, target: Any, *args: Any, **kwargs: Any) -> Any:
@@ -274,3 +277,33 @@ class TestHits:
         del tensor
         gc.collect()
         assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "target, fixed",
+    [
+        (torch.add, True),
+        (torch.Tensor.add_, True),
+        (torch.Tensor.add, True),
+        (F.linear, True),
+        (F.softmax, True),
+        (torch.einsum, True),
+        (operator.add, True),
+        (getattr, True),
+        (torch.ops.aten.add.Tensor, True),
+        (torch.ops.aten.add, True),
+        (torch.linalg.norm, True),
+        (torch.fft.fft, True),
+        (torch.special.erf, True),
+        (torch.Tensor.split, True),
+        (torch._C._nn.gelu, True),
+        (told_apart, False),
+        (lambda x: x, False),
+        ([].append, False),
+        (time.time, False),
+        (zlib.crc32, False),
+        (torch.ops.framelift_tests_no_such_namespace, False),
+    ],
+)
+def test_operations_that_do_the_same_every_time(target: Any, fixed: bool) -> None:
+    assert is_fixed("call_function", target) is fixed

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from framelift.graph.metadata import Ref, TensorRef
-from framelift.graph.names import Names, operation_base
+from framelift.graph.names import Names
 from framelift.graph.nest import map_refs
 from framelift.graph.record import Location, Record
 
@@ -55,8 +55,8 @@ class Emitter:
 
     def _record(self, record: Record, live: set[Ref]) -> Node:
         args = map_refs(record.args, _node_of)
-        kwargs = map_refs(record.kwargs, _node_of)
-        node = self._node(record.op, self._names.unique(operation_base(record.target)), record.target, args, kwargs)
+        kwargs = map_refs(record.kwargs, _node_of) if record.kwargs else {}
+        node = self._node(record.op, self._names.for_operation(record.target), record.target, args, kwargs)
         trace, modules = self._place(record.location)
         self._describe(node, record.result, record, trace, modules)
         items: dict[tuple[int | str, ...], Node] = {(): node}

@@ -32,7 +32,8 @@ from framelift.graph.state import StateReader
 
 Key = tuple[Hashable, ...]
 
-# C functions and methods of torch and of the operator module: their behaviour is fixed.
+# C functions and methods: those of torch and of these modules do the same every time.
+_PYTHON_MODULES = ("_operator", "builtins", "math")
 _NATIVE = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -231,9 +232,11 @@ def is_fixed(op: Operation, target: Any) -> bool:
         name = target.namespace if isinstance(target, OpOverload) else target._qualified_op_name.partition("::")[0]
         return name in _TORCH_NAMESPACES
     if isinstance(target, _NATIVE):
-        return True
+        owner = getattr(target, "__objclass__", None) or getattr(target, "__self__", None)
+        module = getattr(target, "__module__", None) or getattr(owner, "__module__", None) or ""
+        return module in _PYTHON_MODULES or module.partition(".")[0] == "torch"
     module = getattr(target, "__module__", None) or ""
-    return isinstance(target, types.FunctionType) and (module == "torch" or module.startswith("torch."))
+    return isinstance(target, types.FunctionType) and module.partition(".")[0] == "torch"
 
 
 def known_value(ref: TensorRef) -> tuple[type, Any] | None:

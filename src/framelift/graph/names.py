@@ -25,6 +25,14 @@ class Names:
     def __init__(self) -> None:
         self._used: set[str] = set()
         self._counts: dict[str, int] = {}
+        self._bases: dict[Any, str] = {}
+
+    def for_operation(self, target: Any) -> str:
+        """A unique name for the result of an operation."""
+        base = self._bases.get(target)
+        if base is None:
+            base = self._bases[target] = operation_base(target)
+        return self.unique(base)
 
     def unique(self, base: str) -> str:
         name = base

@@ -1,0 +1,76 @@
+"""The built-in backends on a GPU, where there is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from framelift.backends import lookup
+from framelift.graph import GraphBuilder, MetadataMemo
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+
+
+def inputs(requires_grad: bool) -> tuple[torch.Tensor, torch.nn.Parameter, torch.nn.Parameter]:
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(16, 32, device="cuda"), requires_grad=requires_grad)
+    bias = torch.nn.Parameter(torch.randn(16, device="cuda"), requires_grad=requires_grad)
+    return torch.randn(8, 32, device="cuda"), weight, bias
+
+
+def compiled(backend: str, mode: str | None, requires_grad: bool, memo: MetadataMemo | None = None):  # type: ignore[no-untyped-def]
+    tensors = inputs(requires_grad)
+    builder = GraphBuilder(memo)
+    x, weight, bias = (builder.add_input(name, t) for name, t in zip(("x", "weight", "bias"), tensors, strict=True))
+    h = builder.call_function(F.gelu, (builder.call_function(F.linear, (x, weight, bias)),))
+    assert h.device == torch.device("cuda", 0)
+    module = builder.finish([builder.call_function(F.softmax, (h, -1))])
+    for node in module.graph.nodes:
+        if node.op != "output":
+            assert node.meta["example_value"].device == torch.device("cuda", 0)
+    return lookup(backend, mode)(module, builder.example_inputs), tensors
+
+
+def reference(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.softmax(F.gelu(F.linear(x, weight, bias)), -1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_training(backend: str) -> None:
+    memo = MetadataMemo()
+    for _ in range(2):
+        function, tensors = compiled(backend, None, True, memo)
+        (result,) = function(*tensors)
+        result.pow(2).sum().backward()
+        expected = inputs(True)
+        want = reference(*expected)
+        want.pow(2).sum().backward()
+        torch.testing.assert_close(result, want, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(tensors[1].grad, expected[1].grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune-no-cudagraphs"])
+def test_inference(mode: str) -> None:
+    with torch.no_grad():
+        function, (x, weight, bias) = compiled("inductor", mode, False)
+        for _ in range(4):
+            x = torch.randn_like(x)
+            want = reference(x, weight, bias)
+            torch.testing.assert_close(function(x, weight, bias)[0].clone(), want, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_may_change_between_replays() -> None:
+    with torch.no_grad():
+        function, (x, weight, bias) = compiled("inductor", "reduce-overhead", False)
+        for _ in range(3):
+            function(x, weight, bias)
+        weight.mul_(2)
+        torch.testing.assert_close(function(x, weight, bias)[0], reference(x, weight, bias), rtol=1e-4, atol=1e-4)
+
+
+if __name__ == "__main__":
+    pytest.main([__file__, "-q", "--noconftest", "-rA"])

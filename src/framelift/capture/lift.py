@@ -19,7 +19,8 @@ import framelift.values.object_methods
 import framelift.values.partials
 import framelift.values.torch_answers
 import framelift.values.torch_modes
-import framelift.values.torch_ops  # noqa: F401
+import framelift.values.torch_ops
+import framelift.values.weakrefs  # noqa: F401
 from framelift.breaks import (
     FL0102,
     FL0104,
@@ -61,7 +62,7 @@ from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
-from framelift.values.pymodules import PyModuleValue
+from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
@@ -114,7 +115,7 @@ class Lift:
     def wrap(self, obj: Any, source: Source) -> Any:
         """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
         kind = type(obj)
-        model = MODELS.get(kind)
+        model = MODELS.get(id(kind))
         if model is ScalarValue:
             return ScalarValue(source, obj)
         known = self._values.get(id(obj))
@@ -131,9 +132,11 @@ class Lift:
     def _note_alias(self, value: Value, source: Source) -> None:
         known = value.source
         assert known is not None
-        if source is known or source.access == "KNOWN":
+        if source is known:
             return
-        if known.access == "KNOWN":
+        if source.access == "KNOWN":
+            self.guard(known, "IS", value.concrete)
+        elif known.access == "KNOWN":
             self.guard(source, "IS", value.concrete)
         else:
             self.guards.relate("SAME", (known, source))
@@ -512,7 +515,7 @@ def _family(kind: type) -> type[Value]:
     if issubclass(kind, type):
         return ClassValue
     if issubclass(kind, types.ModuleType):
-        return PyModuleValue
+        return ModuleObjectValue
     if is_subclass(type(kind), enum.EnumMeta):
         return EnumValue
     if is_plain_class(kind):

@@ -29,7 +29,8 @@ class Exhausted(Exception):
     """The traced iterator has no more items."""
 
 
-MODELS: dict[type, type[Value]] = {}
+# By the identity of the type: hashing a class may run its metaclass.
+MODELS: dict[int, type[Value]] = {}
 
 
 class Value:
@@ -50,7 +51,7 @@ class Value:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""
         super().__init_subclass__()
         for kind in models if isinstance(models, tuple) else (models,):
-            MODELS[kind] = cls
+            MODELS[id(kind)] = cls
 
     def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
         self.source = source

@@ -165,7 +165,8 @@ class UserObjectValue(Value):
     def _special(self, lift: Lift, name: str, *args: Any) -> Any:
         """Call a special method; NotImplemented where the class has none."""
         method = special_method(lift, self, self.cls, name)
-        return NotImplemented if method is None else py.call(lift, method, list(args), {})
+        result = NotImplemented if method is None else py.call(lift, method, list(args), {})
+        return lift.constant(result) if py.type_of(result) is type(NotImplemented) else result
 
     def _required(self, lift: Lift, name: str, message: str, *args: Any) -> Any:
         method = special_method(lift, self, self.cls, name)
@@ -228,6 +229,8 @@ class UserObjectValue(Value):
         result = self._special(lift, "__contains__", item)
         if result is not NotImplemented:
             return py.truth(lift, result)
+        if not defines(self.cls, "__getitem__") and special_method(lift, self, self.cls, "__iter__") is None:
+            raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
         iterator = py.iterate(lift, self)
         try:
             while True:

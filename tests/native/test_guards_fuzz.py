@@ -24,7 +24,8 @@ class World:
         self.classes = [type(f"C{i}", (), {"width": i}) for i in range(3)]
         self.classes.append(type("Derived", (self.classes[0],), {}))
         self.containers: list[Any] = []
-        self.root = self.container(4)
+        self.root = [self.container(4)]
+        self.containers.append(self.root)
         self.nodes = Nodes()
         self.fetchable = 0
         self.guard(self.nodes.arg(name="root"), self.root, 4)
@@ -66,6 +67,10 @@ class World:
             made = {self.random.randrange(5) for _ in range(size)}
         elif kind == "cell":
             made = types.CellType(self.value(depth))
+        elif kind == "function":
+            made = closure_over(self.value(depth))
+            made.__defaults__ = (self.value(depth),)
+            made.__kwdefaults__ = {"key": self.value(depth)}
         else:
             made = types.ModuleType("made")
             for i in range(size):
@@ -96,7 +101,7 @@ class World:
             possible["IS"] = value
             possible["NO_ATTR"] = "absent"
         count = self.random.randrange(0, 3)
-        if type(value) in self.classes:  # as guards on instances mostly do
+        if type(value) in self.classes and self.random.random() < 0.8:  # as guards on instances mostly do
             return {"TYPE": type(value)} | dict(
                 self.random.sample(sorted(possible.items(), key=str), min(count, len(possible)) // 2)
             )
@@ -121,6 +126,11 @@ class World:
         elif type(value) in (list, tuple):
             access = "LIST_ITEM" if type(value) is list else "TUPLE_ITEM"
             steps = [(access, i, item) for i, item in enumerate(value)]
+        elif type(value) is types.FunctionType:
+            parts = self.nodes.add(node, "FUNC_CLOSURE"), self.nodes.add(node, "FUNC_DEFAULTS")
+            self.guard(parts[0], value.__closure__, depth + 1)
+            self.guard(parts[1], value.__defaults__, depth)
+            self.guard(self.nodes.add(node, "FUNC_KWDEFAULTS"), value.__kwdefaults__, depth)
         elif type(value) is types.CellType:
             steps = [("CELL_CONTENTS", None, value.cell_contents)]
         for access, argument, item in steps:
@@ -145,6 +155,8 @@ class World:
             return self.change_dict(target, new)
         if type(target) is types.CellType:
             return self.change_attribute(target, "cell_contents", new)
+        if type(target) is types.FunctionType:
+            return self.change_function(target, new)
         if type(target) is set:
             item = self.random.randrange(5)
             present = item in target
@@ -157,13 +169,23 @@ class World:
         return lambda: target.__setitem__(slice(None), old)
 
     def change_attribute(self, target: Any, name: str, new: Any) -> Undo:
-        had = name in vars(target) if hasattr(target, "__dict__") else True
+        had = name == "cell_contents" or name in vars(target)
         old = getattr(target, name, None)
         if had and self.random.random() < 0.2 and name != "cell_contents":
             delattr(target, name)
         else:
             setattr(target, name, new)
         return lambda: setattr(target, name, old) if had else delattr(target, name)
+
+    def change_function(self, target: Any, new: Any) -> Undo:
+        kind = self.random.randrange(3)
+        if kind == 0:
+            return self.change_attribute(target.__closure__[0], "cell_contents", new)
+        if kind == 1:
+            defaults = target.__defaults__
+            target.__defaults__ = self.random.choice([None, (new,), (*defaults,)]) if defaults else (new,)
+            return lambda: setattr(target, "__defaults__", defaults)
+        return self.change_dict(target.__kwdefaults__, new)
 
     def change_instance(self, target: Any, new: Any) -> Undo:
         kind = self.random.randrange(6)
@@ -202,6 +224,13 @@ class World:
                 target.update(items)
 
         return undo
+
+
+def closure_over(value: Any) -> Any:
+    def inner(a: Any = None, *, key: Any = None) -> Any:
+        return value
+
+    return inner
 
 
 def set_first(target: list[Any], new: Any) -> None:

@@ -413,10 +413,10 @@ def key_absent(obj: Any, key: Any) -> bool:
 
 @guard(
     "SET_EQUALS",
-    lambda source, items: f"{source} == {{{_list_shown(items)[1:-1]}}}",
+    lambda source, items: f"{source} == {_set_shown(items)}",
     lambda source, items, found: (
-        f"{source} was {{{_list_shown(items)[1:-1]}}}, now "
-        + (f"{{{_list_shown(found)[1:-1]}}}" if type(found) in (set, frozenset) else shown(found))
+        f"{source} was {_set_shown(items)}, now "
+        + (_set_shown(found) if type(found) in (set, frozenset) else shown(found))
     ),
 )
 def set_equals(obj: Any, items: Any) -> bool:

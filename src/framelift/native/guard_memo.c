@@ -321,7 +321,7 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
             if (tensor == NULL) {
                 return FAILED;
             }
-            *tensor = (TensorCheck){object, check->tensor};
+            *tensor = (TensorCheck){object, tensor_impl(object), check->tensor};
             return NOTED;
         }
         return LATE;
@@ -533,6 +533,8 @@ static bool mend(const GuardTree *tree, const Segment *segment, Memo *memo, int 
 
 /* ---- checking again ---- */
 
+enum { AHEAD = 6 };
+
 /* 1 all is as it was, 0 a check does not hold, -1 something changed: walk */
 int memo_check(const GuardTree *tree, const Segment *segment, Memo *memo)
 {
@@ -563,8 +565,15 @@ int memo_check(const GuardTree *tree, const Segment *segment, Memo *memo)
             return 0;
         }
     }
-    for (int i = 0; i < memo->tensors.count; i++) {
-        if (!tensor_guard_holds_native(memo->tensors.items[i].guard, memo->tensors.items[i].tensor)) {
+    const TensorCheck *tensor = memo->tensors.items, *end = tensor + memo->tensors.count;
+    for (; tensor < end; tensor++) {
+        if (end - tensor > AHEAD) {
+            /* Tensors lie all over the memory; their addresses are known long before they are needed. */
+            __builtin_prefetch(tensor[AHEAD].impl + tensor_access.metadata);
+            __builtin_prefetch(tensor[AHEAD].impl + tensor_access.keys);
+            __builtin_prefetch(tensor[AHEAD].tensor);
+        }
+        if (!tensor_guard_holds_native(tensor->guard, tensor->tensor)) {
             return 0;
         }
     }

@@ -67,40 +67,39 @@ static bool distinct(const GuardTree *tree, int index, const Found *found)
     if (single != NULL && (single->distinct & bit) != 0) {
         return true;
     }
-    bool stands = true;
+    bool stand = true;
     int walked = 0;
     for (int i = 0; i < tree->nsegments; i++) {
-        stands &= relation->ids[i] == (found[i].memo != NULL ? found[i].memo->id : 0);
+        const Memo *memo = found[i].memo;
+        stand &= relation->ids[i] == (memo != NULL ? memo->id : 0);
+        walked += memo == NULL ? relation->starts[i + 1] - relation->starts[i] : 0;
     }
-    for (int i = 0; i < relation->count; i++) {
-        walked += found[relation->values[i].segment].memo == NULL;
-    }
-    if (walked > 8) {
+    PyObject *seen[8];
+    if (walked > (int)Py_ARRAY_LENGTH(seen)) {
         return distinct_once(tree, relation, found);
     }
-    if (!stands && !fill_table(tree, relation, found)) {
+    if (!stand && !fill_table(tree, relation, found)) {
         memset(relation->ids, 0, (size_t)tree->nsegments * sizeof(uint64_t));
         return false;
     }
     if (single != NULL) {
         single->distinct |= bit;
+        return true;
     }
-    PyObject *seen[8];
     int nseen = 0;
-    for (int i = 0; i < relation->count && nseen < walked; i++) {
-        if (found[relation->values[i].segment].memo != NULL) {
-            continue;
-        }
-        PyObject *object = value_of(found, relation->values[i]);
-        if (table_has(relation, object, false)) {
-            return false;
-        }
-        for (int j = 0; j < nseen; j++) {
-            if (seen[j] == object) {
+    for (int i = 0; i < tree->nsegments; i++) {
+        for (int j = relation->starts[i]; found[i].memo == NULL && j < relation->starts[i + 1]; j++) {
+            PyObject *object = value_of(found, relation->values[j]);
+            if (table_has(relation, object, false)) {
                 return false;
             }
+            for (int k = 0; k < nseen; k++) {
+                if (seen[k] == object) {
+                    return false;
+                }
+            }
+            seen[nseen++] = object;
         }
-        seen[nseen++] = object;
     }
     return true;
 }

@@ -188,6 +188,7 @@ typedef struct {
     int single; /* the segment all values are in, or -1 */
     /* DISTINCT: the pointers of memos that were found distinct, and which memos those were. */
     uint64_t *ids; /* by segment */
+    int *starts;   /* by segment: where its values start; DISTINCT sorts them */
     PyObject **table;
     size_t mask;
 } Relation;
@@ -258,6 +259,7 @@ typedef struct {
 
 typedef struct {
     PyObject *tensor;
+    const char *impl; /* when the memo was made: only to have it in the cache in time */
     TensorGuard *guard;
 } TensorCheck;
 

@@ -215,6 +215,11 @@ static void number_wanted(GuardTree *tree)
     }
 }
 
+static int by_segment(const void *a, const void *b)
+{
+    return ((const Value *)a)->segment - ((const Value *)b)->segment;
+}
+
 /* What a DISTINCT relation remembers. */
 static int prepare_relation(GuardTree *tree, Relation *relation)
 {
@@ -228,9 +233,17 @@ static int prepare_relation(GuardTree *tree, Relation *relation)
     relation->mask = room - 1;
     relation->table = PyMem_Calloc(room, sizeof(PyObject *));
     relation->ids = PyMem_Calloc((size_t)tree->nsegments + 1, sizeof(uint64_t));
-    if (relation->table == NULL || relation->ids == NULL) {
+    relation->starts = PyMem_Calloc((size_t)tree->nsegments + 1, sizeof(int));
+    if (relation->table == NULL || relation->ids == NULL || relation->starts == NULL) {
         PyErr_NoMemory();
         return -1;
+    }
+    qsort(relation->values, (size_t)relation->count, sizeof(Value), by_segment);
+    for (int i = 0, value = 0; i <= tree->nsegments; i++) {
+        while (value < relation->count && relation->values[value].segment < i) {
+            value++;
+        }
+        relation->starts[i] = value;
     }
     return 0;
 }
@@ -380,6 +393,7 @@ static void tree_dealloc(PyObject *self)
     for (int i = 0; i < tree->nrelations; i++) {
         PyMem_Free(tree->relations[i].values);
         PyMem_Free(tree->relations[i].ids);
+        PyMem_Free(tree->relations[i].starts);
         PyMem_Free(tree->relations[i].table);
     }
     PyMem_Free(tree->nodes);

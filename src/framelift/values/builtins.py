@@ -18,7 +18,7 @@ from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.lookup import raw_lookup
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
+from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
 from framelift.values.tensors import TensorValue
 from framelift.values.unions import UnionValue
@@ -67,6 +67,9 @@ def _classes(lift: Lift, cls: Any) -> list[type]:
 
 
 def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
+    rule = INSTANCE_CHECKS.get(type(cls))
+    if rule is not None:
+        return rule(lift, obj, cls)
     return _is_subclass(lift, lift.type_of(obj), cls)
 
 
@@ -90,7 +93,7 @@ def _callable(lift: Lift, obj: Any, /) -> bool:
     if isinstance(obj, UserObjectValue):
         lift.type_of(obj)
         return raw_lookup(obj.cls, "__call__") is not NotImplemented
-    return hasattr(lift.type_of(obj), "__call__")
+    return raw_lookup(lift.type_of(obj), "__call__") is not NotImplemented
 
 
 @primitive(type)

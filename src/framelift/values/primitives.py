@@ -73,3 +73,7 @@ class Arity:
 def primitive_of(target: Any) -> Model | None:
     found = _PRIMITIVES.get(id(target))
     return None if found is None else found[1]
+
+
+# How `isinstance(obj, cls)` is answered for classes of a metaclass with rules of its own, by metaclass.
+INSTANCE_CHECKS: dict[type, Callable[[Lift, Any, type], bool]] = {}

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0202, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.dicts import MISSING
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
+from framelift.values.lookup import raw_lookup
+from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -36,6 +38,8 @@ class PyModuleValue(Value, models=types.ModuleType):
         fallback = namespace.get_key(lift, "__getattr__")
         if fallback is not MISSING:
             return py.call(lift, fallback, [name], {})
+        if name == "__getattribute__":
+            return lift.builtin_method(self, name, lambda attribute: self.attribute(lift, lift.constant(attribute)))
         raise_error(AttributeError, f"module '{self.concrete.__name__}' has no attribute '{name}'")
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
@@ -43,3 +47,21 @@ class PyModuleValue(Value, models=types.ModuleType):
 
     def describe(self) -> str:
         return f"module {self.concrete.__name__}"
+
+
+class ModuleObjectValue(UserObjectValue):
+    """An instance of a subclass of the module type: an object whose namespace is that of the module."""
+
+    __slots__ = ()
+
+    def namespace(self, lift: Lift) -> DictValue:
+        return lift.module_namespace(self.concrete)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:
+            return super().attribute(lift, name)
+        return self._with_fallback(lift, name, lambda: self.plain_attribute(lift, name))
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "IS", self.concrete)

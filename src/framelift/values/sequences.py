@@ -78,6 +78,9 @@ class SequenceValue(Value):
     def delete_item(self, lift: Lift, key: Any) -> None:
         raise_error(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
 
+    def next(self, lift: Lift) -> Any:
+        raise_error(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
+
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, self.items(lift) + py.items(lift, other))
@@ -146,7 +149,9 @@ _PLAIN_OPERANDS = (int, float, bool, str, bytes, complex, type(None), list, tupl
 
 
 def is_sequence(value: Any, kind: type) -> bool:
-    """Whether `value` is a list or tuple whose items are its own."""
+    """Whether `value` is a list or tuple whose items are its own; a torch.Size is a tuple too."""
+    if not isinstance(value, Value):
+        return isinstance(value, kind)
     return py.type_of(value) is kind or (isinstance(value, SequenceValue) and value.kind is kind)
 
 

@@ -12,7 +12,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
-from framelift.values.primitives import primitive
+from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.sequences import SequenceValue
 from framelift.values.tensors import TensorValue
 
@@ -41,6 +41,8 @@ _STATE = [
     torch.is_deterministic_algorithms_warn_only_enabled,
     torch._C._is_torch_function_enabled,
     torch._C._is_torch_function_mode_enabled,
+    torch._C._len_torch_dispatch_stack,
+    torch._C._len_torch_function_stack,
     torch._C._get_deterministic_algorithms,
     torch._C._get_deterministic_algorithms_warn_only,
 ]
@@ -153,3 +155,18 @@ def _overrides(lift: Lift, item: Any) -> bool:
     if kind is torch.Tensor or kind is torch.nn.Parameter or raw_lookup(kind, "__torch_function__") is NotImplemented:
         return False
     raise GraphBreak(FL0202, type=kind.__qualname__)
+
+
+def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
+    """`isinstance(obj, Parameter)`: of that class, or any tensor a program marked as one."""
+    if issubclass(lift.type_of(obj), cls):
+        return True
+    flag = _FLAGS.get(id(cls))
+    if flag is None or not isinstance(obj, TensorValue) or not lift.has_attribute(obj, flag):
+        return False
+    return py.truth(lift, py.attribute(lift, obj, flag))
+
+
+_FLAGS = {id(torch.nn.Parameter): "_is_param", id(torch.nn.Buffer): "_is_buffer"}
+INSTANCE_CHECKS[type(torch.nn.Parameter)] = _is_flagged
+INSTANCE_CHECKS[type(torch.nn.Buffer)] = _is_flagged

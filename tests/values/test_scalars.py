@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-import framelift
 import pytest
+
+import framelift
 from tests.helpers import check, transcript
 from tests.values.cases import Cases, vector
 
@@ -158,12 +159,35 @@ def as_loop_bound(x, n):
 
 @cases(X, 7, changed=[(X, 8), (X, 7.5)])
 def builtin_functions(x, n):
-    return x + 1, abs(-n), round(n), float(n), int(n), str(n), repr(n), divmod(n, 2), pow(n, 2), max(n, 5), min(n, 5), bool(n)
+    return (
+        x + 1,
+        abs(-n),
+        round(n),
+        float(n),
+        int(n),
+        str(n),
+        repr(n),
+        divmod(n, 2),
+        pow(n, 2),
+        max(n, 5),
+        min(n, 5),
+        bool(n),
+    )
 
 
 @cases(X, 255)
 def int_methods(x, n):
-    return x + 1, n.bit_length(), n.to_bytes(2, "big"), hex(n), bin(n), oct(n), n.numerator, n.real, int.from_bytes(b"\1\2", "big")
+    return (
+        x + 1,
+        n.bit_length(),
+        n.to_bytes(2, "big"),
+        hex(n),
+        bin(n),
+        oct(n),
+        n.numerator,
+        n.real,
+        int.from_bytes(b"\1\2", "big"),
+    )
 
 
 @cases(X, 2.5)
@@ -294,3 +318,31 @@ def test_identity_of_large_numbers():
     other = int("1" + "0" * 20)
     assert lifted(vector(), one, one)[1] is True
     assert lifted(vector(), one, other)[1] is False
+
+
+def test_counters_do_not_need_an_entry_for_each_value():
+    def f(x, counts):
+        counts["calls"] += 1
+        counts["twice"] = counts["calls"] * 2 - counts["calls"]
+        return x + 1
+
+    counts, x = {"calls": 0}, vector()
+    assert transcript(f, [(x, counts)] * 4) == "miss hit hit hit"
+    assert counts == {"calls": 4, "twice": 4}
+
+
+def test_type_of_a_power_depends_on_the_value():
+    def f(x, n):
+        return x + 1 if isinstance(2**n, int) else x - 1
+
+    check(f, vector(), 2, changed=[(vector(), -2), (vector(), 3)])
+
+
+def test_sums_returned_are_computed_again():
+    def f(x, n, m):
+        return x + 1, n + m, n - 1, -(n * 2)
+
+    x = vector()
+    assert transcript(f, [(x, 1, 2), (x, 1, 2)]) == "miss hit"
+    framelift.reset()
+    check(f, x, 1, 2, changed=[(x, 5, 6), (x, 1.5, 2.5), (x, True, 2), (x, 10**30, 1)])

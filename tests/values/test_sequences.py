@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import framelift
 import pytest
 import torch
+
+import framelift
 from tests.helpers import check, transcript
 from tests.values.cases import Cases, vector
 

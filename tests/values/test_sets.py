@@ -39,7 +39,17 @@ def changes(x, s):
 
 @cases(X, {1, 2, 3}, {2, 3, 4})
 def algebra(x, a, b):
-    return x + 1, a | b, a & b, a - b, a ^ b, a.union([9]), a.intersection(b), a.difference(b), a.symmetric_difference(b)
+    return (
+        x + 1,
+        a | b,
+        a & b,
+        a - b,
+        a ^ b,
+        a.union([9]),
+        a.intersection(b),
+        a.difference(b),
+        a.symmetric_difference(b),
+    )
 
 
 @cases(X, {1, 2, 3}, {2, 3, 4})
@@ -54,7 +64,18 @@ def in_place_algebra(x, a, b):
 
 @cases(X, {1, 2}, {1, 2, 3})
 def comparisons(x, a, b):
-    return x + 1, a < b, a <= a, b > a, a == {2, 1}, a != b, a.issubset(b), b.issuperset(a), a.isdisjoint({9}), a == [1, 2]
+    return (
+        x + 1,
+        a < b,
+        a <= a,
+        b > a,
+        a == {2, 1},
+        a != b,
+        a.issubset(b),
+        b.issuperset(a),
+        a.isdisjoint({9}),
+        a == [1, 2],
+    )
 
 
 @cases(X, {3, 1, 2, 100, 55, 7}, expect_breaks=1)

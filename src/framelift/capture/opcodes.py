@@ -86,9 +86,8 @@ def _unbound(frame: Frame, slot: int) -> None:
     canonical = frame.program.canonical
     name = canonical.slot_names[slot]
     if canonical.slot_kinds[slot] == "free":
-        raise_error(
-            NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-        )
+        where = "where it is not associated with a value in enclosing scope"
+        raise_error(NameError, f"cannot access free variable '{name}' {where}")
     raise_error(
         UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
     )
@@ -313,6 +312,10 @@ def list_append(frame: Frame, depth: int, item: Any) -> None:
 
 @opcode("LIST_EXTEND")
 def list_extend(frame: Frame, depth: int, iterable: Any) -> None:
+    if isinstance(iterable, ScalarValue):
+        iterable = frame.lift.constant(iterable)
+    if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
+        raise_error(TypeError, f"Value after * must be an iterable, not {type(iterable).__name__}")
     frame.stack[-1 - depth].extend(frame.lift, iterable)
 
 

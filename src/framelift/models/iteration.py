@@ -80,12 +80,10 @@ def islice(iterable: Iterable[Any], first: Any, second: Any = _Missing, third: A
 def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) -> Iterator[Any]:
     if stop is None:
         wanted = start
-        position = 0
-        for item in iterator:
+        for position, item in enumerate(iterator):
             if position == wanted:
                 yield item
                 wanted += step
-            position += 1
         return
     position = 0
     while position < start and position < stop:
@@ -96,10 +94,10 @@ def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) ->
         position += 1
     while position < stop:
         for item in iterator:
+            yield item
             break
         else:
             return
-        yield item
         position += 1
         skipped = 1
         while skipped < step and position < stop:

@@ -10,7 +10,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted
 from framelift.values.dicts import MISSING, DictIterator, DictValue, DictView
-from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.exceptions import raise_error
 from framelift.values.iterators import (
     DerivedIterator,
     RangeIterator,
@@ -118,7 +118,7 @@ def _reversed(lift: Lift, sequence: Any, /) -> Any:
         return RangeIterator(sequence[::-1])
     if py.type_of(sequence) not in (list, tuple, str, bytes, range, torch.Size):
         raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
-    kind = type(reversed([])) if py.type_of(sequence) is list else reversed
+    kind: type = type(reversed([])) if py.type_of(sequence) is list else reversed
     return SequenceIterator(py.items(lift, sequence)[::-1], kind)
 
 

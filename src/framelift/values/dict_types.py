@@ -45,8 +45,8 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             return "OrderedDict()"
         if repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})":  # since Python 3.12
             return f"OrderedDict({super().text(lift, conversion)})"
-        shown = [f"({lift.text(py.from_key(k), 'repr')}, {lift.text(v, 'repr')})" for k, v in self.entries(lift).items()]
-        return f"OrderedDict([{', '.join(shown)}])"
+        pairs = [lift.tuple((py.from_key(key), value)) for key, value in self.entries(lift).items()]
+        return f"OrderedDict([{', '.join(lift.text(pair, 'repr') for pair in pairs)}])"
 
     @method
     def popitem(self, lift: Lift, last: Any = True) -> Any:
@@ -111,9 +111,7 @@ class DefaultDictValue(DictValue, models=defaultdict):
     def factory(self, lift: Lift) -> Any:
         if self._factory is MISSING:
             assert self.source is not None
-            self._factory = lift.wrap(
-                self.concrete.default_factory, self.source.child("GETATTR", "default_factory")
-            )
+            self._factory = lift.wrap(self.concrete.default_factory, self.source.child("GETATTR", "default_factory"))
         return self._factory
 
     def missing(self, lift: Lift, key: Any) -> Any:

@@ -41,6 +41,9 @@ class IteratorValue(Value):
         return super().attribute(lift, name)
 
 
+_ListIterator: type = type(iter([]))
+
+
 class SequenceIterator(IteratorValue):
     """Walks a live list of items: what is appended while iterating is seen, as in CPython.
 
@@ -49,7 +52,7 @@ class SequenceIterator(IteratorValue):
 
     __slots__ = ("items", "position", "kind", "owner")
 
-    def __init__(self, items: list[Any], kind: type = type(iter([])), owner: Value | None = None) -> None:
+    def __init__(self, items: list[Any], kind: type = _ListIterator, owner: Value | None = None) -> None:
         super().__init__()
         self.items: list[Any] | None = items
         self.position = 0

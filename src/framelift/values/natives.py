@@ -11,6 +11,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
+from framelift.values.iterators import IteratorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -95,8 +96,15 @@ def runs_on_constants(function: Any) -> bool:
 
 
 def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    plain = [lift.constant(argument) for argument in args]
+    plain = [_consumed(lift, argument) for argument in args]
     return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
+
+
+def _consumed(lift: Lift, argument: Any) -> Any:
+    """A constant; an iterator is read to its end, as the functions that take one do."""
+    if isinstance(argument, IteratorValue):
+        return [lift.constant(item) for item in py.items(lift, argument)]
+    return lift.constant(argument)
 
 
 class ConstantMethodValue(Value):

@@ -21,8 +21,8 @@ def _register_operators() -> None:
         primitive(function)(lambda lift, a, b, _symbol=symbol: py.binary(lift, _symbol, a, b))
     for symbol, function in py.COMPARE.items():
         primitive(function)(lambda lift, a, b, _symbol=symbol: py.compare(lift, _symbol, a, b))
-    for symbol, function in py.UNARY.items():
-        primitive(function)(lambda lift, a, _symbol=symbol: py.unary(lift, _symbol, a))
+    for symbol, unary in py.UNARY.items():
+        primitive(unary)(lambda lift, a, _symbol=symbol: py.unary(lift, _symbol, a))
 
 
 _register_operators()

@@ -395,6 +395,6 @@ def _as_set(lift: Lift, other: Any) -> SetValue | None:
 
 
 def _kept(lift: Lift, operand: SetValue) -> SetValue:
-    if isinstance(operand, ListedSet) or operand.source is None and operand.kind is frozenset:
+    if isinstance(operand, ListedSet) or (operand.source is None and operand.kind is frozenset):
         return operand
     return SetValue(frozenset(operand.members(lift)), frozenset, ordered=operand.ordered)

@@ -20,9 +20,7 @@ class SliceValue(Value, models=slice):
 
     __slots__ = ("_bounds",)
 
-    def __init__(
-        self, start: Any, stop: Any, step: Any, source: Source | None = None, concrete: Any = None
-    ) -> None:
+    def __init__(self, start: Any, stop: Any, step: Any, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
         self._bounds = (start, stop, step)
 
@@ -108,7 +106,9 @@ class RangeValue(Value, models=range):
         return lift.constant_attribute(self.constant(lift), name)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.compare(lift, operator, self.constant(lift), lift.constant(other)) if _is_range(other) else NotImplemented
+        if py.type_of(other) is not range:
+            return NotImplemented
+        return py.compare(lift, operator, self.constant(lift), lift.constant(other))
 
     def key(self, lift: Lift) -> Any:
         return self.constant(lift)
@@ -118,7 +118,3 @@ class RangeValue(Value, models=range):
 
     def text(self, lift: Lift, conversion: str) -> str:
         return repr(self.constant(lift))
-
-
-def _is_range(value: Any) -> bool:
-    return py.type_of(value) is range

@@ -7,6 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
+from framelift.values import protocol as py
 from framelift.values.base import Value
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ class UnionValue(Value, models=types.UnionType):
         if self.given is None:
             assert self.source is not None
             self.note(lift)
-            lift.guard(self.source, "IS", self.concrete)  # a union never changes
-            self.given = [lift.known_object(member) for member in self.concrete.__args__]
+            self.given = py.items(lift, lift.wrap(self.concrete.__args__, self.source.child("GETATTR", "__args__")))
         return self.given
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:

@@ -1,0 +1,93 @@
+"""The handlers of `match` statements, as the language reference defines the patterns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.capture.frame import Frame
+from framelift.capture.program import opcode
+from framelift.values import protocol as py
+from framelift.values.base import Raised, Value
+from framelift.values.classes import ClassValue
+from framelift.values.dicts import MISSING, DictValue
+from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.lookup import name_of
+
+_SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
+
+
+@opcode("MATCH_SEQUENCE")
+def match_sequence(frame: Frame, arg: Any, subject: Any) -> Any:
+    return subject, bool(frame.lift.type_of(subject).__flags__ & _SEQUENCE)
+
+
+@opcode("MATCH_MAPPING")
+def match_mapping(frame: Frame, arg: Any, subject: Any) -> Any:
+    return subject, bool(frame.lift.type_of(subject).__flags__ & _MAPPING)
+
+
+@opcode("MATCH_KEYS")
+def match_keys(frame: Frame, arg: Any, subject: Any, keys: Any) -> Any:
+    if not isinstance(subject, DictValue):
+        raise GraphBreak(FL0102, what=f"a mapping pattern on {py.describe(subject)}")
+    wanted = [py.key_of(frame.lift, key) for key in py.items(frame.lift, keys)]
+    for position, key in enumerate(wanted):
+        if key in wanted[:position]:
+            raise_error(ValueError, f"mapping pattern checks duplicate key ({key!r})")
+    found = [subject.get_key(frame.lift, key) for key in wanted]
+    values = None if any(value is MISSING for value in found) else frame.lift.tuple(found)
+    return subject, keys, values
+
+
+@opcode("MATCH_CLASS")
+def match_class(frame: Frame, positional: int, subject: Any, cls: Any, names: Any) -> Any:
+    lift = frame.lift
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(FL0102, what=f"a class pattern with {py.describe(cls)}")
+    if not py.truth(lift, py.call(lift, lift.known_object(isinstance), [subject, cls], {})):
+        return None
+    wanted = [lift.constant(name) for name in py.items(lift, names)]
+    found: list[Any] = []
+    if positional:
+        listed = _match_args(frame, cls)
+        if listed is None:  # the built-in types match as a whole
+            _check_count(cls, positional, 1)
+            found.append(subject)
+        else:
+            _check_count(cls, positional, len(listed))
+            wanted = listed[:positional] + wanted
+    for position, name in enumerate(wanted):
+        if name in wanted[:position]:
+            raise_error(TypeError, f"{name_of(cls.concrete)}() got multiple sub-patterns for attribute '{name}'")
+        value = _attribute_or_missing(frame, subject, name)
+        if value is MISSING:
+            return None
+        found.append(value)
+    return lift.tuple(found)
+
+
+def _match_args(frame: Frame, cls: ClassValue) -> list[Any] | None:
+    lift = frame.lift
+    listed = _attribute_or_missing(frame, cls, "__match_args__")
+    if listed is MISSING:
+        return None if cls.concrete.__flags__ & _MATCH_SELF else []
+    if py.type_of(listed) is not tuple:
+        given = name_of(py.type_of(listed))
+        raise_error(TypeError, f"{name_of(cls.concrete)}.__match_args__ must be a tuple (got {given})")
+    return [lift.constant(name) for name in py.items(lift, listed)]
+
+
+def _check_count(cls: ClassValue, given: int, most: int) -> None:
+    if given > most:
+        patterns = "sub-pattern" if most == 1 else "sub-patterns"
+        raise_error(TypeError, f"{name_of(cls.concrete)}() accepts {most} positional {patterns} ({given} given)")
+
+
+def _attribute_or_missing(frame: Frame, owner: Value | Any, name: str) -> Any:
+    try:
+        return py.attribute(frame.lift, owner, name)
+    except Raised as raised:
+        if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError):
+            return MISSING
+        raise

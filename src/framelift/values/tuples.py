@@ -1,0 +1,135 @@
+"""Named tuples and other subclasses of tuple that leave its behaviour alone."""
+
+from __future__ import annotations
+
+import abc
+import collections
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0107, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import bind, class_lookup, is_data_descriptor, mro_of, name_of, raw_lookup
+from framelift.values.primitives import Model, primitive
+from framelift.values.sequences import SequenceValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_HEAPTYPE = 1 << 9
+_Field: type = type(collections.namedtuple("_Sample", "field").__dict__["field"])
+# What a subclass may define and still be a tuple to Python's operators.
+_OWN = ("__len__", "__getitem__", "__iter__", "__contains__", "__add__", "__mul__", "__rmul__", "__hash__")
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+_FREE = ("__getattribute__", "__setattr__", "__delattr__")
+_ABSENT = ("__getattr__", "__bool__", "__radd__", "__index__", "__call__", "__reversed__")
+
+
+def is_tuple_class(cls: type) -> bool:
+    """Whether instances are tuples to every operator, whatever attributes and methods they have besides."""
+    if type(cls) not in (type, abc.ABCMeta) or tuple not in mro_of(cls) or cls is tuple:
+        return False
+    return (
+        all(base.__flags__ & _HEAPTYPE or base in (tuple, object) for base in mro_of(cls))
+        and all(raw_lookup(cls, name) is tuple.__dict__[name] for name in (*_OWN, *_COMPARISONS))
+        and all(raw_lookup(cls, name) is raw_lookup(tuple, name) for name in _FREE)
+        and all(raw_lookup(cls, name) is NotImplemented for name in _ABSENT)
+    )
+
+
+class TupleObjectValue(SequenceValue):
+    """An instance of a subclass of tuple."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(items, source, concrete)
+        self.cls = cls
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(type(obj), None, source, obj)
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def make(self, lift: Lift, items: list[Any]) -> Any:
+        return lift.tuple(items)
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        found = class_lookup(lift, self.cls, name)
+        if found is None:
+            self._note_namespace(lift)
+            raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{name}'")
+        if type(found.raw) is _Field:
+            lift.guard(found.source, "TYPE", _Field)  # which cannot be changed, nor held weakly
+            _, (position, _) = found.raw.__reduce__()
+            return self.items(lift)[position]
+        if not is_data_descriptor(found.raw):
+            self._note_namespace(lift)
+        if name == "__class__":
+            return lift.known_object(self.cls)
+        if found.raw is raw_lookup(tuple, name):
+            return super().attribute(lift, name)
+        return bind(lift, found, self, self.cls)
+
+    def _note_namespace(self, lift: Lift) -> None:
+        """The instance dictionary could hide what the class has: it is not modelled, so it must be empty."""
+        if self.source is None or self.cls.__dictoffset__ == 0:
+            return
+        if object.__getattribute__(self.concrete, "__dict__"):
+            self.refuse("use with attributes of its own")
+        lift.guard(self.source.child("INSTANCE_DICT"), "LENGTH", 0)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        name = f"__{conversion}__"
+        if raw_lookup(self.cls, name) is object.__str__:
+            name = "__repr__"
+        if raw_lookup(self.cls, name) is tuple.__repr__:
+            return super().text(lift, conversion)
+        text: str = lift.constant(py.call(lift, self.attribute(lift, name), [], {}))
+        return text
+
+    def rebuild(self, generate: Generator) -> None:
+        if self._items is None:
+            raise GraphBreak(FL0107, what=self.describe())
+        generate.known_object(tuple)
+        generate.load_method("__new__")
+        generate.known_object(self.cls)
+        for item in self._items:
+            generate.value(item)
+        generate.build_tuple(len(self._items))
+        generate.call(2)
+
+
+def tuple_class_model(target: Any) -> Model | None:
+    """How calling a class behaves that is a tuple class; None for everything else."""
+    if type(target) not in (type, abc.ABCMeta) or not is_tuple_class(target):
+        return None
+
+    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        new, init = class_lookup(lift, target, "__new__"), class_lookup(lift, target, "__init__")
+        assert new is not None and init is not None
+        instance = py.call(lift, bind(lift, new, None, target), [lift.known_object(target), *args], kwargs)
+        if init.raw is not object.__init__ and py.type_of(instance) is target:
+            py.call(lift, bind(lift, init, instance, target), args, kwargs)
+        return instance
+
+    return model
+
+
+@primitive(tuple.__new__)
+def _tuple_new(lift: Lift, cls: Any, iterable: Any = (), /) -> Any:
+    cls.note(lift)
+    items = py.items(lift, iterable)
+    if cls.concrete is tuple:
+        return lift.tuple(items)
+    if not is_tuple_class(cls.concrete):
+        cls.refuse("tuple.__new__")
+    return TupleObjectValue(cls.concrete, items)

@@ -1,0 +1,156 @@
+"""Iterators: made by the program, given to it, kept and returned."""
+
+from __future__ import annotations
+
+import itertools
+
+import framelift
+from tests.helpers import check
+from tests.values.cases import Cases, vector
+
+cases = Cases()
+X = vector()
+
+
+@cases(X, [1, 2, 3])
+def partly_consumed_and_returned(x, xs):
+    it = iter(xs)
+    return x + next(it), list(it)
+
+
+@cases(X)
+def appended_while_walking(x):
+    xs = [1]
+    it = iter(xs)
+    a = next(it)
+    xs.append(2)
+    b = next(it)
+    end = next(it, "end")
+    xs.append(3)
+    return x + a + b, end, next(it, "still the end")
+
+
+@cases(X, [1, 2, 3])
+def shared_iterator(x, xs):
+    it = iter(xs)
+    pairs = list(zip(it, it))
+    return x + 1, pairs, list(it)
+
+
+@cases(X)
+def zip_consumes_in_order(x):
+    a, b = iter([1, 2, 3]), iter([1])
+    rows = list(zip(a, b))
+    return x + 1, rows, list(a)
+
+
+@cases(X)
+def membership_consumes(x):
+    it = iter([1, 2, 3, 4])
+    return x + 1, 2 in it, list(it)
+
+
+@cases(X)
+def next_methods(x):
+    it = iter([1, 2])
+    return x + it.__next__(), it.__iter__() is it, list(it)
+
+
+@cases(X, [1, 2])
+def own_iter(x, xs):
+    return x + 1, iter(xs) is iter(xs), [a is b for a, b in [(xs, xs)]]
+
+
+@cases(X, [1, 2, 3])
+def kept_in_a_container(x, xs):
+    table = {"it": iter(xs)}
+    next(table["it"])
+    return x + 1, list(table["it"])
+
+
+@cases(X, expect_breaks=None)
+def infinite(x):
+    total = x
+    for n in itertools.count(1):
+        if n > 3:
+            break
+        total = total + n
+    return total
+
+
+@cases(X)
+def else_clauses(x):
+    found = []
+    for n in range(3):
+        if n == 5:
+            break
+    else:
+        found.append("no break")
+    while False:
+        pass
+    else:
+        found.append("while")
+    for n in range(3):
+        if n == 1:
+            continue
+        found.append(n)
+    return x + 1, found
+
+
+test = cases.test
+
+
+def test_iterator_given_as_argument_is_advanced():
+    def f(x, it):
+        y = x + 1
+        return y * next(it)
+
+    lifted = framelift.compile(f, backend="eager")
+    it, x = iter([2, 3, 4]), vector()
+    assert lifted(x, it).equal((x + 1) * 2)
+    assert lifted(x, it).equal((x + 1) * 3)
+    assert list(it) == [4]
+
+
+def test_generator_given_as_argument():
+    def f(x, it):
+        for n in it:
+            x = x * n
+        return x
+
+    lifted = framelift.compile(f, backend="eager")
+    x = vector()
+    for _ in range(2):
+        assert lifted(x, (n for n in (2, 3))).equal(x * 6)
+
+
+def test_returned_iterators_go_on():
+    def f(x, xs):
+        it = iter(xs)
+        next(it)
+        return x + 1, it, enumerate(xs), zip(xs, "ab"), map(str, xs), filter(None, xs), iter((1, x)), iter(range(3))
+
+    lifted = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        xs = [1, 2, 3]
+        _, it, *others = lifted(vector(), xs)
+        xs.append(4)
+        assert list(it) == [2, 3, 4]
+        eager = f(vector(), xs)[2:]
+        assert [type(a) for a in others] == [type(a) for a in eager]
+        assert [list(a) for a in others[:4]] == [list(a) for a in eager[:4]]
+
+
+def test_loop_goes_on_in_python_after_a_break():
+    def f(x, xs):
+        total = x
+        for n, item in enumerate(xs):
+            total = total + item
+            if n == 1:
+                framelift.graph_break()
+        return total
+
+    check(f, vector(), [1, 2, 3], expect_breaks=None)
+    check(f, vector(), (1, 2, 3), expect_breaks=None)
+    check(f, vector(), {1: 0, 2: 0, 3: 0}, expect_breaks=None)
+    check(f, vector(), range(1, 4), expect_breaks=None)

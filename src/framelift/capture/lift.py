@@ -398,7 +398,7 @@ class Lift:
         if isinstance(function.concrete, types.FunctionType) and function.concrete.__dict__.get("_torchdynamo_disable"):
             raise GraphBreak(FL0104, what=function.describe(), why="")
 
-    def super_arguments(self) -> tuple[Any, Any]:
+    def super_arguments(self) -> builtins.tuple[Any, Any]:
         """What `super()` without arguments means in the calling frame."""
         frame = self.frame
         assert frame is not None
@@ -458,15 +458,15 @@ class Lift:
         value.note(self)
         return value.graph_argument(self)
 
-    def call_torch(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_torch(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a torch function as a node of the graph."""
         return self._emit(self.graph.call_function, target, args, kwargs)
 
-    def call_tensor_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_tensor_method(self, name: str, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a tensor's method as a node of the graph."""
         return self._emit(self.graph.call_method, name, args, kwargs)
 
-    def _emit(self, emit: Callable[..., Any], target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _emit(self, emit: Callable[..., Any], target: Any, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plain_args = tuple([self.graph_argument(arg) for arg in args])
         plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
         if may_raise(target, plain_args) and self.graph.mutated:

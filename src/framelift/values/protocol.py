@@ -214,6 +214,8 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         result = right.reflected(lift, symbol.removesuffix("="), left)
         if result is not NotImplemented:
             return result
+    if symbol in ("%", "%=") and type_of(left) in (str, bytes):
+        return fold(lift, operator.mod, lift.constant(left), lift.constant(right))
     if _operands_are_known(left) and _operands_are_known(right):
         raise_error(
             TypeError,

@@ -69,8 +69,8 @@ class TupleObjectValue(SequenceValue):
             raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{name}'")
         if type(found.raw) is _Field:
             lift.guard(found.source, "TYPE", _Field)  # which cannot be changed, nor held weakly
-            _, (position, _) = found.raw.__reduce__()
-            return self.items(lift)[position]
+            made_of: Any = found.raw.__reduce__()
+            return self.items(lift)[made_of[1][0]]
         if not is_data_descriptor(found.raw):
             self._note_namespace(lift)
         if name == "__class__":

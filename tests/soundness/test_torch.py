@@ -1,0 +1,500 @@
+"""Changes of tensors, modules and torch's global state are seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import framelift
+from tests.soundness.scenario import ANY, EAGER, HIT, MISS, X, Scenarios, Steps, play
+
+scenario = Scenarios()
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def double(x: Any) -> Any:
+    return x * 2 + x.sum()
+
+
+@scenario
+def dtype_device_rank_and_size() -> Steps:
+    yield double, (X,)
+    yield MISS, (X.double(),)
+    yield MISS, (X[:3].clone(),)
+    yield MISS, (X.reshape(2, 2),)
+    yield MISS, (X.to("meta"),)
+    yield HIT, (torch.ones(4),)
+
+
+@scenario
+def strides() -> Steps:
+    def f(x: Any) -> Any:
+        return x.reshape(-1), x.is_contiguous(), x.stride()
+
+    square = torch.arange(4.0).reshape(2, 2)
+    yield f, (square,)
+    yield MISS, (square.t(),)
+    yield HIT, (square.t().contiguous(),)
+    yield MISS, (torch.arange(4.0).expand(2, 4)[:, :2],)
+
+
+@scenario
+def requires_grad() -> Steps:
+    def f(x: Any) -> Any:
+        y = x * 2
+        return y.detach(), y.requires_grad
+
+    x = X.clone()
+    yield f, (x,)
+    x.requires_grad_(True)
+    yield MISS
+    x.requires_grad_(False)
+    yield HIT
+
+
+@scenario
+def conjugate_and_negative_bits() -> Steps:
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    yield (lambda x: (x * 2).resolve_conj()), (x,)
+    yield MISS, (x.conj(),)
+    yield MISS, (torch._neg_view(x),)
+
+
+@scenario
+def subclass_and_parameter() -> Steps:
+    yield (lambda x: (type(x).__name__, (x * 2).detach())), (X.clone(),)
+    yield MISS, (nn.Parameter(X.clone()),)
+
+
+@scenario
+def same_tensor_twice() -> Steps:
+    def f(a: Any, b: Any) -> Any:
+        a.add_(1)
+        return a + b
+
+    yield f, lambda: (torch.ones(2), torch.ones(2))
+
+    def twice() -> Any:
+        one = torch.ones(2)
+        return one, one
+
+    yield MISS, twice
+    yield HIT, lambda: (torch.ones(2), torch.ones(2))
+
+
+@scenario
+def same_parameter_twice() -> Steps:
+    """Row j."""
+
+    def f(a: Any, b: Any) -> Any:
+        return (a * b + a).detach() if a is not b else a.detach() * 10
+
+    one, two = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    yield f, (one, two)
+    yield MISS, (one, one)
+
+
+@scenario
+def overlapping_views_with_writes() -> Steps:
+    """Row h."""
+
+    def f(a: Any, b: Any) -> Any:
+        a.add_(1)
+        b.add_(1)
+        return a * 1, b * 1
+
+    yield f, lambda: (torch.ones(2), torch.ones(2))
+
+    def overlapping() -> Any:
+        base = torch.ones(3)
+        return base[:2], base[1:]
+
+    def disjoint() -> Any:
+        base = torch.ones(4)
+        return base[:2], base[2:]
+
+    yield MISS, overlapping
+    yield ANY, disjoint
+    yield HIT, lambda: (torch.ones(2), torch.ones(2))
+
+
+@scenario
+def overlap_with_a_tensor_that_is_only_read() -> Steps:
+    def f(a: Any, b: Any) -> Any:
+        c = b * 2
+        a.mul_(3)
+        return c + b
+
+    yield f, lambda: (torch.ones(2), torch.ones(2))
+
+    def overlapping() -> Any:
+        base = torch.ones(3)
+        return base[:2], base[1:]
+
+    yield MISS, overlapping
+
+
+@scenario
+def python_attribute_of_a_tensor() -> Steps:
+    x = X.clone()
+    x.scale = 2
+    yield (lambda x: x * x.scale), (x,)
+    x.scale = 3
+    yield ANY
+
+
+# -- modules ---------------------------------------------------------------------------------------------------------
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("offset", torch.ones(4))
+        self.scale = 2.0
+
+    def forward(self, x: Any) -> Any:
+        return self.lin(x).detach() * self.scale + self.offset
+
+
+def call(net: Any, x: Any) -> Any:
+    return net(x)
+
+
+@scenario
+def parameter_values_and_replacement() -> Steps:
+    net = Net()
+    yield call, (net, X)
+    with torch.no_grad():
+        net.lin.weight.add_(1)
+    yield HIT
+    net.lin.weight = nn.Parameter(torch.ones(4, 4))
+    yield HIT
+    net.lin.weight = nn.Parameter(torch.ones(4, 4), requires_grad=False)
+    yield MISS
+    net.lin.bias = None
+    yield MISS
+
+
+@scenario
+def data_replaced() -> Steps:
+    net = Net()
+    yield call, (net, X)
+    net.lin.weight.data = torch.ones(4, 4)
+    yield HIT
+    net.lin.weight.data, net.lin.bias.data = torch.ones(2, 4), torch.ones(2)
+    net.offset = torch.ones(2)
+    yield MISS
+    net.double()
+    yield MISS, (net, X.double())
+
+
+@scenario
+def requires_grad_of_a_parameter() -> Steps:
+    def f(net: Any, x: Any) -> Any:
+        y = net.lin(x)
+        return y.detach(), y.requires_grad
+
+    net = Net()
+    yield f, (net, X)
+    net.requires_grad_(False)
+    yield MISS
+
+
+@scenario
+def train_and_eval() -> Steps:
+    def f(net: Any, x: Any) -> Any:
+        return x * 2 if net.training else x * 3
+
+    net = Net()
+    yield f, (net, X)
+    net.eval()
+    yield MISS
+    net.train()
+    yield HIT
+
+
+@scenario
+def training_of_a_submodule() -> Steps:
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.ReLU())
+    yield (lambda net, x: net(x).detach()), (net.eval(), X.reshape(1, 4))
+    net[0].train()
+    yield MISS, (net, torch.arange(8.0).reshape(2, 4))
+
+
+@scenario
+def attribute_of_a_module() -> Steps:
+    net = Net()
+    yield call, (net, X)
+    net.scale = 3.0
+    yield MISS
+    net.unrelated = 1
+    yield HIT
+
+
+@scenario
+def submodule_replaced_and_added() -> Steps:
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    yield (lambda net, x: net(x).detach()), (net, X)
+    net[1] = nn.Tanh()
+    yield MISS
+    net.append(nn.Sigmoid())
+    yield MISS
+    del net[2]  # torch makes the table of modules anew, as an OrderedDict
+    yield ANY
+
+
+@scenario
+def module_list_grown() -> Steps:
+    class Stack(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList([nn.ReLU()])
+            self.named = nn.ModuleDict({"a": nn.Tanh()})
+
+        def forward(self, x: Any) -> Any:
+            for part in self.parts:
+                x = part(x) + 1
+            for name, part in self.named.items():
+                x = part(x) * len(name)
+            return x
+
+    net = Stack()
+    yield call, (net, X)
+    net.parts.append(nn.Sigmoid())
+    yield MISS
+    net.named["bb"] = nn.ReLU()
+    yield MISS
+
+
+@scenario
+def buffer_replaced() -> Steps:
+    net = Net()
+    yield call, (net, X)
+    net.offset = torch.zeros(4)
+    yield HIT
+    net.offset = torch.zeros(1)
+    yield MISS
+    net.offset = None
+    yield ANY
+
+
+@scenario
+def forward_monkeypatched() -> Steps:
+    class Mine(Net):
+        pass
+
+    net = Mine()
+    yield call, (net, X)
+    Mine.forward = lambda self, x: x * 5
+    yield MISS
+    net.forward = lambda x: x * 6
+    yield MISS
+
+
+@scenario
+def call_monkeypatched() -> Steps:
+    class Mine(Net):
+        pass
+
+    net = Mine()
+    yield call, (net, X)
+    Mine.__call__ = lambda self, x: x * 5
+    yield MISS
+
+
+@scenario
+def forward_hooks() -> Steps:
+    """Row f."""
+    net = Net()
+    yield call, (net, X)
+    handle = net.register_forward_hook(lambda module, args, result: result + 100)
+    yield MISS
+    inner = net.lin.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    yield MISS
+    handle.remove()
+    yield MISS
+    inner.remove()
+    yield HIT
+
+
+@scenario
+def global_forward_hooks() -> Steps:
+    net = Net()
+    yield call, (net, X)
+    handle = nn.modules.module.register_module_forward_hook(lambda module, args, result: result + 100)
+    try:
+        yield MISS
+    finally:
+        handle.remove()
+    yield HIT
+    handle = nn.modules.module.register_module_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    try:
+        yield MISS
+    finally:
+        handle.remove()
+    yield HIT
+
+
+@scenario
+def another_instance() -> Steps:
+    yield call, (Net(), X)
+    yield HIT, (Net(), X)
+    other = Net()
+    other.scale = 5.0
+    yield MISS, (other, X)
+
+
+@scenario
+def shared_submodules() -> Steps:
+    one = nn.Linear(4, 4)
+    yield (lambda net, x: net(x).detach()), (nn.Sequential(one, nn.Linear(4, 4)), X)
+    yield MISS, (nn.Sequential(one, one), X)
+
+
+def test_a_lifted_module() -> None:
+    """The module itself lifted, changed from outside."""
+    net = Net()
+    lifted = framelift.compile(net, backend="eager")
+    torch.testing.assert_close(lifted(X), net(X))
+    net.scale = 4.0
+    torch.testing.assert_close(lifted(X), net(X))
+    net.lin = nn.Linear(4, 4, bias=False)
+    torch.testing.assert_close(lifted(X), net(X))
+    net.register_forward_hook(lambda module, args, result: result + 100)
+    torch.testing.assert_close(lifted(X), net(X))
+    net.forward = lambda x: x * 6
+    torch.testing.assert_close(lifted(X), net(X))
+    net.__class__ = type("Other", (Net,), {"forward": lambda self, x: x * 7})
+    del net.__dict__["forward"]
+    torch.testing.assert_close(lifted(X), net(X))
+
+
+# -- torch's state ---------------------------------------------------------------------------------------------------
+
+
+@scenario
+def grad_mode() -> Steps:
+    def f(x: Any) -> Any:
+        y = x * 2
+        return y.detach(), y.requires_grad, torch.is_grad_enabled()
+
+    x = torch.ones(2, requires_grad=True)
+    yield f, (x,)
+    with torch.no_grad():
+        yield MISS
+    yield HIT
+    with torch.inference_mode():
+        yield MISS
+    yield HIT
+
+
+@scenario
+def default_dtype() -> Steps:
+    yield (lambda x: torch.ones(2) + x.sum()), (X,)
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield MISS
+    finally:
+        torch.set_default_dtype(torch.float32)
+    yield HIT
+
+
+@scenario
+def autocast() -> Steps:
+    def f(x: Any) -> Any:
+        return x @ x
+
+    square = torch.ones(2, 2)
+    yield f, (square,)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        yield MISS
+        with torch.autocast("cpu", enabled=False):
+            yield HIT
+        with torch.autocast("cpu", dtype=torch.float16):
+            yield MISS
+    yield HIT
+
+
+@scenario
+def deterministic_algorithms() -> Steps:
+    yield (lambda x: x * 2 if torch.are_deterministic_algorithms_enabled() else x * 3), (X,)
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield MISS
+    finally:
+        torch.use_deterministic_algorithms(False)
+    yield HIT
+
+
+@scenario
+def default_device() -> Steps:
+    yield (lambda x: torch.ones(2) * 2), (X,)
+    torch.set_default_device("meta")
+    try:
+        yield MISS
+    finally:
+        torch.set_default_device(None)
+    yield HIT
+    with torch.device("meta"):
+        yield ANY
+    yield HIT
+
+
+@scenario
+def function_mode() -> Steps:
+    class Sums(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(getattr(func, "__name__", ""))
+            result = func(*args, **(kwargs or {}))
+            return result + 1 if getattr(func, "__name__", "") == "sin" else result
+
+    seen: list[str] = []
+    yield (lambda x: x.sin()), (X,)
+    with Sums():
+        yield EAGER
+    assert "sin" in seen
+    yield HIT
+
+
+@scenario
+def dispatch_mode() -> Steps:
+    class Watches(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(str(func))
+            result = func(*args, **(kwargs or {}))
+            return result + 1 if "sin" in str(func) else result
+
+    seen: list[str] = []
+    yield (lambda x: x.sin()), (X,)
+    with Watches():
+        yield EAGER
+    assert any("sin" in name for name in seen)
+    yield HIT
+
+
+@scenario
+def number_of_threads_is_no_matter() -> Steps:
+    yield double, (X,)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield HIT
+    torch.set_num_threads(before)
+
+
+@scenario.parametrize()
+def test_change_is_seen(steps: Any, breaks: bool) -> None:
+    play(steps, breaks)
+
+
+@pytest.mark.parametrize("steps", [overlapping_views_with_writes, same_tensor_twice, same_parameter_twice, grad_mode])
+def test_change_is_seen_with_aot_eager(steps: Any) -> None:
+    play(steps, backend="aot_eager")

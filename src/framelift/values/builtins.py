@@ -16,7 +16,7 @@ from framelift.values.base import Identity, Raised, Value
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import class_lookup, raw_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -70,7 +70,18 @@ def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
     rule = INSTANCE_CHECKS.get(type(cls))
     if rule is not None:
         return rule(lift, obj, cls)
-    return _is_subclass(lift, lift.type_of(obj), cls)
+    kind = lift.type_of(obj)
+    if _is_subclass(lift, kind, cls):
+        return True
+    if isinstance(obj, UserObjectValue):
+        # An object may claim another class; `isinstance` believes it.
+        claimed = class_lookup(lift, kind, "__class__")
+        if claimed is not None and claimed.raw is not _CLASS:
+            raise GraphBreak(FL0102, what=f"isinstance of {obj.describe()}, which defines __class__")
+    return False
+
+
+_CLASS = object.__dict__["__class__"]
 
 
 def _is_subclass(lift: Lift, subclass: type, cls: type) -> bool:
@@ -91,8 +102,7 @@ _PLAIN_CHECKS = (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
 @primitive(callable)
 def _callable(lift: Lift, obj: Any, /) -> bool:
     if isinstance(obj, UserObjectValue):
-        lift.type_of(obj)
-        return raw_lookup(obj.cls, "__call__") is not NotImplemented
+        return class_lookup(lift, lift.type_of(obj), "__call__") is not None
     return raw_lookup(lift.type_of(obj), "__call__") is not NotImplemented
 
 

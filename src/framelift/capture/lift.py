@@ -213,7 +213,7 @@ class Lift:
     def as_index(self, value: Any) -> int:
         """An integer, as `operator.index` gives it."""
         if isinstance(value, UserObjectValue):
-            value = py.call(self, self.special_method(value, "__index__", "integer"), [], {})
+            value = value.index(self)
         elif isinstance(value, TensorValue):
             value = self.call_tensor_method("__index__", (value,), {})
         plain = self.constant(value)

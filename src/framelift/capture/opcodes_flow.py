@@ -11,6 +11,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, TracebackValue, raise_error
+from framelift.values.lookup import class_lookup, name_of
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
 
@@ -80,9 +81,14 @@ def load_assertion_error(frame: Frame, arg: Any) -> Any:
 
 @opcode("BEFORE_WITH")
 def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
-    leave = frame.lift.special_method(manager, "__exit__", "context manager")
-    enter = frame.lift.special_method(manager, "__enter__", "context manager")
-    return leave, py.call(frame.lift, enter, [], {})
+    lift = frame.lift
+    kind = lift.type_of(manager)
+    for name, addition in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
+        if class_lookup(lift, kind, name) is None:
+            raise_error(TypeError, f"'{name_of(kind)}' object does not support the context manager protocol{addition}")
+    enter = lift.special_method(manager, "__enter__", "context manager")
+    leave = lift.special_method(manager, "__exit__", "context manager")
+    return leave, py.call(lift, enter, [], {})
 
 
 @control("WITH_EXCEPT_START")

@@ -5,21 +5,16 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.lookup import has_default, is_subclass, raw_lookup
-from framelift.values.objects import (
-    BINARY_METHODS,
-    COMPARE_METHODS,
-    UNARY_METHODS,
-    UserObjectValue,
-)
+from framelift.values.objects import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS, UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 # The C types a member may be at the same time. Their methods answer unless the enumeration has its own.
 _MIXINS = (int, str, float)
-_FLAG_OPERATORS = {"|", "&", "^", "~"}
 
 
 class EnumValue(UserObjectValue):
@@ -40,16 +35,22 @@ class EnumValue(UserObjectValue):
         self.note(lift)
         return False
 
-    @property
-    def mixin(self) -> type | None:
-        return next((kind for kind in _MIXINS if is_subclass(self.cls, kind)), None)
-
     def _plain(self, lift: Lift, method: str) -> Any:
-        """The member as a plain number or string, if that type's own method answers; else NotImplemented."""
-        kind = self.mixin
+        """The member as a plain number or string, where that type's own `method` answers; else NotImplemented."""
+        kind = next((kind for kind in _MIXINS if is_subclass(self.cls, kind)), None)
         if kind is None or not has_default(lift, self.cls, method, raw_lookup(kind, method)):
             return NotImplemented
-        return kind(self.concrete) if kind is not str else str.__str__(self.concrete)
+        # The base type's own conversion: `str(member)` would ask the enumeration.
+        return str.__str__(self.concrete) if kind is str else raw_lookup(kind, f"__{kind.__name__}__")(self.concrete)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if self._plain(lift, "__getattribute__") is NotImplemented:
+            return super().attribute(lift, name)
+        return self._with_fallback(lift, name, lambda: instances.read(lift, self, name))
+
+    def index(self, lift: Lift) -> Any:
+        plain = self._plain(lift, "__index__")
+        return super().index(lift) if plain is NotImplemented else plain
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -65,47 +66,36 @@ class EnumValue(UserObjectValue):
         plain = self._plain(lift, BINARY_METHODS[symbol][0])
         if plain is NotImplemented:
             return super().binary(lift, operator, other)
-        return py.binary(lift, symbol, plain, _plain_operand(lift, other, BINARY_METHODS[symbol][1]))
+        return py.binary(lift, symbol, plain, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        plain = self._plain(lift, BINARY_METHODS[operator][1]) if defines_reflected(self.mixin, operator) else self._plain(
-            lift, BINARY_METHODS[operator][0]
-        )
-        return super().reflected(lift, operator, other) if plain is NotImplemented else py.binary(lift, operator, other, plain)
+        # A sequence type has no reflected addition: the left operand's own method takes the member as what it is.
+        method = next(name for name in reversed(BINARY_METHODS[operator]) if name == "__add__" or hasattr(int, name))
+        plain = self._plain(lift, method)
+        if plain is NotImplemented or py.type_of(other) is self.cls:
+            return super().reflected(lift, operator, other)
+        return py.binary(lift, operator, other, plain)
 
     def unary(self, lift: Lift, operator: str) -> Any:
         plain = self._plain(lift, UNARY_METHODS[operator])
         return super().unary(lift, operator) if plain is NotImplemented else py.unary(lift, operator, plain)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        method = COMPARE_METHODS[operator]
-        plain = self._plain(lift, method)
+        plain = self._plain(lift, COMPARE_METHODS[operator])
         if plain is NotImplemented:
             return super().compare(lift, operator, other)
-        return py.compare(lift, operator, plain, _plain_operand(lift, other, method))
+        return py.compare(lift, operator, plain, other)
 
     def key(self, lift: Lift) -> Any:
-        if self.mixin is None and has_default(lift, self.cls, "__hash__", enum.Enum.__hash__):
-            if has_default(lift, self.cls, "__eq__", object.__eq__):
-                return super(UserObjectValue, self).key(lift)
+        if has_default(lift, self.cls, "__hash__", enum.Enum.__hash__) and has_default(
+            lift, self.cls, "__eq__", object.__eq__
+        ):
+            return super(UserObjectValue, self).key(lift)
         return super().key(lift)
 
     def constant(self, lift: Lift) -> Any:
-        plain = self._plain(lift, "__index__" if self.mixin is int else "__str__")
+        plain = self._plain(lift, "__getattribute__")
         return super().constant(lift) if plain is NotImplemented else plain
 
     def graph_argument(self, lift: Lift) -> Any:
         return self.constant(lift)
-
-
-def defines_reflected(kind: type | None, operator: str) -> bool:
-    return kind is not None and hasattr(kind, BINARY_METHODS[operator][1])
-
-
-def _plain_operand(lift: Lift, other: Any, method: str) -> Any:
-    """Another member as the plain value that C code sees."""
-    if isinstance(other, EnumValue):
-        other.note(lift)
-        plain = other._plain(lift, method if raw_lookup(other.mixin or object, method) is not NotImplemented else "__add__")
-        return other if plain is NotImplemented else plain
-    return other

@@ -197,6 +197,13 @@ class UserObjectValue(Value):
             raise_error(ValueError, "__len__() should return >= 0")
         return result
 
+    def index(self, lift: Lift) -> Any:
+        """`operator.index(self)`."""
+        result = self._required(lift, "__index__", "'{type}' object cannot be interpreted as an integer")
+        if not issubclass(py.type_of(result), int):
+            raise_error(TypeError, f"__index__ returned non-int (type {name_of(py.type_of(result))})")
+        return result
+
     def item(self, lift: Lift, key: Any) -> Any:
         return self._required(lift, "__getitem__", "'{type}' object is not subscriptable", key)
 

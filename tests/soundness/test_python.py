@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
+import collections.abc
 import dataclasses
 import enum
+import functools
 import sys
 import types
 from typing import Any
@@ -413,6 +416,280 @@ def operator_replaced() -> Steps:
     Number.__len__ = lambda self: 7
     yield MISS
     Number.__call__ = lambda self, x: x * 9
+    yield MISS
+
+
+@scenario
+def callable_added() -> Steps:
+    class Thing:
+        pass
+
+    yield (lambda n, x: x + 1 if callable(n) else x - 1), (Thing(), X)
+    Thing.__call__ = lambda self: 0
+    yield MISS
+
+
+@scenario
+def hasattr_and_getattr_default() -> Steps:
+    class Thing:
+        pass
+
+    thing = Thing()
+    yield (lambda n, x: (x + 1 if hasattr(n, "a") else x - 1) * getattr(n, "b", 2)), (thing, X)
+    thing.a = 1
+    yield MISS
+    Thing.b = 5
+    yield MISS
+
+
+@scenario
+def iterator_protocol_replaced() -> Steps:
+    class Thing:
+        def __iter__(self) -> Any:
+            return iter([1, 2])
+
+        def __contains__(self, item: Any) -> bool:
+            return False
+
+        def __getitem__(self, key: Any) -> Any:
+            return 3
+
+    yield (lambda n, x: x * sum(list(n)) + (1 if 9 in n else n[0])), (Thing(), X)
+    Thing.__iter__ = lambda self: iter([5])
+    yield MISS
+    Thing.__contains__ = lambda self, item: True
+    yield MISS
+
+
+@scenario
+def equality_replaced() -> Steps:
+    class Thing:
+        pass
+
+    one, two = Thing(), Thing()
+    yield (lambda a, b, x: x + 1 if a == b else x - 1), (one, two, X)
+    Thing.__eq__ = lambda self, other: True
+    yield MISS
+
+
+@scenario
+def context_manager_replaced() -> Steps:
+    class Scope:
+        def __enter__(self) -> int:
+            return 2
+
+        def __exit__(self, *error: Any) -> None:
+            pass
+
+    def f(scope: Any, x: Any) -> Any:
+        with scope as n:
+            return x * n
+
+    yield f, (Scope(), X)
+    Scope.__enter__ = lambda self: 7
+    yield MISS
+
+
+@scenario
+def super_sees_a_changed_base() -> Steps:
+    class Base:
+        def run(self, x: Any) -> Any:
+            return x + 1
+
+    class Derived(Base):
+        def run(self, x: Any) -> Any:
+            return super().run(x) * 2
+
+    yield (lambda a, x: a.run(x)), (Derived(), X)
+    Base.run = lambda self, x: x - 5
+    yield MISS
+
+
+@scenario
+def constructor_replaced() -> Steps:
+    class Thing:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    yield (lambda x: x * Thing(2).n), (X,)
+
+    def init(self: Any, n: int) -> None:
+        self.n = n + 1
+
+    Thing.__init__ = init
+    yield MISS
+    Thing.n = property(lambda self: 9, lambda self, value: None)
+    yield MISS
+
+
+@scenario
+def metaclass_attribute_over_class_attribute() -> Steps:
+    class Meta(type):
+        pass
+
+    class Thing(metaclass=Meta):
+        factor = 2
+
+    yield (lambda x: x * Thing.factor), (X,)
+    Meta.factor = property(lambda cls: 7)
+    yield ANY
+
+
+@scenario
+def setattr_replaced() -> Steps:
+    class Thing:
+        pass
+
+    def f(t: Any, x: Any) -> Any:
+        t.n = 4
+        return x * t.n
+
+    thing = Thing()
+    yield f, lambda: (Thing(), X)
+
+    def doubled(self: Any, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value * 2)
+
+    Thing.__setattr__ = doubled
+    yield MISS, (thing, X)
+
+
+@scenario
+def bases_swapped_under_isinstance() -> Steps:
+    base, derived = classes()
+
+    class Other:
+        pass
+
+    yield (lambda a, x: x + 1 if isinstance(a, base) else x - 1), (derived(), X)
+    derived.__bases__ = (Other,)
+    yield MISS
+
+
+@scenario
+def registered_with_an_abstract_class_later() -> Steps:
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Thing:
+        pass
+
+    yield (lambda a, x: x + 1 if isinstance(a, Abstract) else x - 1), (Thing(), X)
+    Abstract.register(Thing)
+    yield ANY
+
+
+@scenario
+def registered_with_a_standard_abstract_class_later() -> Steps:
+    class Thing:
+        pass
+
+    yield (lambda a, x: x + 1 if isinstance(a, collections.abc.Sized) else x - 1), (Thing(), X)
+    Thing.__len__ = lambda self: 3
+    yield ANY
+    collections.abc.Sized.register(Thing)
+    yield ANY
+
+
+@scenario
+def instance_check_added_to_a_metaclass() -> Steps:
+    class Meta(type):
+        pass
+
+    class Thing(metaclass=Meta):
+        pass
+
+    yield (lambda a, x: x + 1 if isinstance(a, Thing) else x - 1), (3, X)
+    Meta.__instancecheck__ = lambda cls, obj: True
+    yield ANY
+
+
+@scenario(breaks=True)
+def builtins_of_a_function() -> Steps:
+    names = namespace(__builtins__={"len": lambda l: 10})
+    yield function("def f(x, l): return x * len(l)", names), (X, [1])
+    names["__builtins__"]["len"] = lambda l: 20
+    yield ANY
+
+
+@scenario
+def mutable_default() -> Steps:
+    def f(x: Any, seen: Any = []) -> Any:  # noqa: B006
+        return x * len(seen)
+
+    yield f, (X,)
+    f.__defaults__[0].append(1)
+    yield MISS
+
+
+@scenario
+def an_iterator_of_the_outside() -> Steps:
+    yield (lambda make, x: x * next(make)), lambda: (iter([3, 4]), X)
+    yield ANY, lambda: (iter([5, 4]), X)
+
+    def advanced() -> Any:
+        iterator = iter([3, 4])
+        next(iterator)
+        return iterator, X
+
+    yield ANY, advanced
+
+
+@scenario
+def a_generator_of_the_outside() -> Steps:
+    yield (lambda make, x: (x * 2) * next(make)), lambda: ((i for i in [3, 4]), X)
+    yield ANY, lambda: ((i for i in [5, 4]), X)
+
+
+@scenario
+def descriptor_replaced() -> Steps:
+    class Constant:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __get__(self, instance: Any, owner: Any) -> int:
+            return self.n
+
+    class Thing:
+        n = Constant(2)
+
+    yield (lambda a, x: x * a.n), (Thing(), X)
+    Thing.__dict__["n"].n = 3
+    yield MISS
+    Constant.__set__ = lambda self, instance, value: None
+    yield ANY
+    thing = Thing()
+    thing.__dict__["n"] = 50
+    yield ANY, (thing, X)
+    del Constant.__set__
+    yield ANY, (thing, X)
+
+
+@scenario
+def partial_changed() -> Steps:
+    partial = functools.partial(lambda x, k: x * k, k=2)
+    yield (lambda p, x: p(x)), (partial, X)
+    yield ANY, (functools.partial(lambda x, k: x * k, k=3), X)
+    partial.keywords["k"] = 5
+    yield ANY, (partial, X)
+
+
+@scenario
+def super_class_of_cell() -> Steps:
+    class Base:
+        def run(self, x: Any) -> Any:
+            return x + 1
+
+    class Other(Base):
+        def run(self, x: Any) -> Any:
+            return x + 2
+
+    class Derived(Base):
+        def run(self, x: Any) -> Any:
+            return super().run(x) * 2
+
+    yield (lambda a, x: a.run(x)), (Derived(), X)
+    Derived.__bases__ = (Other,)
     yield MISS
 
 

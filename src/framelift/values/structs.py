@@ -48,5 +48,5 @@ class StructSequenceValue(SequenceValue):
 
 def _position(cls: type, name: str, count: int) -> int:
     """Which item a field is, found by asking a sample made of its positions."""
-    sample: Any = cls(tuple(range(count)))  # type: ignore[call-arg]
+    sample: Any = cls(tuple(range(count)))
     return int(getattr(sample, name))

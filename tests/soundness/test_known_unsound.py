@@ -132,3 +132,12 @@ def test_a_class_that_lies_about_itself() -> None:
     lifted = framelift.compile(f, backend="eager")
     assert torch.equal(lifted(Liar(), X), f(Liar(), X))
     assert torch.equal(lifted(3, X), f(3, X))
+
+
+def test_builtins_of_a_function() -> None:
+    names: dict[str, Any] = {"__builtins__": {"len": lambda values: 10}}
+    exec("def f(x, values): return x * len(values)", names)
+    lifted = framelift.compile(names["f"], backend="eager")
+    assert torch.equal(lifted(X, [1]), X * 10)
+    names["__builtins__"]["len"] = lambda values: 20
+    assert torch.equal(lifted(X, [1]), X * 20)

@@ -12,7 +12,7 @@ from typing import Any
 import framelift.capture.opcodes
 import framelift.capture.opcodes_match
 import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
-from framelift.breaks import FL0106, FL0107, GraphBreak
+from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
 from framelift.capture.lift import Lift
 from framelift.capture.outermost import Left, OutermostFrame, Restart
@@ -40,6 +40,10 @@ from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, make_resume
 from framelift.values.base import NULL
 from framelift.values.functions import FunctionValue
+
+
+# A frame that may look at its own variables cannot do without those it no longer uses.
+_SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ class _Capture:
         program = lift.programs.of(self.code)
         frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
         frame.prepare(break_before)
+        if program.is_generator:
+            return self._left_alone(frame, GraphBreak(FL0105, what=self.code.co_qualname))
         try:
             return self._possible(Return(lift.run_frame(frame)))
         except Left as left:
@@ -143,11 +149,15 @@ class _Capture:
             self._report_break(frame, left.reason)
             return ending
 
+    def _left_alone(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
+        self._report_break(frame, reason)
+        return self._all_in_python(reason)
+
     def _rest_of(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
         lift, code = self.lift, self.code
         step = frame.program.steps[frame.pc]
         nothing_done = not lift.graph.records and not lift.journal.changed and not lift.modes.calls
-        if nothing_done or frame.pc < frame.program.canonical.body:
+        if nothing_done or frame.pc < frame.program.canonical.body or not _SEE_VARIABLES.isdisjoint(code.co_names):
             return self._all_in_python(reason)
         live = Liveness(code).at(step.offset)
         kinds = frame.program.canonical.slot_kinds

@@ -54,7 +54,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.functions import BoundMethodValue, FunctionLike, FunctionValue
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.iterators import RangeIterator, SequenceIterator
 from framelift.values.lookup import is_plain_class, is_subclass, name_of, raw_lookup, special_method
@@ -392,6 +392,8 @@ class Lift:
         return py.call(self, function, args, {})
 
     def _refuse_disabled(self, function: FunctionLike) -> None:
+        if isinstance(function, FunctionValue) and function.concrete.__builtins__ is not builtins.__dict__:
+            raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
         mark = disabled_mark(function.concrete)
         if mark is not None:
             raise GraphBreak(FL0104, what=function.describe(), why=f": {mark.reason}" if mark.reason else "")

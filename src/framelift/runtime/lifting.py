@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import threading
@@ -138,6 +139,8 @@ class Context:
         """Why this call is not captured, if it is not."""
         if table in self._failed:
             return "its capture failed before"
+        if function.__builtins__ is not builtins.__dict__:
+            return "it has builtins of its own"
         reason = foreign_mode()
         if reason is not None:
             return reason

@@ -16,7 +16,7 @@ from framelift.values.base import Identity, Raised, Value
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.lookup import class_lookup, raw_lookup
+from framelift.values.lookup import class_lookup, note_bases, raw_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -90,13 +90,22 @@ def _is_subclass(lift: Lift, subclass: type, cls: type) -> bool:
         hook = raw_lookup(cls, "__subclasshook__")
         if isinstance(hook, classmethod):
             raise GraphBreak(FL0102, what=f"{cls.__qualname__}.__subclasshook__")
-    elif type(cls) not in _KNOWN_METACLASSES and raw_lookup(type(cls), "__instancecheck__") not in _PLAIN_CHECKS:
-        raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
+    elif type(cls) not in _KNOWN_METACLASSES:
+        for name in ("__instancecheck__", "__subclasscheck__"):
+            check = class_lookup(lift, type(cls), name)
+            if check is not None and check.raw not in _PLAIN_CHECKS:
+                raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
+    note_bases(lift, subclass)
     return issubclass(subclass, cls)
 
 
 _STDLIB_ABCS = {"collections.abc", "abc", "numbers", "typing", "os", "io", "contextlib", "importlib.abc"}
-_PLAIN_CHECKS = (type.__instancecheck__, abc.ABCMeta.__instancecheck__)
+_PLAIN_CHECKS = (
+    type.__instancecheck__,
+    abc.ABCMeta.__instancecheck__,
+    type.__subclasscheck__,
+    abc.ABCMeta.__subclasscheck__,
+)
 
 
 @primitive(callable)

@@ -100,6 +100,17 @@ def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     return Found(raw, source)
 
 
+def note_bases(lift: Lift, cls: type) -> None:
+    """Note what a class inherits from, where that can change: only classes written in Python can get other bases."""
+    if not _is_written_in_python(cls) or type(cls) is not type:
+        return
+    order = lift.sources.known(cls).child("GETATTR", "__mro__")
+    mro = mro_of(cls)
+    lift.guard(order, "LENGTH", len(mro))
+    for index, base in enumerate(mro[1:-1], 1):
+        lift.guard(order.child("TUPLE_ITEM", index), "IS", base)
+
+
 def defines(cls: type, name: str) -> bool:
     return raw_lookup(cls, name) is not NotImplemented
 

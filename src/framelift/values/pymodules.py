@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0202, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.dicts import MISSING, DictValue
+from framelift.values.dicts import MISSING, DictValue, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
 from framelift.values.objects import UserObjectValue
@@ -26,12 +26,18 @@ class PyModuleValue(Value, models=types.ModuleType):
         assert self.source is not None
         lift.guard(self.source, "IS", self.concrete)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def namespace(self, lift: Lift) -> DictValue:
+        """Its dictionary; a class of its own may do anything with attributes."""
         if type(self.concrete) is not types.ModuleType:
             raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
+        return lift.module_namespace(self.concrete)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        namespace = self.namespace(lift)
         if name == "__dict__":
-            return lift.module_namespace(self.concrete)
-        namespace = lift.module_namespace(self.concrete)
+            return namespace
+        if name == "__class__":
+            return lift.known_object(types.ModuleType)
         found = namespace.get_key(lift, name)
         if found is not MISSING:
             return found
@@ -43,7 +49,19 @@ class PyModuleValue(Value, models=types.ModuleType):
         raise_error(AttributeError, f"module '{self.concrete.__name__}' has no attribute '{name}'")
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        lift.module_namespace(self.concrete).set_key(lift, name, value)
+        self._refuse_own(name)
+        self.namespace(lift).set_key(lift, name, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        self._refuse_own(name)
+        namespace = self.namespace(lift)
+        if namespace.get_key(lift, name) is MISSING:
+            self.refuse(f"deletion of the missing attribute {name!r}")
+        namespace.delete_key(lift, name)
+
+    def _refuse_own(self, name: str) -> None:
+        if name in ("__dict__", "__class__", "__annotations__"):
+            self.refuse(f"assignment of {name}")
 
     def describe(self) -> str:
         return f"module {self.concrete.__name__}"

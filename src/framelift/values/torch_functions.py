@@ -33,13 +33,16 @@ _NOT_NODES = frozenset(
     "from_file from_numpy frombuffer is_vulkan_available cudnn_is_acceptable sym_constrain_range "
     "sym_constrain_range_for_size triplet_margin_with_distance_loss get_device_module result_type".split()
 )
+# Fake tensors know nothing of quantisation: they answer as if there were none.
+_QUANTISED = ("quantize_", "quantized_", "fbgemm_", "q_scale", "q_zero_point", "q_per_channel", "empty_quantized", "dequantize")
 # Methods of a tensor that look at more than its metadata and contents, or change more than its contents.
 NOT_METHODS = frozenset(
     "__array__ __array_wrap__ __deepcopy__ __dlpack__ __dlpack_device__ __format__ __reduce_ex__ __repr__ __setstate__ "
     "_clear_non_serializable_cached_data apply_ backward data_ptr is_pinned is_shared map2_ map_ module_load numpy "
     "pin_memory register_hook register_post_accumulate_grad_hook retain_grad share_memory_ storage storage_type "
     "untyped_storage _is_view const_data_ptr mutable_data_ptr rename rename_ align_to align_as refine_names "
-    "names".split()
+    "names dequantize q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme "
+    "int_repr".split()
 )
 # Methods torch's override protocol does not list.
 _MORE_METHODS = frozenset(
@@ -75,7 +78,9 @@ def graph_functions() -> dict[int, Any]:
 
 
 def _may_be_node(function: Any) -> bool:
-    return callable(function) and not isinstance(function, type) and function.__name__ not in _NOT_NODES
+    if not callable(function) or isinstance(function, type):
+        return False
+    return function.__name__ not in _NOT_NODES and not function.__name__.startswith(_QUANTISED)
 
 
 @functools.cache

@@ -300,6 +300,63 @@ def test_overlap_as_a_relation(expected: bool) -> None:
     assert text == ("p and q shared memory, now they do not" if expected else "p and q now share memory")
 
 
+def disjoint_tree(tensors: list[torch.Tensor], written: int, guarded: bool) -> Any:
+    nodes = Nodes()
+    root = nodes.arg(0, name="d")
+    checks = [{"TENSOR": tensor} if guarded else {} for tensor in tensors]
+    members = [nodes.add(root, "DICT_ITEM", i, name=f"d[{i}]", **checks[i]) for i in range(len(tensors))]
+    nodes.relate("DISJOINT", members[:written], members[written:])
+    return nodes.tree()
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_disjoint(guarded: bool) -> None:
+    base = torch.zeros(100)
+    tensors = [
+        base[:10],
+        base[10:20],
+        base[50:],
+        base[60:70],
+        torch.zeros(3),
+        torch.zeros(0),
+        base[55:60].view(1, 1, 1, 1, 1, 5),
+    ]
+    stored = dict(enumerate(tensors))
+    tree = disjoint_tree(tensors, 2, guarded)
+    for _ in range(3):
+        assert hits(tree, stored), "what is only read may overlap"
+    for position, other in ((0, base[1:11]), (1, base[:10]), (4, base[19:22]), (3, base[5:15])):
+        changed = stored | {position: other}
+        assert not hits(tree, changed) and not hits(tree, changed)
+        assert words(tree, changed) == "two of d[0], d[1], d[2], d[3], d[4], d[5], d[6] now share memory"
+        assert hits(tree, stored)
+    moved = base[20:30]
+    assert hits(tree, stored | {0: moved}) and hits(tree, stored)
+    tensors[4].set_(base[:3])  # in place: no dictionary tells
+    assert not hits(tree, stored)
+    tensors[4].set_(torch.zeros(3))
+    assert hits(tree, stored)
+
+
+def test_disjoint_fuzzed() -> None:
+    import random
+
+    choose = random.Random(1)
+    base = torch.zeros(60)
+
+    def piece() -> torch.Tensor:
+        start = choose.randrange(60)
+        return base[start : start + choose.randrange(0, 8)]
+
+    for _ in range(60):
+        count = choose.randrange(2, 6)
+        tensors = [piece() for _ in range(count)]
+        tree = disjoint_tree([torch.zeros(t.shape) for t in tensors], choose.randrange(1, count + 1), True)
+        for _ in range(20):
+            candidate = [base[s : s + t.numel()] for t in tensors for s in [choose.randrange(60 - t.numel())]]
+            hits(tree, dict(enumerate(candidate)))  # strict: native and reference agree
+
+
 def test_overlap_with_what_a_memo_found() -> None:
     weight = torch.zeros(8)
     holder = {"w": weight}

@@ -495,19 +495,21 @@ def _tensor_change(source: str, spec: TensorSpec, found: Any) -> str:
 # ---- relations ----
 
 
-def relation_words(kind: int, names: tuple[str, ...], expected: bool) -> str:
+def relation_words(kind: int, names: tuple[str, ...], expected: bool = True) -> str:
     """A relation as a fact."""
     if kind == core.REL_SAME:
         return f"{names[0]} is {names[1]}"
     if kind == core.REL_OVERLAP:
         return f"{names[0]} and {names[1]} {'share' if expected else 'do not share'} memory"
-    return f"all different objects: {', '.join(names[:4])}{f', … ({len(names)} in all)' if len(names) > 4 else ''}"
+    text = f"{', '.join(names[:4])}{f', … ({len(names)} in all)' if len(names) > 4 else ''}"
+    return f"{'all different objects' if kind == core.REL_DISTINCT else 'no shared memory'}: {text}"
 
 
-def relation_change(kind: int, names: tuple[str, ...], expected: bool) -> str:
+def relation_change(kind: int, names: tuple[str, ...], expected: bool = True) -> str:
     """A relation that holds no more."""
     if kind == core.REL_SAME:
         return f"{names[0]} was {names[1]}, now it is another object"
     if kind == core.REL_OVERLAP:
         return f"{names[0]} and {names[1]} {'shared memory, now they do not' if expected else 'now share memory'}"
-    return f"two of {', '.join(names[:8])}{', …' if len(names) > 8 else ''} are now the same object"
+    text = f"two of {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+    return f"{text} {'are now the same object' if kind == core.REL_DISTINCT else 'now share memory'}"

@@ -50,11 +50,20 @@ def evaluate(tree: Any, slots: tuple[Any, ...], function: Any) -> tuple[Any, ...
         values.append(value)
         if out >= 0:
             fetched[out] = value
-    for kind, members in tree.relations:
-        expected = members.pop() if kind == core.REL_OVERLAP else True
-        if not _related(kind, [values[i] for i in members], expected):
+    for kind, argument in tree.relations:
+        members, expected, written = _members(kind, argument)
+        if not _related(kind, [values[i] for i in members], expected, written):
             return Failure(members[0], kind, relation_change(kind, tuple(names[i] for i in members), expected))
     return tuple(fetched)
+
+
+def _members(kind: int, argument: Any) -> tuple[list[int], bool, int]:
+    """The nodes of a relation, what is expected of them, and how many of them are written to."""
+    if kind == core.REL_OVERLAP:
+        return argument[:2], argument[2], 0
+    if kind == core.REL_DISJOINT:
+        return [*argument[0], *argument[1]], True, len(argument[0])
+    return argument, True, 0
 
 
 def _origin(access: int, parent: int, values: list[Any], slots: tuple[Any, ...], function: Any) -> Any:
@@ -63,12 +72,14 @@ def _origin(access: int, parent: int, values: list[Any], slots: tuple[Any, ...],
     return slots if access == core.ACCESS_ARG else function
 
 
-def _related(kind: int, values: list[Any], expected: bool) -> bool:
+def _related(kind: int, values: list[Any], expected: bool, written: int) -> bool:
     if kind == core.REL_SAME:
         return values[0] is values[1]
     if kind == core.REL_DISTINCT:
         return len({id(value) for value in values}) == len(values)
-    return core.tensors_overlap(*values) is expected
+    if kind == core.REL_OVERLAP:
+        return core.tensors_overlap(*values) is expected
+    return not any(core.tensors_overlap(values[i], other) for i in range(written) for other in values[i + 1 :])
 
 
 def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple[Any, ...] | None) -> str | None:

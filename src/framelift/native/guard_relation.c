@@ -104,11 +104,157 @@ static bool distinct(const GuardTree *tree, int index, const Found *found)
     return true;
 }
 
+/* ---- memory ---- */
+
+/* Whether the tensor of a node is known to be one that tensor_span() reads, by a check on that node. */
+static bool reads_natively(const Node *node)
+{
+    for (int i = 0; i < node->nchecks; i++) {
+        if (node->checks[i].kind == CHECK_TENSOR && node->checks[i].tensor->native) {
+            return tensor_access.storage >= 0;
+        }
+    }
+    return false;
+}
+
+static int disjoint_pairwise(const Relation *relation, const Found *found)
+{
+    for (int i = 0; i < relation->nwritten; i++) {
+        for (int j = i + 1; j < relation->count; j++) {
+            int overlap = tensors_overlap(value_of(found, relation->values[i]), value_of(found, relation->values[j]));
+            if (overlap != 0) {
+                return overlap < 0 ? -1 : 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const Span *x = *(const Span *const *)a, *y = *(const Span *const *)b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Sorted by their start, a span overlaps an earlier one if it begins before the furthest end so far: that of the
+ * written ones concerns every span, that of the others only the written ones. */
+static int spans_disjoint(const Relation *relation)
+{
+    const Span **sorted = PyMem_Malloc(((size_t)relation->count + 1) * sizeof(Span *));
+    if (sorted == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    int n = 0, result = 1;
+    for (int i = 0; i < relation->count; i++) {
+        if (relation->spans[i].start < relation->spans[i].end) {
+            sorted[n++] = &relation->spans[i];
+        }
+    }
+    qsort(sorted, (size_t)n, sizeof(Span *), by_start);
+    uintptr_t written_end = 0, other_end = 0;
+    for (int i = 0; result == 1 && i < n; i++) {
+        bool written = sorted[i] - relation->spans < relation->nwritten;
+        result = sorted[i]->start >= written_end && (!written || sorted[i]->start >= other_end);
+        uintptr_t *end = written ? &written_end : &other_end;
+        *end = sorted[i]->end > *end ? sorted[i]->end : *end;
+    }
+    PyMem_Free(sorted);
+    return result;
+}
+
+/* No tensor that is written to shares memory with another one. */
+static int disjoint(Relation *relation, const Found *found)
+{
+    if (!relation->native) {
+        return disjoint_pairwise(relation, found);
+    }
+    bool same = relation->known;
+    for (int i = 0; i < relation->count; i++) {
+        int moved = tensor_span_update(value_of(found, relation->values[i]), &relation->spans[i]);
+        if (moved < 0) {
+            relation->known = false;
+            return disjoint_pairwise(relation, found);
+        }
+        same &= moved == 0;
+    }
+    int result = same ? 1 : spans_disjoint(relation);
+    relation->known = result == 1;
+    return result;
+}
+
+/* ---- all relations ---- */
+
+static int by_segment(const void *a, const void *b)
+{
+    return ((const Value *)a)->segment - ((const Value *)b)->segment;
+}
+
+static int prepare_distinct(const GuardTree *tree, Relation *relation)
+{
+    size_t room = 8, segments = (size_t)tree->nsegments;
+    while (room < 2 * (size_t)relation->count) {
+        room *= 2;
+    }
+    relation->mask = room - 1;
+    relation->table = PyMem_Calloc(room, sizeof(PyObject *));
+    relation->ids = PyMem_Calloc(segments + 1, sizeof(uint64_t));
+    relation->starts = PyMem_Calloc(segments + 1, sizeof(int));
+    if (relation->table == NULL || relation->ids == NULL || relation->starts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    qsort(relation->values, (size_t)relation->count, sizeof(Value), by_segment);
+    for (int i = 0, value = 0; i <= tree->nsegments; i++) {
+        while (value < relation->count && relation->values[value].segment < i) {
+            value++;
+        }
+        relation->starts[i] = value;
+    }
+    int last = relation->count - 1;
+    bool single = last >= 0 && relation->values[0].segment == relation->values[last].segment;
+    relation->single = single ? relation->values[0].segment : -1;
+    return 0;
+}
+
+int relation_prepare(GuardTree *tree, Relation *relation)
+{
+    if (relation->kind == REL_DISTINCT) {
+        return prepare_distinct(tree, relation);
+    }
+    if (relation->kind == REL_OVERLAP || relation->kind == REL_DISJOINT) {
+        relation->native = true;
+        for (int i = 0; i < relation->count; i++) {
+            relation->native &= reads_natively(&tree->nodes[relation->nodes[i]]);
+        }
+        tree->asks_python |= !relation->native;
+        relation->spans = PyMem_Calloc((size_t)relation->count + 1, sizeof(Span));
+        if (relation->spans == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void relation_clear(Relation *relation)
+{
+    PyMem_Free(relation->nodes);
+    PyMem_Free(relation->values);
+    PyMem_Free(relation->starts);
+    PyMem_Free(relation->ids);
+    PyMem_Free(relation->table);
+    PyMem_Free(relation->spans);
+}
+
 int relation_holds(const GuardTree *tree, int index, const Found *found)
 {
-    const Relation *relation = &tree->relations[index];
+    Relation *relation = &tree->relations[index];
     if (relation->kind == REL_DISTINCT) {
         return distinct(tree, index, found);
+    }
+    if (relation->kind == REL_DISJOINT) {
+        return disjoint(relation, found);
     }
     PyObject *first = value_of(found, relation->values[0]), *second = value_of(found, relation->values[1]);
     if (relation->kind == REL_SAME) {

@@ -51,7 +51,8 @@
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \
-    X(OVERLAP, 202)
+    X(OVERLAP, 202)                                                                                                    \
+    X(DISJOINT, 203)
 
 #define AS_ACCESS(name, number)   ACCESS_##name = number,
 #define AS_CHECK(name, number)    CHECK_##name = number,
@@ -160,7 +161,7 @@ PyObject *check_argument(const Check *check); /* what check_init was given, as f
 /* 1 holds, 0 does not, -1 error */
 int check_holds(const Check *check, PyObject *object);
 
-/* ---- guards.c ---- */
+/* ---- the tree ---- */
 
 typedef struct Memo Memo;
 
@@ -180,22 +181,32 @@ typedef struct {
     int segment, local; /* index of the segment, and in its wanted values */
 } Value;
 
+/* Where a tensor's elements were, and the metadata that said so. */
+typedef struct {
+    uint64_t metadata[20];
+    uintptr_t data, start, end;
+} Span;
+
 typedef struct {
     int kind;
     bool expected; /* OVERLAP */
-    int count;
+    bool native;   /* OVERLAP, DISJOINT: the tensors are read without Python */
+    int count, nwritten;
+    int *nodes; /* as given; DISJOINT: first those that are written to, then the others */
     Value *values;
-    int single; /* the segment all values are in, or -1 */
     /* DISTINCT: the pointers of memos that were found distinct, and which memos those were. */
+    int single;    /* the segment all values are in, or -1 */
+    int *starts;   /* by segment: where its values start; they are sorted for this */
     uint64_t *ids; /* by segment */
-    int *starts;   /* by segment: where its values start; DISTINCT sorts them */
     PyObject **table;
     size_t mask;
+    Span *spans; /* DISJOINT: the spans that were found disjoint */
+    bool known;
 } Relation;
 
 typedef struct {
+    int node, fetched;
     Value value;
-    int fetched;
 } Output;
 
 typedef struct {
@@ -205,12 +216,17 @@ typedef struct {
     int nslots, nfetched;
     int nnodes, nsegments, nleaves, nrelations, noutputs, nwanted;
     int late;          /* checks under way that may be running Python code */
-    bool overlaps;     /* some relation is OVERLAP, which may ask Python */
+    bool asks_python;  /* some relation may */
     Node *nodes;       /* parents before children, each subtree in one piece */
     Segment *segments; /* the first nleaves have a single node */
     Relation *relations;
     Output *outputs;
 } GuardTree;
+
+/* ---- guard_build.c ---- */
+
+int tree_build(GuardTree *tree, PyObject *nodes, PyObject *relations);
+void tree_clear(GuardTree *tree);
 
 /* ---- guard_walk.c ---- */
 
@@ -235,9 +251,11 @@ typedef struct {
     Memo *memo;
 } Found;
 
+int relation_prepare(GuardTree *tree, Relation *relation);
+void relation_clear(Relation *relation);
 int relation_holds(const GuardTree *tree, int index, const Found *found); /* 1, 0, -1 error */
 
-/* ---- guard_memo.c ---- */
+/* ---- guard_record.c, guard_memo.c ---- */
 
 typedef uint64_t Bits __attribute__((may_alias));
 
@@ -285,6 +303,10 @@ struct Memo {
     PyTypeObject **types; /* of the segment's nodes' objects */
     bool *plain;          /* of the segment's nodes: a leaf that noted nothing, so that mending may exchange it */
 };
+
+extern uint64_t memo_last_id;
+bool memo_has_check(const Node *node, int kind);
+bool memo_reads_inside(const Node *node, int index);
 
 Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const *values);
 void memo_free(Memo *memo);

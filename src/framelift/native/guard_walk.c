@@ -157,7 +157,7 @@ static int check_segment(Walk *walk, int index)
 /* Whether what remains to be done may run Python code. */
 static bool has_late(const Walk *walk)
 {
-    bool late = walk->tree->overlaps;
+    bool late = walk->tree->asks_python;
     for (int i = walk->tree->nleaves; i < walk->tree->nsegments; i++) {
         late |= walk->found[i].memo != NULL && walk->found[i].memo->late.count > 0;
     }

@@ -8,327 +8,6 @@
 /* framelift.guards.reference: (describe, evaluate). Set once, when that module is imported. */
 static PyObject *describe_failure, *evaluate_reference;
 
-/* ---- from a specification ---- */
-
-static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
-{
-    node->accessor = accessor;
-    switch (accessor) {
-    case ACCESS_ARG:
-    case ACCESS_LIST_ITEM:
-    case ACCESS_TUPLE_ITEM:
-        node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
-        if (node->index < 0 && !PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
-        }
-        return PyErr_Occurred() ? -1 : 0;
-    case ACCESS_KNOWN:
-    case ACCESS_DICT_ITEM:
-        return held_init(&node->held, argument, death);
-    case ACCESS_TYPE_LOOKUP:
-    case ACCESS_GETATTR:
-        if (!PyUnicode_CheckExact(argument)) {
-            PyErr_Format(PyExc_TypeError, "a name is a str, not %.100R", argument);
-            return -1;
-        }
-        return held_init(&node->held, argument, death);
-    case ACCESS_SLOT: {
-        if (!Py_IS_TYPE(argument, &PyMemberDescr_Type) ||
-            ((PyMemberDescrObject *)argument)->d_member->type != T_OBJECT_EX) {
-            PyErr_Format(PyExc_TypeError, "SLOT takes the descriptor of a slot, not %.100R", argument);
-            return -1;
-        }
-        PyMemberDescrObject *descriptor = (PyMemberDescrObject *)argument;
-        node->index = descriptor->d_member->offset;
-        return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
-    }
-    default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_GETATTR) {
-            PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
-            return -1;
-        }
-        return 0;
-    }
-}
-
-static int init_checks(Node *node, PyObject *checks, Death *death)
-{
-    Py_ssize_t n = PyList_GET_SIZE(checks);
-    node->checks = PyMem_Calloc((size_t)n + 1, sizeof(Check));
-    if (node->checks == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        int kind;
-        PyObject *argument;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(checks, i), "iO;a check is (kind, argument)", &kind, &argument)) {
-            return -1;
-        }
-        node->nchecks++; /* also of one that fails halfway: check_clear() copes */
-        if (check_init(&node->checks[i], kind, argument, death) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* The specification lists nodes in the order facts were noted; here every subtree becomes one piece. `order[i]` is the
- * place of specification node i. */
-static void place(int node, int *next, int *order, int *original, const int *first_child, const int *sibling)
-{
-    original[*next] = node;
-    order[node] = (*next)++;
-    for (int child = first_child[node]; child >= 0; child = sibling[child]) {
-        place(child, next, order, original, first_child, sibling);
-    }
-}
-
-/* Parents by specification index, checked to come before their children. */
-static int read_parents(PyObject *nodes, int *parents)
-{
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(nodes); i++) {
-        PyObject *item = PyList_GET_ITEM(nodes, i);
-        long parent =
-            PyTuple_Check(item) && PyTuple_GET_SIZE(item) == 5 ? PyLong_AsLong(PyTuple_GET_ITEM(item, 0)) : -2;
-        if (parent < -1 || parent >= i) {
-            PyErr_Format(PyExc_ValueError, "guard node %zd is not (earlier parent, accessor, argument, checks, out)",
-                         i);
-            return -1;
-        }
-        parents[i] = (int)parent;
-    }
-    return 0;
-}
-
-static int build_node(GuardTree *tree, Node *node, PyObject *item, int parent)
-{
-    int accessor, out, ignored;
-    PyObject *argument, *checks;
-    if (!PyArg_ParseTuple(item, "iiOO!i", &ignored, &accessor, &argument, &PyList_Type, &checks, &out)) {
-        return -1;
-    }
-    node->parent = parent;
-    node->wanted = -1;
-    if (init_node(node, accessor, argument, tree->death) < 0 || init_checks(node, checks, tree->death) < 0) {
-        return -1;
-    }
-    if ((parent < 0) != (accessor <= ACCESS_KNOWN) || (accessor == ACCESS_ARG && node->index >= tree->nslots)) {
-        PyErr_Format(PyExc_ValueError, "accessor %d does not start a tree, or its slot does not exist", accessor);
-        return -1;
-    }
-    if (out >= tree->nfetched || out < -1) {
-        PyErr_Format(PyExc_ValueError, "no fetched object has the index %d", out);
-        return -1;
-    }
-    if (out >= 0) {
-        tree->outputs[tree->noutputs].fetched = out;
-        tree->outputs[tree->noutputs++].value.local = (int)(node - tree->nodes); /* a node for now */
-    }
-    return 0;
-}
-
-static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, const int *order)
-{
-    PyObject *argument;
-    if (!PyArg_ParseTuple(item, "iO;a relation is (kind, nodes)", &relation->kind, &argument)) {
-        return -1;
-    }
-    PyObject *members = PySequence_Fast(argument, "the nodes of a relation are a sequence");
-    if (members == NULL) {
-        return -1;
-    }
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(members);
-    int result = 0;
-    if (relation->kind == REL_OVERLAP && n == 3) {
-        n = 2;
-        int expected = PyObject_IsTrue(PySequence_Fast_GET_ITEM(members, 2));
-        relation->expected = expected > 0;
-        result = expected < 0 ? -1 : 0;
-    } else if (relation->kind != REL_DISTINCT && !(relation->kind == REL_SAME && n == 2)) {
-        PyErr_Format(PyExc_ValueError, "relation %d does not take %zd nodes", relation->kind, n);
-        result = -1;
-    }
-    tree->overlaps |= relation->kind == REL_OVERLAP;
-    relation->values = PyMem_Calloc((size_t)n + 1, sizeof(Value));
-    if (relation->values == NULL) {
-        PyErr_NoMemory();
-        result = -1;
-    }
-    for (Py_ssize_t i = 0; result == 0 && i < n; i++) {
-        long node = PyLong_AsLong(PySequence_Fast_GET_ITEM(members, i));
-        if (node < 0 || node >= tree->nnodes) {
-            PyErr_Format(PyExc_ValueError, "a relation names node %ld, which does not exist", node);
-            result = -1;
-            break;
-        }
-        relation->values[relation->count++].local = order[node]; /* a node for now */
-    }
-    Py_DECREF(members);
-    return result;
-}
-
-/* From the index of a node to the place of its value. */
-static void settle(const GuardTree *tree, Value *value)
-{
-    const Node *node = &tree->nodes[value->local];
-    int segment = 0;
-    while (tree->segments[segment].start > value->local || tree->segments[segment].end <= value->local) {
-        segment++;
-    }
-    value->segment = segment;
-    value->local = node->wanted - tree->segments[segment].wanted;
-}
-
-/* Numbers the nodes whose values relations and outputs need, segment by segment. */
-static void number_wanted(GuardTree *tree)
-{
-    for (int i = 0; i < tree->noutputs; i++) {
-        tree->nodes[tree->outputs[i].value.local].wanted = 0;
-    }
-    for (int i = 0; i < tree->nrelations; i++) {
-        for (int j = 0; j < tree->relations[i].count; j++) {
-            tree->nodes[tree->relations[i].values[j].local].wanted = 0;
-        }
-    }
-    for (int i = 0; i < tree->nsegments; i++) {
-        Segment *segment = &tree->segments[i];
-        segment->wanted = tree->nwanted;
-        for (int j = segment->start; j < segment->end; j++) {
-            if (tree->nodes[j].wanted == 0) {
-                tree->nodes[j].wanted = tree->nwanted++;
-            }
-        }
-        segment->nwanted = tree->nwanted - segment->wanted;
-    }
-    for (int i = 0; i < tree->noutputs; i++) {
-        settle(tree, &tree->outputs[i].value);
-    }
-    for (int i = 0; i < tree->nrelations; i++) {
-        Relation *relation = &tree->relations[i];
-        relation->single = -1;
-        for (int j = 0; j < relation->count; j++) {
-            settle(tree, &relation->values[j]);
-            int segment = relation->values[j].segment;
-            relation->single = j == 0 || relation->single == segment ? segment : -2;
-        }
-    }
-}
-
-static int by_segment(const void *a, const void *b)
-{
-    return ((const Value *)a)->segment - ((const Value *)b)->segment;
-}
-
-/* What a DISTINCT relation remembers. */
-static int prepare_relation(GuardTree *tree, Relation *relation)
-{
-    if (relation->kind != REL_DISTINCT) {
-        return 0;
-    }
-    size_t room = 8;
-    while (room < 2 * (size_t)relation->count) {
-        room *= 2;
-    }
-    relation->mask = room - 1;
-    relation->table = PyMem_Calloc(room, sizeof(PyObject *));
-    relation->ids = PyMem_Calloc((size_t)tree->nsegments + 1, sizeof(uint64_t));
-    relation->starts = PyMem_Calloc((size_t)tree->nsegments + 1, sizeof(int));
-    if (relation->table == NULL || relation->ids == NULL || relation->starts == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    qsort(relation->values, (size_t)relation->count, sizeof(Value), by_segment);
-    for (int i = 0, value = 0; i <= tree->nsegments; i++) {
-        while (value < relation->count && relation->values[value].segment < i) {
-            value++;
-        }
-        relation->starts[i] = value;
-    }
-    return 0;
-}
-
-static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scratch)
-{
-    int n = (int)PyList_GET_SIZE(nodes), next = 0;
-    int *parents = scratch, *order = scratch + n, *original = scratch + 2 * n, *first_child = scratch + 3 * n,
-        *sibling = scratch + 4 * n;
-    if (read_parents(nodes, parents) < 0) {
-        return -1;
-    }
-    for (int i = 0; i < n; i++) {
-        first_child[i] = sibling[i] = -1;
-    }
-    for (int i = n - 1; i >= 0; i--) { /* backwards, so that children end up in the order they were given */
-        if (parents[i] >= 0) {
-            sibling[i] = first_child[parents[i]];
-            first_child[parents[i]] = i;
-        }
-    }
-    int roots = 0;
-    for (int i = 0; i < n; i++) {
-        roots += parents[i] < 0;
-    }
-    tree->segments = PyMem_Calloc((size_t)roots + 1, sizeof(Segment));
-    if (tree->segments == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (int with_children = 0; with_children <= 1; with_children++) { /* what is cheap to tell comes first */
-        for (int i = 0; i < n; i++) {
-            if (parents[i] < 0 && (first_child[i] >= 0) == with_children) {
-                Segment *segment = &tree->segments[tree->nsegments++];
-                segment->start = next;
-                place(i, &next, order, original, first_child, sibling);
-                segment->end = next;
-                tree->nleaves += !with_children;
-            }
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        Node *node = &tree->nodes[i];
-        int parent = parents[original[i]];
-        tree->nnodes = i + 1;
-        node->original = original[i];
-        if (build_node(tree, node, PyList_GET_ITEM(nodes, original[i]), parent < 0 ? -1 : order[parent]) < 0) {
-            return -1;
-        }
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        Node *node = &tree->nodes[i];
-        node->end = node->end > i + 1 ? node->end : i + 1;
-        if (node->parent >= 0 && tree->nodes[node->parent].end < node->end) {
-            tree->nodes[node->parent].end = node->end;
-        }
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(relations); i++) {
-        if (build_relation(tree, &tree->relations[tree->nrelations++], PyList_GET_ITEM(relations, i), order) < 0) {
-            return -1;
-        }
-    }
-    number_wanted(tree);
-    for (int i = 0; i < tree->nrelations; i++) {
-        if (prepare_relation(tree, &tree->relations[i]) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static int allocate(GuardTree *tree, size_t nodes, size_t relations)
-{
-    tree->nodes = PyMem_Calloc(nodes + 1, sizeof(Node));
-    tree->outputs = PyMem_Calloc(nodes + 1, sizeof(Output));
-    tree->relations = PyMem_Calloc(relations + 1, sizeof(Relation));
-    tree->death = PyObject_New(Death, &Death_Type);
-    if (tree->death == NULL || tree->nodes == NULL || tree->outputs == NULL || tree->relations == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    tree->death->dead = false;
-    return 0;
-}
-
 static PyObject *tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"nodes", "relations", "nslots", "nfetched", "state", "names", NULL};
@@ -349,58 +28,23 @@ static PyObject *tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     tree->nslots = nslots;
     tree->nfetched = nfetched;
     tree->state = state != Py_None ? Py_NewRef(state) : NULL;
-    size_t n = (size_t)PyList_GET_SIZE(nodes);
-    int *scratch = PyMem_Calloc(5 * n + 1, sizeof(int)), result = 0;
     if (names != Py_None) {
         tree->names = PySequence_Tuple(names);
-        if (tree->names == NULL || (size_t)PyTuple_GET_SIZE(tree->names) != n) {
-            if (tree->names != NULL) {
-                PyErr_SetString(PyExc_ValueError, "there must be one name per node");
-            }
-            result = -1;
+        if (tree->names != NULL && PyTuple_GET_SIZE(tree->names) != PyList_GET_SIZE(nodes)) {
+            PyErr_SetString(PyExc_ValueError, "there must be one name per node");
+            Py_CLEAR(tree->names);
         }
     }
-    if (scratch == NULL) {
-        PyErr_NoMemory();
-        result = -1;
-    }
-    if (result < 0 || allocate(tree, n, (size_t)PyList_GET_SIZE(relations)) < 0 ||
-        build(tree, nodes, relations, scratch) < 0) {
-        Py_CLEAR(tree);
-    } else if (tree->noutputs != nfetched) {
-        PyErr_Format(PyExc_ValueError, "%d of %d fetched objects come from a node", tree->noutputs, nfetched);
+    if ((names != Py_None && tree->names == NULL) || tree_build(tree, nodes, relations) < 0) {
         Py_CLEAR(tree);
     }
-    PyMem_Free(scratch);
     return (PyObject *)tree;
 }
 
 static void tree_dealloc(PyObject *self)
 {
     GuardTree *tree = (GuardTree *)self;
-    for (int i = 0; i < tree->nnodes; i++) {
-        held_clear(&tree->nodes[i].held);
-        for (int j = 0; j < tree->nodes[i].nchecks; j++) {
-            check_clear(&tree->nodes[i].checks[j]);
-        }
-        PyMem_Free(tree->nodes[i].checks);
-    }
-    for (int i = 0; i < tree->nsegments; i++) {
-        for (int j = 0; j < tree->segments[i].nmemos; j++) {
-            memo_free(tree->segments[i].memos[j]);
-        }
-    }
-    for (int i = 0; i < tree->nrelations; i++) {
-        PyMem_Free(tree->relations[i].values);
-        PyMem_Free(tree->relations[i].ids);
-        PyMem_Free(tree->relations[i].starts);
-        PyMem_Free(tree->relations[i].table);
-    }
-    PyMem_Free(tree->nodes);
-    PyMem_Free(tree->segments);
-    PyMem_Free(tree->outputs);
-    PyMem_Free(tree->relations);
-    Py_XDECREF(tree->death);
+    tree_clear(tree);
     Py_XDECREF(tree->state);
     Py_XDECREF(tree->names);
     Py_TYPE(self)->tp_free(self);
@@ -488,21 +132,12 @@ static PyObject *node_argument(const Node *node)
     }
 }
 
-static int node_of_value(const GuardTree *tree, Value value)
-{
-    int wanted = tree->segments[value.segment].wanted + value.local, node = 0;
-    while (tree->nodes[node].wanted != wanted) {
-        node++;
-    }
-    return node;
-}
-
 /* Names of the members of a relation. */
 static PyObject *relation_names(GuardTree *tree, const Relation *relation)
 {
     PyObject *names = PyTuple_New(relation->count);
     for (int i = 0; names != NULL && i < relation->count; i++) {
-        PyObject *name = node_name(tree, node_of_value(tree, relation->values[i]));
+        PyObject *name = node_name(tree, relation->nodes[i]);
         if (name == NULL) {
             Py_CLEAR(names);
             break;
@@ -621,7 +256,7 @@ static PyObject *node_spec(GuardTree *tree, int index)
     }
     int out = -1;
     for (int i = 0; i < tree->noutputs; i++) {
-        if (node_of_value(tree, tree->outputs[i].value) == index) {
+        if (tree->outputs[i].node == index) {
             out = tree->outputs[i].fetched;
         }
     }
@@ -651,29 +286,44 @@ static PyObject *tree_nodes(PyObject *self, void *closure)
     return result;
 }
 
+/* Nodes [start, end) of a relation, by their numbers in the specification. */
+static PyObject *relation_members(GuardTree *tree, const Relation *relation, int start, int end)
+{
+    PyObject *members = PyList_New(end - start);
+    for (int i = start; members != NULL && i < end; i++) {
+        PyList_SET_ITEM(members, i - start, PyLong_FromLong(tree->nodes[relation->nodes[i]].original));
+    }
+    return members;
+}
+
+static PyObject *relation_spec(GuardTree *tree, const Relation *relation)
+{
+    int kind = relation->kind, n = relation->count;
+    PyObject *members = relation_members(tree, relation, 0, kind == REL_DISJOINT ? relation->nwritten : n);
+    if (members == NULL) {
+        return NULL;
+    }
+    if (kind == REL_DISJOINT) {
+        return Py_BuildValue("(i[NN])", kind, members, relation_members(tree, relation, relation->nwritten, n));
+    }
+    if (kind == REL_OVERLAP && PyList_Append(members, relation->expected ? Py_True : Py_False) < 0) {
+        Py_CLEAR(members);
+    }
+    return members == NULL ? NULL : Py_BuildValue("(iN)", kind, members);
+}
+
 static PyObject *tree_relations(PyObject *self, void *closure)
 {
     (void)closure;
     GuardTree *tree = (GuardTree *)self;
-    PyObject *result = PyList_New(0);
+    PyObject *result = PyList_New(tree->nrelations);
     for (int i = 0; result != NULL && i < tree->nrelations; i++) {
-        const Relation *relation = &tree->relations[i];
-        PyObject *members = PyList_New(0);
-        for (int j = 0; members != NULL && j < relation->count; j++) {
-            PyObject *number = PyLong_FromLong(tree->nodes[node_of_value(tree, relation->values[j])].original);
-            if (number == NULL || PyList_Append(members, number) < 0) {
-                Py_CLEAR(members);
-            }
-            Py_XDECREF(number);
-        }
-        if (members != NULL && relation->kind == REL_OVERLAP) {
-            PyList_Append(members, relation->expected ? Py_True : Py_False);
-        }
-        PyObject *item = members == NULL ? NULL : Py_BuildValue("(iN)", relation->kind, members);
-        if (item == NULL || PyList_Append(result, item) < 0) {
+        PyObject *item = relation_spec(tree, &tree->relations[i]);
+        if (item == NULL) {
             Py_CLEAR(result);
+            break;
         }
-        Py_XDECREF(item);
+        PyList_SET_ITEM(result, i, item);
     }
     return result;
 }

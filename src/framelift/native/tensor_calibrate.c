@@ -305,6 +305,21 @@ static PyObject *register_tensors(PyObject *module, PyObject *args)
 static PyObject *set_dtype_codes(PyObject *module, PyObject *codes)
 {
     (void)module;
+    PyObject *dtype, *code;
+    Py_ssize_t pos = 0;
+    if (!PyDict_Check(codes)) {
+        PyErr_SetString(PyExc_TypeError, "codes is a dict");
+        return NULL;
+    }
+    while (PyDict_Next(codes, &pos, &dtype, &code)) {
+        int number, item_size;
+        if (!PyArg_ParseTuple(code, "ii", &number, &item_size)) {
+            return NULL;
+        }
+        if (number >= 0 && number < MAX_DTYPES) {
+            tensor_access.item_sizes[number] = (uint8_t)item_size;
+        }
+    }
     replace(&tensor_access.dtype_codes, codes);
     Py_RETURN_NONE;
 }

@@ -292,7 +292,7 @@ int tensor_guard_holds(TensorGuard *guard, PyObject *object)
 /* ---- memory ---- */
 
 /* The bytes between the first and the last element; false if they cannot be told natively. */
-static bool tensor_span(PyObject *tensor, uintptr_t *start, uintptr_t *end)
+static bool tensor_span(PyObject *tensor, uintptr_t *data, uintptr_t *start, uintptr_t *end)
 {
     const TensorAccess *torch = &tensor_access;
     if (!torch->native || torch->storage < 0 || (tensor_keys(tensor) & ~torch->plain_keys)) {
@@ -302,30 +302,39 @@ static bool tensor_span(PyObject *tensor, uintptr_t *start, uintptr_t *end)
     int64_t ndim, offset, *sizes, *strides, last = 0;
     int32_t code;
     if (torch->get_dim(handle, &ndim) || torch->get_sizes(handle, &sizes) || torch->get_strides(handle, &strides) ||
-        torch->get_storage_offset(handle, &offset) || torch->get_dtype(handle, &code)) {
+        torch->get_storage_offset(handle, &offset) || torch->get_dtype(handle, &code) || code < 0 ||
+        code >= MAX_DTYPES || torch->item_sizes[code] == 0 || tensor_data(tensor) == 0) {
         return false;
     }
-    PyObject *key, *value;
-    Py_ssize_t pos = 0, item_size = 0;
-    while (PyDict_Next(torch->dtype_codes, &pos, &key, &value)) {
-        if (PyLong_AsLong(PyTuple_GET_ITEM(value, 0)) == code) {
-            item_size = PyLong_AsSsize_t(PyTuple_GET_ITEM(value, 1));
-        }
-    }
-    char *storage = *(char **)(tensor_impl(tensor) + torch->storage);
-    if (item_size == 0 || storage == NULL) {
-        return false;
-    }
+    int64_t item_size = torch->item_sizes[code];
     bool empty = false;
     for (int64_t i = 0; i < ndim; i++) {
         empty |= sizes[i] == 0;
         last += (sizes[i] - 1) * strides[i];
     }
-    uintptr_t data = *(uintptr_t *)(storage + torch->data);
-    /* No memory at all (a meta tensor): the storage itself stands for it. */
-    *start = (data != 0 ? data : (uintptr_t)storage) + (uintptr_t)(offset * item_size);
+    *data = tensor_data(tensor);
+    *start = *data + (uintptr_t)(offset * item_size);
     *end = empty ? *start : *start + (uintptr_t)((last + 1) * item_size);
     return true;
+}
+
+int tensor_span_update(PyObject *tensor, Span *span)
+{
+    size_t bytes = (size_t)tensor_access.nmetadata;
+    const char *metadata = tensor_impl(tensor) + tensor_access.metadata;
+    /* Sizes of more than five dimensions are elsewhere. */
+    bool in_place = bytes != 0 && bytes <= sizeof(span->metadata) && *(const int64_t *)metadata <= 5;
+    if (in_place && span->data != 0 && span->data == tensor_data(tensor) && !memcmp(metadata, span->metadata, bytes)) {
+        return 0;
+    }
+    Span before = *span;
+    if (!tensor_span(tensor, &span->data, &span->start, &span->end)) {
+        return -1;
+    }
+    if (in_place) {
+        memcpy(span->metadata, metadata, bytes);
+    }
+    return before.data == 0 || before.start != span->start || before.end != span->end;
 }
 
 int tensors_overlap(PyObject *a, PyObject *b)
@@ -334,8 +343,8 @@ int tensors_overlap(PyObject *a, PyObject *b)
     if (base == NULL || !PyObject_TypeCheck(a, base) || !PyObject_TypeCheck(b, base)) {
         return 0;
     }
-    uintptr_t a_start, a_end, b_start, b_end;
-    if (tensor_span(a, &a_start, &a_end) && tensor_span(b, &b_start, &b_end)) {
+    uintptr_t data, a_start, a_end, b_start, b_end;
+    if (tensor_span(a, &data, &a_start, &a_end) && tensor_span(b, &data, &b_start, &b_end)) {
         return a_start < b_end && b_start < a_end && a_start != a_end && b_start != b_end;
     }
     PyObject *result = PyObject_CallFunctionObjArgs(tensor_access.overlap, a, b, NULL);

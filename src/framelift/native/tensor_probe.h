@@ -4,25 +4,27 @@
 
 #include "guard_tree.h"
 
+#define MAX_DTYPES        64
 #define ANY_SIZE          INT64_MIN /* an entry of sizes or strides that may be anything */
 #define FINGERPRINT_BYTES 160       /* the most that is compared; 128 in torch 2.13 */
 
 /* What is known about the torch of this process; all zero until native/calibrate.py has run. */
 typedef struct {
-    PyTypeObject *base;      /* torch._C.TensorBase; NULL: torch was never used */
-    PyTypeObject *common[2]; /* Tensor and Parameter: no __torch_function__ of their own */
-    PyObject *facts;         /* tensor -> TensorSpec, in Python: the slow way, always right */
-    PyObject *overlap;       /* (tensor, tensor) -> bool, likewise */
-    PyObject *dtype_codes;   /* dtype -> (code, item size) */
-    PyObject *device_codes;  /* device type's name -> code */
-    uint64_t plain_keys;     /* tensors with no other dispatch keys keep their metadata where we read it */
-    bool native;             /* calibrated: plain tensors are read by offset and shim */
-    Py_ssize_t impl;         /* offset of the TensorImpl pointer in the Python object */
-    Py_ssize_t keys;         /* offset of the dispatch key set in the TensorImpl */
-    Py_ssize_t metadata;     /* offset of the bytes that hold all metadata of a tensor of at most 5 dimensions */
-    Py_ssize_t nmetadata;    /* their number; 0: not found */
-    Py_ssize_t storage;      /* offset of the StorageImpl pointer; -1: not found */
-    Py_ssize_t data;         /* offset of the data pointer in the StorageImpl */
+    PyTypeObject *base;             /* torch._C.TensorBase; NULL: torch was never used */
+    PyTypeObject *common[2];        /* Tensor and Parameter: no __torch_function__ of their own */
+    PyObject *facts;                /* tensor -> TensorSpec, in Python: the slow way, always right */
+    PyObject *overlap;              /* (tensor, tensor) -> bool, likewise */
+    PyObject *dtype_codes;          /* dtype -> (code, item size) */
+    PyObject *device_codes;         /* device type's name -> code */
+    uint8_t item_sizes[MAX_DTYPES]; /* by code */
+    uint64_t plain_keys;            /* tensors with no other dispatch keys keep their metadata where we read it */
+    bool native;                    /* calibrated: plain tensors are read by offset and shim */
+    Py_ssize_t impl;                /* offset of the TensorImpl pointer in the Python object */
+    Py_ssize_t keys;                /* offset of the dispatch key set in the TensorImpl */
+    Py_ssize_t metadata;            /* offset of the bytes that hold all metadata of a tensor of at most 5 dimensions */
+    Py_ssize_t nmetadata;           /* their number; 0: not found */
+    Py_ssize_t storage;             /* offset of the StorageImpl pointer; -1: not found */
+    Py_ssize_t data;                /* offset of the data pointer in the StorageImpl */
     int (*get_dim)(void *, int64_t *);
     int (*get_sizes)(void *, int64_t **);
     int (*get_strides)(void *, int64_t **);
@@ -67,6 +69,9 @@ bool tensor_flags_hold(const TensorGuard *guard, PyObject *tensor);
 /* 1 if two tensors share memory, as far as the spans of their elements tell; -1 error */
 int tensors_overlap(PyObject *a, PyObject *b);
 
+/* Of a tensor that is read natively: 0 the span is the one given, 1 it was another and is set, -1 it cannot be told. */
+int tensor_span_update(PyObject *tensor, Span *span);
+
 void *torch_symbol(const char *name); /* from the libraries given to calibration; NULL: not found */
 int torch_libraries_open(PyObject *paths);
 
@@ -85,6 +90,14 @@ static inline char *tensor_impl(PyObject *tensor)
 static inline uint64_t tensor_keys(PyObject *tensor)
 {
     return *(uint64_t *)(tensor_impl(tensor) + tensor_access.keys);
+}
+
+/* The address of a tensor's storage; that of the storage object itself where there is no memory (a meta tensor). */
+static inline uintptr_t tensor_data(PyObject *tensor)
+{
+    const char *storage = *(char **)(tensor_impl(tensor) + tensor_access.storage);
+    uintptr_t data = storage != NULL ? *(const uintptr_t *)(storage + tensor_access.data) : 0;
+    return data != 0 ? data : (uintptr_t)storage;
 }
 
 /* Same as the metadata of a tensor that passed: whatever the guard asks of it, it passes again. */

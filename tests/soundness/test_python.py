@@ -694,6 +694,158 @@ def super_class_of_cell() -> Steps:
     yield MISS
 
 
+@scenario(breaks=True)
+def reversed_added() -> Steps:
+    class Thing:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> int:
+            return index + 1
+
+    def f(t: Any, x: Any) -> Any:
+        y = x + 1
+        for item in reversed(t):
+            y = y * 2 + item
+        return y
+
+    yield f, (Thing(), X)
+    Thing.__reversed__ = lambda self: iter([10])
+    yield ANY
+
+
+@scenario(breaks=True)
+def text_of_an_object() -> Steps:
+    class Thing:
+        def __repr__(self) -> str:
+            return "abc"
+
+    yield (lambda t, x: (x * 2) * len(f"{t}")), (Thing(), X)
+    Thing.__str__ = lambda self: "z"
+    yield ANY
+    Thing.__format__ = lambda self, spec: "long text"
+    yield ANY
+
+
+@scenario
+def named_tuple_methods() -> Steps:
+    class Pair(collections.namedtuple("Pair", "a b")):
+        pass
+
+    yield (lambda t, x: x * t[0] + len(t) + sum(t) + (1 if t == (1, 2) else 0)), (Pair(1, 2), X)
+    Pair.__getitem__ = lambda self, index: 50
+    yield ANY
+    Pair.__len__ = lambda self: 20
+    yield ANY
+    Pair.__iter__ = lambda self: iter([7])
+    yield ANY
+    Pair.__eq__ = lambda self, other: False
+    yield ANY
+    Pair.a = 70
+    yield ANY
+
+
+@scenario
+def tuple_subclass_truth() -> Steps:
+    class Pair(collections.namedtuple("Pair", "a b")):
+        pass
+
+    yield (lambda t, x: x * t.a + (1 if t else 0)), (Pair(1, 2), X)
+    Pair.__bool__ = lambda self: False
+    yield ANY
+    Pair.a = property(lambda self: 9)
+    yield ANY
+
+
+@scenario(breaks=True)
+def list_subclass_methods() -> Steps:
+    class Values(list[int]):
+        pass
+
+    values = Values([1, 2])
+    yield (lambda t, x: (x + 1) * t[0] + len(t) + sum(t)), (values, X)
+    Values.__getitem__ = lambda self, index: 50
+    yield ANY
+    Values.__iter__ = lambda self: iter([7])
+    yield ANY
+    values.append(3)
+    yield ANY
+
+
+@scenario(breaks=True)
+def dict_subclass_methods() -> Steps:
+    class Table(dict[str, int]):
+        pass
+
+    table = Table(a=1)
+    yield (lambda t, x: (x + 1) * t["a"] + t.get("b", 3) + len(t)), (table, X)
+    Table.__missing__ = lambda self, key: 5
+    yield ANY
+    Table.get = lambda self, key, default: 6
+    yield ANY
+    Table.__getitem__ = lambda self, key: 7
+    yield ANY
+    table["b"] = 1
+    yield ANY
+
+
+@scenario(breaks=True)
+def enum_lookup() -> Steps:
+    class Mode(enum.Enum):
+        UP = 1
+        DOWN = 2
+
+        @property
+        def factor(self) -> int:
+            return self.value * 10
+
+    yield (lambda m, x: (x + 1) * m.factor + len(m.name)), (Mode.UP, X)
+    yield ANY, (Mode.DOWN, X)
+    Mode.factor = property(lambda self: 5)
+    yield ANY, (Mode.UP, X)
+
+
+@scenario(breaks=True)
+def dataclass_methods() -> Steps:
+    @dataclasses.dataclass
+    class Config:
+        scale: float = 2.0
+
+        def __post_init__(self) -> None:
+            self.twice = self.scale * 2
+
+    yield (lambda x: x * Config(3.0).twice + (1 if Config() == Config() else 0)), (X,)
+    Config.__post_init__ = lambda self: setattr(self, "twice", 9)
+    yield ANY
+    Config.__eq__ = lambda self, other: False
+    yield ANY
+    yield ANY
+
+
+@scenario(breaks=True)
+def dataclass_default_changed() -> Steps:
+    @dataclasses.dataclass
+    class Config:
+        scale: float = 2.0
+
+    yield (lambda x: (x + 1) * Config().scale), (X,)
+    Config.__init__.__defaults__ = (5.0,)
+    yield ANY
+
+
+@scenario
+def instance_of_a_class_with_a_finalizer() -> Steps:
+    class Thing:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+    gone: list[int] = []
+    yield (lambda x: x * Thing(2).n), (X,)
+    Thing.__del__ = lambda self: gone.append(self.n)
+    yield ANY
+    assert gone == [2, 2]
+
+
 @scenario
 def truth_added() -> Steps:
     class Thing:

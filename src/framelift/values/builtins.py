@@ -93,7 +93,9 @@ def _is_subclass(lift: Lift, subclass: type, cls: type) -> bool:
     elif type(cls) not in _KNOWN_METACLASSES:
         for name in ("__instancecheck__", "__subclasscheck__"):
             check = class_lookup(lift, type(cls), name)
-            if check is not None and check.raw not in _PLAIN_CHECKS:
+            assert check is not None
+            lift.guard(check.source, "IS", check.raw)
+            if check.raw not in _PLAIN_CHECKS:
                 raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
     note_bases(lift, subclass)
     return issubclass(subclass, cls)

@@ -11,7 +11,7 @@ from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import bind, class_lookup, is_data_descriptor, mro_of, name_of, raw_lookup
+from framelift.values.lookup import bind, class_lookup, has_default, is_data_descriptor, mro_of, name_of, raw_lookup
 from framelift.values.primitives import Model, primitive
 from framelift.values.sequences import SequenceValue
 
@@ -40,6 +40,14 @@ def is_tuple_class(cls: type) -> bool:
     )
 
 
+def note_tuple_class(lift: Lift, cls: type) -> None:
+    """Note what `is_tuple_class` found: methods can be added to a class later."""
+    for name in (*_OWN, *_COMPARISONS, *_FREE):
+        has_default(lift, cls, name, raw_lookup(tuple, name))
+    for name in _ABSENT:
+        class_lookup(lift, cls, name)
+
+
 class TupleObjectValue(SequenceValue):
     """An instance of a subclass of tuple."""
 
@@ -52,6 +60,10 @@ class TupleObjectValue(SequenceValue):
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
         return cls(type(obj), None, source, obj)
+
+    def note_facts(self, lift: Lift) -> None:
+        super().note_facts(lift)
+        note_tuple_class(lift, self.cls)
 
     def python_type(self) -> type:
         return self.cls
@@ -132,4 +144,5 @@ def _tuple_new(lift: Lift, cls: Any, iterable: Any = (), /) -> Any:
         return lift.tuple(items)
     if not is_tuple_class(cls.concrete):
         cls.refuse("tuple.__new__")
+    note_tuple_class(lift, cls.concrete)
     return TupleObjectValue(cls.concrete, items)

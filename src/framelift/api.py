@@ -188,7 +188,7 @@ def _lift(target: Any, lifting: Lifting) -> Any:
 
 def _wrap_class(cls: type, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> type:
     """A decorated class: calls of its instances are wrapped, in place, as torch.compile does."""
-    called = inspect.getattr_static(cls, "__call__", None)
+    called = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
     if called is None:
         raise TypeError(f"the class {cls.__name__} was given, but its instances cannot be called: it has no __call__")
     setattr(cls, "__call__", wrap(called))  # noqa: B010  (the class is not known to have it)

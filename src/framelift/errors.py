@@ -64,7 +64,7 @@ def nearest(given: object, allowed: Iterable[str]) -> str | None:
     return by_folded[matches[0]] if matches else None
 
 
-def unknown(kind: str, given: object, allowed: Iterable[str], shown: int = 12) -> str:
+def unknown(kind: str, given: object, allowed: Iterable[str], shown: int = 8) -> str:
     """One line for a name that is not known: what was given, the nearest match, what is allowed."""
     words = list(allowed)
     match = nearest(given, words)

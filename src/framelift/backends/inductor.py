@@ -63,7 +63,8 @@ def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
     for given, value in options.items():
         name = given.replace("-", "_")
         if name not in known:
-            raise ValueError(unknown("inductor option", given, sorted(known)))
+            public = sorted(word for word in known if word.islower() and not word.startswith("_"))
+            raise ValueError(unknown("inductor option", given, public))
         default = known[name]
         if default is not None and value is not None and type(value) is not type(default) and not callable(value):
             kind = type(default).__name__

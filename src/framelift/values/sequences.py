@@ -175,11 +175,26 @@ class TupleValue(SequenceValue, models=tuple):
 
 
 class ListValue(SequenceValue, models=list):
-    """A list, whose items change in place."""
+    """A list, whose items change in place.
 
-    __slots__ = ()
+    What is appended to an input that was not read waits in `_appended`: a program that only appends (to a log, say)
+    does not depend on what the list holds.
+    """
+
+    __slots__ = ("_appended",)
     item_access = "LIST_ITEM"
     kind = list
+
+    def __init__(self, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(items, source, concrete)
+        self._appended: list[Any] = []
+
+    def items(self, lift: Lift) -> list[Any]:
+        if self._items is None and self._appended:
+            lift.journal.touch(self)
+            super().items(lift).extend(self._appended)
+            self._appended = []
+        return super().items(lift)
 
     def make(self, lift: Lift, items: list[Any]) -> Any:
         return ListValue(items)
@@ -195,19 +210,35 @@ class ListValue(SequenceValue, models=list):
         lift.journal.touch(self)
         return items
 
+    def add(self, lift: Lift, new: list[Any]) -> None:
+        """Put items at the end, without looking at what is there."""
+        lift.journal.touch(self)
+        (self._appended if self._items is None else self._items).extend(new)
+
     def state(self) -> Any:
-        return None if self._items is None else list(self._items)
+        return None if self._items is None else list(self._items), list(self._appended)
 
     def restore(self, state: Any) -> None:
-        if state is None or self._items is None:
-            self._items = state
+        items, self._appended = state
+        if items is None or self._items is None:
+            self._items = items
         else:
-            self._items[:] = state  # iterators hold the list itself
+            self._items[:] = items  # iterators hold the list itself
+
+    def parts(self) -> list[Any]:
+        return self._appended if self._items is None else self._items
 
     def replay(self, generate: Generator) -> None:
+        if self._items is None:
+            generate.source(self.source)
+            generate.load_method("extend")
         for item in self.parts():
             generate.value(item)
         generate.build_list(len(self.parts()))
+        if self._items is None:
+            generate.call(1)
+            generate.pop_top()
+            return
         generate.source(self.source)
         generate.constant(slice(None))
         generate.store_subscript()
@@ -232,8 +263,7 @@ class ListValue(SequenceValue, models=list):
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "+=":
-            new = py.items(lift, other)
-            self.change(lift).extend(new)
+            self.add(lift, py.items(lift, other))
             return self
         if operator == "*=" and py.type_of(other) in (int, bool):
             items = self.change(lift)
@@ -243,12 +273,11 @@ class ListValue(SequenceValue, models=list):
 
     @method
     def append(self, lift: Lift, item: Any, /) -> None:
-        self.change(lift).append(item)
+        self.add(lift, [item])
 
     @method
     def extend(self, lift: Lift, iterable: Any, /) -> None:
-        new = py.items(lift, iterable)
-        self.change(lift).extend(new)
+        self.add(lift, py.items(lift, iterable))
 
     @method
     def insert(self, lift: Lift, index: Any, item: Any, /) -> None:

@@ -119,7 +119,11 @@ def _return_structure(module: GraphModule, structure: Any) -> None:
 def _name_inputs(module: GraphModule, lift: Lift, arguments: list[torch.Tensor]) -> None:
     """Arguments become the module's inputs, in their order; parameters and other tensors become its attributes."""
     values = {id(value.concrete): value for value in lift.inputs.values()}
-    nodes = {id(lift.inputs[id(ref)].concrete): ref.node for ref in lift.graph.live_inputs}
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    nodes = {
+        id(lift.inputs[id(ref)].concrete): node
+        for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True)
+    }
     first = module.graph._root.next
     for index, tensor in enumerate(arguments):
         node = nodes.pop(id(tensor), None)
@@ -131,7 +135,6 @@ def _name_inputs(module: GraphModule, lift: Lift, arguments: list[torch.Tensor])
         else:
             first.prepend(node)
     for tensor_id, node in nodes.items():
-        assert node is not None
         _hold(module, node.name, values[tensor_id].concrete)
         with module.graph.inserting_before(node):
             held = module.graph.get_attr(node.name)

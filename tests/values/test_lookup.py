@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -516,6 +518,36 @@ def property_without_getter(x):
 def test_a_property_is_replaced():
     base, derived = fresh(k=property(lambda self: 1))
     follow(uses, (derived(), x()), lambda: setattr(base, "k", property(lambda self: 2)), lambda: setattr(base, "k", 3))
+
+
+class Cached:
+    def __init__(self):
+        self.computed = 0
+
+    @functools.cached_property
+    def c(self):
+        self.computed += 1
+        return self.computed * 10
+
+
+@programs
+def cached_property(x):
+    c = Cached()
+    return x + c.c + c.c, c.computed, c
+
+
+@programs(args=(x(), Cached()))
+def cached_property_of_input(x, c):
+    return x + c.c + c.c
+
+
+@programs(expect_breaks=None)
+def super_is_kept(x):
+    y = x + 1
+    d = D()
+    s = super(D, d)
+    print("break")
+    return s.f(y), s.who()
 
 
 # -- slots -----------------------------------------------------------------------------------------------------------

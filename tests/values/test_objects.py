@@ -638,8 +638,6 @@ class Meta(type):
     calls: list = []
 
     def __getattribute__(cls, name):
-        if name.startswith("__") and name not in ("__mro__", "__hash__"):
-            return super().__getattribute__(name)
         Meta.calls.append(name)
         return super().__getattribute__(name)
 

@@ -1,34 +1,46 @@
 """The journal: every change the traced program makes to a value, so that it can be undone and replayed.
 
 Capture never touches a real object of the user. A value that is about to change is `touch`ed: its state is saved for
-undoing (once per step of the outermost frame), and if it stands for an object that outlives the frame it is listed for
-replay. Replay brings each real object to the final state of its value, in the order of first change, after the graph has
-returned.
+undoing (once per step of the outermost frame), and if it stands for an object that outlives the frame it is listed
+for replay. Replay brings each real object to the final state of its value, in the order of first change, after the
+graph has returned.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
+from framelift.guards.source import Source
 from framelift.values.base import Value
+
+
+class Changeable(Protocol):
+    """What the journal can undo: values, and the modes of torch."""
+
+    @property
+    def source(self) -> Source | None: ...
+
+    def state(self) -> Any: ...
+
+    def restore(self, state: Any) -> None: ...
 
 
 class Journal:
     """Undo and replay for one capture."""
 
     def __init__(self) -> None:
-        self._saved: list[tuple[Value, Any]] = []
+        self._saved: list[tuple[Changeable, Any]] = []
         self._touched: set[int] = set()
         self.changed: list[Value] = []
         self._changed_before = 0
 
-    def touch(self, value: Value) -> None:
+    def touch(self, value: Changeable) -> None:
         """Call before changing `value`."""
         if id(value) in self._touched:
             return
         self._touched.add(id(value))
         self._saved.append((value, value.state()))
-        if value.source is not None and not any(other is value for other in self.changed):
+        if isinstance(value, Value) and value.source is not None and not any(other is value for other in self.changed):
             self.changed.append(value)
 
     def begin_step(self) -> None:

@@ -14,6 +14,7 @@ two ways of writing the same path are one object and a fact about it is noted on
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,6 +122,14 @@ class Sources:
         return found
 
 
+_qualname_of_class = type.__dict__["__qualname__"].__get__
+# Objects whose `__qualname__` or `__name__` is read without running a user's code.
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodDescriptorType)
+
+
 def _name_of(obj: Any) -> str:
-    name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
-    return name if isinstance(name, str) else f"<{type(obj).__name__}>"
+    if issubclass(type(obj), type):  # not by getattr: a metaclass may answer
+        return str(_qualname_of_class(obj))
+    if type(obj) in _NAMED:
+        return str(getattr(obj, "__qualname__", None) or obj.__name__)
+    return f"<{_qualname_of_class(type(obj))}>"

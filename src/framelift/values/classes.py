@@ -31,6 +31,7 @@ from framelift.values.unions import union
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -253,6 +254,15 @@ class SuperValue(Value):
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         self.refuse("assignment through super()")
+
+    def parts(self) -> list[Any]:
+        return [self.instance]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(super)
+        generate.known_object(self.start)
+        generate.value(self.instance)
+        generate.call(2)
 
 
 def note_mro(lift: Lift, cls: type, count: int) -> None:

@@ -72,6 +72,7 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
 
     def note_identity(self, lift: Lift) -> None:
         """Guard the very object, for functions whose meaning is not their code."""
+        assert self.source is not None
         lift.guard(self.source, "IS", self.concrete)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:

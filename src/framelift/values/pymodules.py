@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0202, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.dicts import MISSING, DictValue, DictValue
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
 from framelift.values.objects import UserObjectValue

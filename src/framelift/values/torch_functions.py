@@ -96,7 +96,7 @@ def torch_model(target: Any) -> Model | None:
     name = _unbound_methods().get(id(target))
     if name is not None and (name in tensor_methods() or name in NOT_METHODS):
         return lambda lift, args, kwargs: call_method(lift, name, tuple(args), kwargs)
-    if isinstance(target, types.FunctionType) and str(target.__module__).startswith("torch._dynamo"):
+    if type(target) is types.FunctionType and str(target.__module__).startswith("torch._dynamo"):
         return _dynamo_model(target)
     return None
 

@@ -309,6 +309,10 @@ int held_init(Held *held, PyObject *object, Death *death)
         held->hash = PyObject_Hash(object);
         return 0;
     }
+    if (PyWeakref_CheckRefExact(object) && !((PyWeakReference *)object)->wr_callback) {
+        held->anchor = Py_NewRef(object); /* keeps nothing else alive */
+        return 0;
+    }
     int result = PyType_SUPPORTS_WEAKREFS(Py_TYPE(object)) ? hold_weakly(object, death, &held->anchor)
                                                            : hold_by_parts(held, death);
     if (result < 0) {

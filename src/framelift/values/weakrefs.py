@@ -18,10 +18,13 @@ class WeakReferenceValue(Value, models=weakref.ReferenceType):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
+        if self.concrete.__callback__ is not None:
+            self.refuse("use with a callback")
         lift.guard(self.source, "IS", self.concrete)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         referent = self.concrete()
         if referent is None or args or kwargs:
             self.refuse("calling")
+        lift.require(lift.sources.known(referent))  # that it is alive is a fact by itself
         return lift.known_object(referent)

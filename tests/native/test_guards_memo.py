@@ -358,13 +358,45 @@ def test_a_check_inside_a_check() -> None:
     threshold = gc.get_threshold()
     gc.set_threshold(1)
     try:
-        for i in range(200):
+        for i in range(50):
             Cycle()
             assert tree.check(([object_of(i % 10)],), function) == (i % 10,)
     finally:
         gc.set_threshold(*threshold)
     gc.collect()
     assert answers and set(answers) == {(4,)}
+
+
+def test_a_change_during_a_walk_is_not_remembered() -> None:
+    """The collector runs while instance dictionaries are made, and a finalizer changes what was walked before."""
+    nodes = Nodes()
+    root = nodes.arg(TYPE=list)
+    nodes.add(root, "LIST_ITEM", 0, COMPARE=("<", 10, True), out=True)
+    nodes.add(
+        nodes.add(nodes.add(root, "LIST_ITEM", 1, TYPE=Weighted), "INSTANCE_DICT"), "DICT_ITEM", "value", out=True
+    )
+    tree = nodes.tree()
+
+    class Spoiler:
+        def __init__(self, target: list[Any]) -> None:
+            self.me, self.target = self, target
+
+        def __del__(self) -> None:
+            self.target[0] = 99
+
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(20):
+            target: list[Any] = [1, object_of(2)]
+            Spoiler(target)
+            tree.check((target,), function)
+            answer = tree.check((target,), function)
+            assert answer == ((1, 2) if target[0] == 1 else None)
+            gc.collect()
+            assert tree.check((target,), function) is None
+    finally:
+        gc.set_threshold(*threshold)
 
 
 def test_late_nodes_are_walked_every_time() -> None:

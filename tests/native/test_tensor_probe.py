@@ -381,6 +381,26 @@ def test_hash_of_shapes_natively() -> None:
     assert hash_of(1) == hash_of(2) != hash_of("a") and hash_of(x, 1) != hash_of(1, x)
 
 
+def test_a_stored_tensor_may_be_another_one_like_it() -> None:
+    holder = {"state": torch.zeros(3), "other": 1}
+    nodes = Nodes()
+    root = nodes.arg()
+    item = nodes.add(root, "DICT_ITEM", "state", TENSOR=holder["state"], name="state", out=True)
+    nodes.relate("DISTINCT", item, nodes.add(root, "DICT_ITEM", "other"))
+    tree = nodes.tree()
+    for step in range(10):
+        holder["state"] = torch.full((3,), float(step))
+        assert tree.check_strict((holder,), function) == (holder["state"],)
+    assert tree.memo_info()["hits"] == 9
+    holder["state"] = torch.zeros(4)
+    assert not hits(tree, holder)
+    assert words(tree, holder) == "state.size()[0] was 3, now 4"
+    holder["state"] = 3  # type: ignore[assignment]
+    assert not hits(tree, holder)
+    holder["state"] = torch.ones(3)
+    assert hits(tree, holder)
+
+
 def test_references_of_tensors() -> None:
     x, p = torch.randn(3, 4), torch.nn.Parameter(torch.randn(2))
     holder = {"p": p}

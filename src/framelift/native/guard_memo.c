@@ -39,8 +39,17 @@ static bool still_same(const GuardTree *tree, const Segment *segment, Memo *memo
         return false;
     }
     if (object != memo->objects[local]) {
-        if (!memo->plain[local]) {
+        int exchange = memo->exchange[local];
+        if (exchange == FIXED) {
             return false;
+        }
+        if (exchange >= 0) {
+            TensorCheck *check = &memo->tensors.items[exchange];
+            if (Py_TYPE(object) != check->guard->type) {
+                return false;
+            }
+            check->tensor = object;
+            check->impl = tensor_impl(object);
         }
         memo->objects[local] = object;
         memo->types[local] = Py_TYPE(object);
@@ -52,9 +61,9 @@ static bool still_same(const GuardTree *tree, const Segment *segment, Memo *memo
         return true;
     }
     if (Py_TYPE(object) != memo->types[local] ||
-        (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && memo_reads_inside(node, index) &&
+        (PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE) && memo_reads_inside(tree, index) &&
          !memo_has_check(node, CHECK_TYPE))) {
-        return memo->plain[local];
+        return memo->exchange[local] != FIXED;
     }
     for (int i = index + 1; i < node->end; i = tree->nodes[i].end) {
         switch (tree->nodes[i].accessor) {

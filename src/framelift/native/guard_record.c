@@ -62,7 +62,7 @@ void memo_free(Memo *memo)
         PyMem_Free(memo->objects);
         PyMem_Free(memo->wanted);
         PyMem_Free(memo->types);
-        PyMem_Free(memo->plain);
+        PyMem_Free(memo->exchange);
         PyMem_Free(memo);
     }
 }
@@ -171,8 +171,9 @@ static Noted note_access(Recorder *recorder, int index, PyObject *object)
         *steady = true;
         return NOTED; /* by the version of its type, or late with it */
     case ACCESS_INSTANCE_DICT:
-        if (!memo_has_check(above, CHECK_TYPE)) {
-            return LATE; /* where the dictionary is depends on the type, which might be freed and its place reused */
+        /* Where the dictionary is depends on the type, which something must hold, and on the size of the object. */
+        if (!memo_has_check(above, CHECK_TYPE) || (Py_TYPE(parent)->tp_itemsize != 0 && !parent_steady)) {
+            return LATE;
         }
         return note_pointer(memo, index, instance_dict_slot(parent));
     case ACCESS_SLOT:
@@ -230,10 +231,13 @@ static bool is_held_by(const Node *node, PyObject *object)
 }
 
 /* Whether words inside the object are noted, so that its layout must be known first. */
-bool memo_reads_inside(const Node *node, int index)
+bool memo_reads_inside(const GuardTree *tree, int index)
 {
-    if (node->end > index + 1) {
-        return true;
+    const Node *node = &tree->nodes[index];
+    for (int child = index + 1; child < node->end; child = tree->nodes[child].end) {
+        if (tree->nodes[child].accessor != ACCESS_TYPE_OF) {
+            return true;
+        }
     }
     for (int i = 0; i < node->nchecks; i++) {
         switch (node->checks[i].kind) {
@@ -262,7 +266,7 @@ static Noted note_type(Recorder *recorder, int index, PyObject *object)
     if (!held) {
         bool always_dict = node->accessor == ACCESS_INSTANCE_DICT || node->accessor == ACCESS_FUNC_GLOBALS ||
                            node->accessor == ACCESS_MODULE_DICT;
-        if (always_dict || !memo_reads_inside(node, index)) {
+        if (always_dict || !memo_reads_inside(recorder->tree, index)) {
             return NOTED;
         }
         if (heap) {
@@ -385,6 +389,35 @@ static Noted note_object(Recorder *recorder, int index, PyObject *object)
     return noted == NOTED ? note_needed(recorder, index, object, &needed) : noted;
 }
 
+/* Whether the walk would find this again: Python code may have run since it did. */
+static bool still_found(const Recorder *recorder, int index, PyObject *object)
+{
+    const Node *node = &recorder->tree->nodes[index];
+    const Segment *segment = recorder->segment;
+    if (node->parent >= 0 && access_borrowed(node, recorder->memo->objects[node->parent - segment->start]) != object) {
+        return false;
+    }
+    for (int i = 0; i < node->nchecks; i++) {
+        if (check_holds(&node->checks[i], object) != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How mending may exchange the object of a leaf: freely, if nothing was noted about it; with its tensor check, if that
+ * was all. */
+static int how_exchangeable(const Recorder *recorder, int index, int words, int operations, int tensors)
+{
+    const Memo *memo = recorder->memo;
+    const Node *node = &recorder->tree->nodes[index];
+    if (node->accessor != ACCESS_DICT_ITEM || node->end != index + 1 || words != memo->words.count ||
+        operations != memo->operations.count || memo->tensors.count > tensors + 1) {
+        return FIXED;
+    }
+    return tensors == memo->tensors.count ? FREE : tensors;
+}
+
 static Noted note_node(Recorder *recorder, int index)
 {
     Memo *memo = recorder->memo;
@@ -395,12 +428,9 @@ static Noted note_node(Recorder *recorder, int index)
     if (noted == NOTED) {
         noted = note_object(recorder, index, object);
     }
-    const Node *node = &recorder->tree->nodes[index];
     memo->types[local] = Py_TYPE(object);
-    memo->plain[local] = noted == NOTED && node->accessor == ACCESS_DICT_ITEM && node->end == index + 1 &&
-                         words == memo->words.count && operations == memo->operations.count &&
-                         tensors == memo->tensors.count;
-    return noted;
+    memo->exchange[local] = noted == NOTED ? how_exchangeable(recorder, index, words, operations, tensors) : FIXED;
+    return noted == NOTED && !still_found(recorder, index, object) ? FAILED : noted;
 }
 
 /* The memo of a successful walk, or NULL: not worth it or out of memory. `values` are those of the segment's nodes. */
@@ -410,12 +440,13 @@ Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const
     Memo *memo = PyMem_Calloc(1, sizeof(Memo));
     Recorder recorder = {tree, segment, memo, PyMem_Calloc(n, sizeof(bool))};
     Noted noted = FAILED;
+    int collecting = PyGC_Disable(); /* nothing runs while words are noted */
     if (memo != NULL && recorder.steady != NULL) {
         memo->objects = PyMem_Malloc(n * sizeof(PyObject *));
         memo->wanted = PyMem_Calloc((size_t)segment->nwanted + 1, sizeof(PyObject *));
-        memo->plain = PyMem_Calloc(n, sizeof(bool));
+        memo->exchange = PyMem_Calloc(n, sizeof(int));
         memo->types = PyMem_Calloc(n, sizeof(PyTypeObject *));
-        bool complete = memo->objects != NULL && memo->wanted != NULL && memo->plain != NULL && memo->types != NULL;
+        bool complete = memo->objects != NULL && memo->wanted != NULL && memo->exchange != NULL && memo->types != NULL;
         noted = complete ? NOTED : FAILED;
     }
     if (noted == NOTED) {
@@ -437,6 +468,9 @@ Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const
         }
     }
     PyMem_Free(recorder.steady);
+    if (collecting) {
+        PyGC_Enable();
+    }
     if (noted != NOTED) {
         memo_free(memo);
         return NULL;

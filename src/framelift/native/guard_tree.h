@@ -281,6 +281,8 @@ typedef struct {
     TensorGuard *guard;
 } TensorCheck;
 
+enum { FIXED = -2, FREE = -1 };
+
 /* A growing array; `what` is its item type. */
 #define ARRAY(what)                                                                                                    \
     struct {                                                                                                           \
@@ -301,12 +303,12 @@ struct Memo {
     PyObject **objects;   /* of the segment's nodes */
     PyObject **wanted;    /* of the segment's wanted nodes */
     PyTypeObject **types; /* of the segment's nodes' objects */
-    bool *plain;          /* of the segment's nodes: a leaf that noted nothing, so that mending may exchange it */
+    int *exchange;        /* of the segment's nodes: FIXED, FREE, or the index of its one tensor check */
 };
 
 extern uint64_t memo_last_id;
 bool memo_has_check(const Node *node, int kind);
-bool memo_reads_inside(const Node *node, int index);
+bool memo_reads_inside(const GuardTree *tree, int index);
 
 Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const *values);
 void memo_free(Memo *memo);

@@ -25,7 +25,12 @@ def signature(rng: random.Random) -> tuple[str, list[str]]:
     parts += [name if rng.random() < 0.5 else f"{name}={name!r}" for name in keywords]
     if rng.random() < 0.4:
         parts.append("**kw")
-    shown = [*names, *keywords, *(["args"] if star == "*args" else []), *(["kw"] if parts and parts[-1] == "**kw" else [])]
+    shown = [
+        *names,
+        *keywords,
+        *(["args"] if star == "*args" else []),
+        *(["kw"] if parts and parts[-1] == "**kw" else []),
+    ]
     return ", ".join(parts), shown
 
 
@@ -92,7 +97,7 @@ def test_keyword_given_twice():
             return kw
 
         try:
-            return inner(a=1, **{"a": 2})
+            return inner(a=1, **{"a": 2})  # noqa: PLE1132
         except TypeError as error:
             return x + 1, str(error)
 
@@ -105,7 +110,12 @@ def test_starred_things_that_are_no_iterables():
             return args
 
         found = []
-        for make in (lambda: inner(*3), lambda: inner(**3), lambda: inner(*[1], *{"k": 2}), lambda: inner(*(i for i in "ab"))):
+        for make in (
+            lambda: inner(*3),
+            lambda: inner(**3),
+            lambda: inner(*[1], *{"k": 2}),
+            lambda: inner(*(i for i in "ab")),
+        ):
             try:
                 found.append(make())
             except TypeError as error:

@@ -336,7 +336,7 @@ def with_a_deleted_variable(x):
     del k
     print("deleted")
     try:
-        return k
+        return k  # noqa: F821
     except UnboundLocalError:
         return y * 2
 

@@ -13,7 +13,7 @@ import framelift
 from tests.helpers import check
 from tests.values.programs import x
 
-PRELUDE = '''
+PRELUDE = """
 class E1(Exception):
     pass
 
@@ -36,7 +36,7 @@ def gen(log, n):
     for i in range(n):
         log.append(("yield", i))
         yield i
-'''
+"""
 
 
 class Writer:
@@ -112,7 +112,9 @@ class Writer:
         self.block(depth + 1, 3, loops)
         handlers = self.random.randint(0, 2)
         for _ in range(handlers):
-            self.put(depth, f"except {self.random.choice(['E1', 'E2', '(KeyError, E2)', 'LookupError', 'Exception'])} as e:")
+            self.put(
+                depth, f"except {self.random.choice(['E1', 'E2', '(KeyError, E2)', 'LookupError', 'Exception'])} as e:"
+            )
             self.put(depth + 1, "log.append((type(e).__name__, repr(e.__context__)))")
             if self.random.random() < 0.3:
                 self.put(depth + 1, self.random.choice(["raise", "raise E1('again') from e", "raise E2"]))
@@ -164,7 +166,7 @@ def test_random_program_with_breaks(seed):
     run(seed, breaks=True)
 
 
-# -- frames and the world around them -------------------------------------------------------------------------------------
+# -- frames and the world around them --------------------------------------------------------------------------------
 
 
 def test_keyboard_interrupt_while_capturing():
@@ -223,7 +225,9 @@ def test_recursion_in_a_thread():
     assert torch.equal(found[0], x() + 300)
 
 
-@pytest.mark.parametrize("kind", ["async def f(x):\n    return x", "async def f(x):\n    yield x", "def f(x):\n    yield x + 1"])
+@pytest.mark.parametrize(
+    "kind", ["async def f(x):\n    return x", "async def f(x):\n    yield x", "def f(x):\n    yield x + 1"]
+)
 def test_coroutines_and_generators_are_left_alone(kind):
     namespace: dict = {}
     exec(kind, namespace)

@@ -34,7 +34,7 @@ def untraceable(*values):
     print(*values)
 
 
-# -- an inlined function changes things, then breaks: the whole call is undone and Python does it once --------------------
+# -- an inlined function changes things, then breaks: the whole call is undone and Python does it once ---------------
 
 
 def changes_list(items):
@@ -315,7 +315,7 @@ def exception_caught_after_change(x, log):
     return y
 
 
-# -- order and identity of what is replayed --------------------------------------------------------------------------------
+# -- order and identity of what is replayed --------------------------------------------------------------------------
 
 
 @programs(args=(x(), [1], {"k": 1}, Thing(1)))

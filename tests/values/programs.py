@@ -1,12 +1,12 @@
 """Small programs as test cases, and the test of what must invalidate an entry.
 
-    programs = Programs()
+programs = Programs()
 
-    @programs
-    def adds(x):
-        return x + 1
+@programs
+def adds(x):
+    return x + 1
 
-    test_programs = programs.test()
+test_programs = programs.test()
 """
 
 from __future__ import annotations

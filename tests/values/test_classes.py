@@ -105,7 +105,14 @@ def metaclass_call(x):
 
 @programs
 def metaclass_attributes(x):
-    return x + Registered.size, Registered.nothing, Registered.method(), len(Registered), 3 in Registered, list(Registered)
+    return (
+        x + Registered.size,
+        Registered.nothing,
+        Registered.method(),
+        len(Registered),
+        3 in Registered,
+        list(Registered),
+    )
 
 
 @programs
@@ -210,7 +217,7 @@ def test_a_global_class_is_replaced():
     follow(namespace["fn"], (x(),), lambda: exec("class K:\n    v = 2", namespace))
 
 
-# -- enumerations ------------------------------------------------------------------------------------------------------
+# -- enumerations ----------------------------------------------------------------------------------------------------
 
 
 class Color(enum.Enum):
@@ -292,7 +299,15 @@ def enum_dispatch(x):
 
 @programs
 def int_enum(x):
-    return x + Level.HIGH, Level.LOW + 1, Level.LOW < Level.HIGH, Level.HIGH == 10, -Level.LOW, 3 * Level.HIGH, Level.LOW
+    return (
+        x + Level.HIGH,
+        Level.LOW + 1,
+        Level.LOW < Level.HIGH,
+        Level.HIGH == 10,
+        -Level.LOW,
+        3 * Level.HIGH,
+        Level.LOW,
+    )
 
 
 @programs

@@ -154,7 +154,7 @@ def constant_is_no_manager(x):
     return not_a_manager_case[0](y)
 
 
-# -- contextlib --------------------------------------------------------------------------------------------------------
+# -- contextlib ------------------------------------------------------------------------------------------------------
 
 
 @programs
@@ -219,7 +219,7 @@ def nullcontext(x):
 @programs
 def suppress(x):
     with contextlib.suppress(KeyError, IndexError):
-        [][3]
+        [][3]  # noqa: PLE0643
         x = x - 100
     return x + 1
 
@@ -228,7 +228,7 @@ def suppress(x):
 def suppress_other(x):
     try:
         with contextlib.suppress(KeyError):
-            [][3]
+            [][3]  # noqa: PLE0643
     except IndexError:
         return x + 1
 
@@ -270,7 +270,7 @@ def contextmanager_as_decorator(x):
     return inner(y)
 
 
-# -- breaks ------------------------------------------------------------------------------------------------------------
+# -- breaks ----------------------------------------------------------------------------------------------------------
 
 
 @programs(expect_breaks=None, expect_ops=1)
@@ -332,7 +332,7 @@ class Prints:
             print(self.after)
 
 
-# -- grad modes ----------------------------------------------------------------------------------------------------------
+# -- grad modes ------------------------------------------------------------------------------------------------------
 
 
 def parameter():

@@ -176,7 +176,7 @@ def implicit_context(x):
         try:
             {}["k"]
         except KeyError:
-            [][1]
+            [][1]  # noqa: PLE0643
     except IndexError as error:
         return x + 1, repr(error.__context__), error.__context__.__context__
 
@@ -217,7 +217,7 @@ def bare_raise_without_exception(x):
 @programs
 def raise_inside_called_function_of_handler(x):
     def again():
-        raise
+        raise  # noqa: PLE0704
 
     try:
         try:
@@ -410,7 +410,7 @@ def key_error(x):
 @programs
 def index_error(x):
     try:
-        [1, 2][5]
+        [1, 2][5]  # noqa: PLE0643
     except IndexError as error:
         return x + 1, str(error)
 
@@ -558,7 +558,7 @@ def test_the_traceback_names_the_users_line():
     assert names[-1] == "inner" and "fn" in names
 
 
-# -- breaks while an exception is handled -------------------------------------------------------------------------------
+# -- breaks while an exception is handled ----------------------------------------------------------------------------
 
 
 @programs(expect_breaks=1, expect_ops=1)

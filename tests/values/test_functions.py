@@ -293,7 +293,7 @@ def deleted_cell(x):
     k = 1
 
     def inner():
-        return k
+        return k  # noqa: F821
 
     first = inner()
     del k
@@ -318,7 +318,7 @@ def deleted_local(x):
     k = 1
     del k
     try:
-        return k
+        return k  # noqa: F821
     except UnboundLocalError as error:
         return x + 1, str(error)
 
@@ -426,7 +426,7 @@ def test_empty_outer_cell_filled_later():
     follow(fn, (x(),), fill)
 
 
-# -- functions made in the frame and returned ---------------------------------------------------------------------------
+# -- functions made in the frame and returned ------------------------------------------------------------------------
 
 
 @programs(expect_hit=True)
@@ -972,7 +972,13 @@ def test_function_types_module(monkeypatch):
     def fn(x):
         return module.f(x) * module.k
 
-    follow(fn, (x(),), lambda: setattr(module, "k", 3), lambda: setattr(module, "f", lambda v: v), lambda: delattr(module, "k"))
+    follow(
+        fn,
+        (x(),),
+        lambda: setattr(module, "k", 3),
+        lambda: setattr(module, "f", lambda v: v),
+        lambda: delattr(module, "k"),
+    )
 
 
 test_programs = programs.test()

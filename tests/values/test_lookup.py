@@ -200,7 +200,17 @@ def delete_class_attribute_through_instance(x):
 
 @programs
 def class_introspection(x):
-    return x + 1, A.__name__, A.__qualname__, A.__module__, A.__doc__, D.__mro__, D.__bases__, A.__class__, A().__class__
+    return (
+        x + 1,
+        A.__name__,
+        A.__qualname__,
+        A.__module__,
+        A.__doc__,
+        D.__mro__,
+        D.__bases__,
+        A.__class__,
+        A().__class__,
+    )
 
 
 @programs
@@ -371,7 +381,12 @@ def test_init_and_new_are_added_later():
         made.k = 13
         return made
 
-    follow(fn, (x(),), lambda: setattr(derived, "__init__", init), lambda: (delattr(derived, "__init__"), setattr(derived, "__new__", new)))
+    follow(
+        fn,
+        (x(),),
+        lambda: setattr(derived, "__init__", init),
+        lambda: (delattr(derived, "__init__"), setattr(derived, "__new__", new)),
+    )
 
 
 def test_super_sees_a_class_in_between():
@@ -392,7 +407,7 @@ def test_super_sees_a_class_in_between():
     )
 
 
-# -- descriptors and properties ----------------------------------------------------------------------------------------
+# -- descriptors and properties --------------------------------------------------------------------------------------
 
 
 class Typed:
@@ -640,7 +655,7 @@ def test_a_slot_changes():
     follow(lambda s, x: x + s.a, (s, x()), lambda: setattr(s, "a", 3))
 
 
-# -- __getattr__ and relatives -------------------------------------------------------------------------------------------
+# -- __getattr__ and relatives ---------------------------------------------------------------------------------------
 
 
 class Dynamic:

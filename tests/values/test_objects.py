@@ -23,7 +23,9 @@ class Vector:
         self.items = list(items)
 
     def __add__(self, other):
-        return Vector(*[a + b for a, b in zip(self.items, other.items)]) if isinstance(other, Vector) else NotImplemented
+        return (
+            Vector(*[a + b for a, b in zip(self.items, other.items)]) if isinstance(other, Vector) else NotImplemented
+        )
 
     def __radd__(self, other):
         return ("radd", other)
@@ -242,17 +244,17 @@ def wrong_truth(x):
 
 class WrongBool:
     def __bool__(self):
-        return 1
+        return 1  # noqa: PLE0304
 
 
 class WrongLen:
     def __len__(self):
-        return "a"
+        return "a"  # noqa: PLE0303
 
 
 class NegativeLen:
     def __len__(self):
-        return -1
+        return -1  # noqa: PLE0303
 
 
 class WrongIter:
@@ -293,7 +295,7 @@ def for_over_object(x):
     return x
 
 
-# -- identity, mutation, the way back ----------------------------------------------------------------------------------
+# -- identity, mutation, the way back --------------------------------------------------------------------------------
 
 
 @programs
@@ -362,7 +364,7 @@ def test_identity_with_a_global_or_default():
 
 
 @programs(args=(x(), {"v": Vector(1)}, [Vector(2)]))
-def nested_inputs(x, d, l):
+def nested_inputs(x, d, l):  # noqa: E741
     d["v"].items += [1]
     l[0].new = d["v"]
     d["w"] = l[0]
@@ -489,7 +491,14 @@ def dataclass_made(x):
 
 @programs
 def dataclass_equality(x):
-    return x + 1, Point(1) == Point(1), Point(1) != Point(2), Frozen(1) == Frozen(1), Point(1) == 3, Ordered(1) < Ordered(2)
+    return (
+        x + 1,
+        Point(1) == Point(1),
+        Point(1) != Point(2),
+        Frozen(1) == Frozen(1),
+        Point(1) == 3,
+        Ordered(1) < Ordered(2),
+    )
 
 
 @programs(expect_breaks=None)
@@ -537,7 +546,12 @@ def dataclass_replace(x):
 @programs(expect_breaks=None)
 def dataclass_asdict(x):
     y = x + 1
-    return y, dataclasses.asdict(Frozen(1)), [f.name for f in dataclasses.fields(Frozen)], dataclasses.astuple(Frozen(3))
+    return (
+        y,
+        dataclasses.asdict(Frozen(1)),
+        [f.name for f in dataclasses.fields(Frozen)],
+        dataclasses.astuple(Frozen(3)),
+    )
 
 
 @programs(expect_breaks=None)
@@ -587,7 +601,7 @@ def named_tuples(x):
     return n.a, n.b, n[0], n, n._replace(a=5)
 
 
-# -- capture runs no user code -----------------------------------------------------------------------------------------
+# -- capture runs no user code ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -673,6 +687,10 @@ class Watched(metaclass=Meta):
         return int
 
 
+class Holder:
+    held = Watched.__new__(Watched)
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -688,6 +706,8 @@ class Watched(metaclass=Meta):
         lambda w, x: (x + 1, w.__class__),
         lambda w, x: (x + 1, Watched.k),
         lambda w, x: (x + 1, Watched().k),
+        lambda w, x: (x + 1, Holder().held, Holder.held, type(Holder.held) is Watched),
+        lambda w, x: (x + 1, [w, 1], (w, w), {"w": w}),
     ],
 )
 def test_a_metaclass_is_not_asked(use):

@@ -113,7 +113,11 @@ def _unexpected(code: types.CodeType, name: str, kwargs: dict[str, Any]) -> str:
 def _too_many(lift: Lift, function: FunctionLike, given: int, by_keyword: int) -> str:
     takes, defaults = function.code.co_argcount, len(function.defaults(lift))
     expected = f"from {takes - defaults} to {takes}" if defaults else str(takes)
-    also = f" positional argument{_s(given)} (and {by_keyword} keyword-only argument{_s(by_keyword)})" if by_keyword else ""
+    also = (
+        f" positional argument{_s(given)} (and {by_keyword} keyword-only argument{_s(by_keyword)})"
+        if by_keyword
+        else ""
+    )
     was = "was" if given == 1 and not by_keyword else "were"
     return f"takes {expected} positional argument{'s' if defaults else _s(takes)} but {given}{also} {was} given"
 

@@ -101,7 +101,6 @@ class OutermostFrame(Frame):
         self.stack = self._stack_before
         self.pc = self.program.steps[self.pc].first
 
-
     def _exception_on_stack(self) -> bool:
         """Between the instruction that raised and PUSH_EXC_INFO the exception is on the stack only."""
         step = self.program.steps[self.pc]

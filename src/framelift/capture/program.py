@@ -25,7 +25,7 @@ Run = Callable[["Frame"], "int | None"]
 Handler = Callable[..., Any]
 
 HANDLERS: dict[str, Handler] = {}
-RAW: dict[str, Callable[["Frame", Any], "int | None"]] = {}
+RAW: dict[str, Callable[[Frame, Any], int | None]] = {}
 
 
 def opcode(*names: str) -> Callable[[Handler], Handler]:

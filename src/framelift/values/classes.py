@@ -69,14 +69,14 @@ class ClassValue(Value, models=type):
             return self._computed(lift, name)
         on_meta = class_lookup(lift, meta, name) if meta is not type else None
         if on_meta is not None and note_if_data_descriptor(lift, on_meta):
-            return bind(lift, on_meta, self, meta, name)
+            return bind(lift, on_meta, self, meta)
         found = class_lookup(lift, cls, name)
         if found is not None:
-            return bind(lift, found, None, cls, name)
+            return bind(lift, found, None, cls)
         if on_meta is None and meta is type:
             on_meta = class_lookup(lift, meta, name)
         if on_meta is not None:
-            return bind(lift, on_meta, self, meta, name)
+            return bind(lift, on_meta, self, meta)
         fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
         if fallback is not None:
             return py.call(lift, bind(lift, fallback, self, meta), [name], {})
@@ -246,7 +246,7 @@ class SuperValue(Value):
                 assert found is not None
                 note_mro(lift, self.cls, count)
                 is_class = isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls
-                return bind(lift, found, None if is_class else self.instance, self.cls, name)
+                return bind(lift, found, None if is_class else self.instance, self.cls)
             if found is not None:  # one of its own bases says something: as long as that is so, the class does not
                 lift.guard(found.source, "IS", found.raw)
         note_mro(lift, self.cls, len(mro))

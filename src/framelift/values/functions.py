@@ -319,9 +319,7 @@ class BoundMethodValue(Value, models=types.MethodType):
 
     __slots__ = ("_function", "_instance")
 
-    def __init__(
-        self, function: Any, instance: Any, source: Source | None = None, concrete: Any = None
-    ) -> None:
+    def __init__(self, function: Any, instance: Any, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
         self._function = function
         self._instance = instance

@@ -128,7 +128,9 @@ class GeneratorValue(IteratorValue):
         except Exhausted as exhausted:
             return exhausted.args[0] if exhausted.args and sys.version_info >= (3, 13) else None
         except Raised as raised:
-            if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, (GeneratorExit, StopIteration)):
+            if isinstance(raised.value, ExceptionValue) and issubclass(
+                raised.value.cls, (GeneratorExit, StopIteration)
+            ):
                 return None
             raise
         raise_error(RuntimeError, "generator ignored GeneratorExit")

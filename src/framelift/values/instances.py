@@ -19,7 +19,7 @@ from framelift.values.lookup import (
     class_lookup,
     name_of,
     note_if_data_descriptor,
-    qualified_name_of,
+    property_error,
     special_method,
 )
 
@@ -50,14 +50,14 @@ def read(lift: Lift, instance: Any, name: str) -> Any:
     cls = instance.cls
     found = class_lookup(lift, cls, name)
     if found is not None and note_if_data_descriptor(lift, found):
-        return bind(lift, found, instance, cls, name)
+        return bind(lift, found, instance, cls)
     namespace = instance.namespace(lift)
     if namespace is not None:
         value = namespace.get_key(lift, name)
         if value is not MISSING:
             return value
     if found is not None:
-        return bind(lift, found, instance, cls, name)
+        return bind(lift, found, instance, cls)
     raise_error(AttributeError, f"'{name_of(cls)}' object has no attribute '{name}'")
 
 
@@ -84,7 +84,7 @@ def _write_through(lift: Lift, found: Found, instance: Any, name: str, value: An
         lift.guard(found.source, "IS", raw)
         instance.set_computed(lift, name, value)
     elif kind is property:
-        py.call(lift, _property_part(lift, found, instance, name, "fset", "setter"), [instance, value], {})
+        py.call(lift, _property_part(lift, found, instance, "fset", "__set__", None), [instance, value], {})
     else:
         _call_descriptor(lift, found, "__set__", [instance, value], name)
 
@@ -110,17 +110,17 @@ def _delete_through(lift: Lift, found: Found, instance: Any, name: str) -> None:
         lift.guard(found.source, "IS", found.raw)
         instance.delete_slot(lift, found.raw)
     elif kind is property:
-        py.call(lift, _property_part(lift, found, instance, name, "fdel", "deleter"), [instance], {})
+        py.call(lift, _property_part(lift, found, instance, "fdel", "__delete__"), [instance], {})
     else:
         _call_descriptor(lift, found, "__delete__", [instance], name)
 
 
-def _property_part(lift: Lift, found: Found, instance: Any, name: str, part: str, what: str) -> Any:
+def _property_part(lift: Lift, found: Found, instance: Any, part: str, method: str, *args: Any) -> Any:
     source = found.source.child("GETATTR", part)
     function = getattr(found.raw, part)
     if function is None:
         lift.guard(source, "IS", None)
-        raise_error(AttributeError, f"property '{name}' of '{qualified_name_of(instance.cls)}' object has no {what}")
+        raise_error(AttributeError, property_error(found.raw, method, instance.cls, *args))
     return lift.wrap(function, source)
 
 

@@ -125,8 +125,8 @@ def note_if_data_descriptor(lift: Lift, found: Found) -> bool:
     raw, source = found
     kind = type(raw)
     lift.guard(source, "TYPE", kind)
-    if kind in _KNOWN_KINDS:
-        return kind in _DATA_KINDS
+    if id(kind) in _KNOWN_KINDS:
+        return id(kind) in _DATA_KINDS
     # What a class written in Python defines may change.
     for name in ("__set__", "__delete__") if _flags(kind) & _HEAPTYPE else ():
         class_lookup(lift, kind, name)
@@ -143,7 +143,7 @@ def has_default(lift: Lift, cls: type, name: str, default: Any) -> bool:
     return True
 
 
-def bind(lift: Lift, found: Found, instance: Any, cls: type, name: str = "") -> Any:
+def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     """What reading the class attribute `found` through an instance (or, with None, the class) gives."""
     raw, source = found
     kind = type(raw)
@@ -151,9 +151,7 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type, name: str = "") -> 
         function = lift.wrap(raw, source)
         function.note(lift)
         return function.bind(lift, instance, cls)
-    if kind is property:
-        return _bind_property(lift, found, instance, cls, name)
-    handler = _BINDERS.get(kind)
+    handler = _BINDERS.get(id(kind))
     if handler is not None:
         return handler(lift, found, instance, cls)
     getter = raw_lookup(kind, "__get__")
@@ -173,15 +171,24 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type, name: str = "") -> 
     raise GraphBreak(FL0203, type=name_of(cls), name=f"descriptor of type {name_of(kind)}")
 
 
-def _bind_property(lift: Lift, found: Found, instance: Any, cls: type, name: str) -> Any:
+def _bind_property(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     if instance is None:
         return lift.wrap(found.raw, found.source)
     lift.guard(found.source, "TYPE", property)
     if found.raw.fget is None:
         lift.guard(found.source.child("GETATTR", "fget"), "IS", None)
-        py.raise_error(AttributeError, f"property '{name}' of '{qualified_name_of(cls)}' object has no getter")
+        py.raise_error(AttributeError, property_error(found.raw, "__get__", cls))
     getter = lift.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
     return py.call(lift, getter, [instance], {})
+
+
+def property_error(raw: property, method: str, cls: type, *args: Any) -> str:
+    """What a property says that has no function for `method`: it knows its name, but only its messages tell."""
+    try:
+        getattr(property, method)(raw, object(), *args)
+    except AttributeError as error:
+        return str(error).replace("'object' object", f"'{qualified_name_of(cls)}' object")
+    raise AssertionError("the property has a function for it")
 
 
 def _bind_static(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
@@ -217,14 +224,16 @@ def _bind_wrapper(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
 
 Binder = Callable[["Lift", Found, Any, type], Any]
 
-_BINDERS: dict[type, Binder] = {
-    staticmethod: _bind_static,
-    classmethod: _bind_class,
-    types.MemberDescriptorType: _bind_slot,
-    types.GetSetDescriptorType: _bind_getset,
-    types.WrapperDescriptorType: _bind_wrapper,
-    types.MethodDescriptorType: _bind_wrapper,
-    types.ClassMethodDescriptorType: _bind_wrapper,
+# By the identity of the type: hashing a class may run its metaclass.
+_BINDERS: dict[int, Binder] = {
+    id(property): _bind_property,
+    id(staticmethod): _bind_static,
+    id(classmethod): _bind_class,
+    id(types.MemberDescriptorType): _bind_slot,
+    id(types.GetSetDescriptorType): _bind_getset,
+    id(types.WrapperDescriptorType): _bind_wrapper,
+    id(types.MethodDescriptorType): _bind_wrapper,
+    id(types.ClassMethodDescriptorType): _bind_wrapper,
 }
 
 
@@ -232,20 +241,20 @@ def register_binder(kind: type) -> Callable[[Binder], Binder]:
     """How class attributes of a type implemented in C are bound."""
 
     def register(binder: Binder) -> Binder:
-        _BINDERS[kind] = binder
+        _BINDERS[id(kind)] = binder
         return binder
 
     return register
 
 
 # Kinds of class attributes that are frequent, and what is known about them: no look at their types is needed.
-_DATA_KINDS = frozenset({property, types.MemberDescriptorType, types.GetSetDescriptorType})
-_KNOWN_KINDS = _DATA_KINDS | frozenset(
-    {types.FunctionType, staticmethod, classmethod, *METHOD_WRAPPERS, int, float, str, bool, type(None), tuple, list, dict}
-)
+_DATA_KINDS = frozenset(map(id, (property, types.MemberDescriptorType, types.GetSetDescriptorType)))
+_PLAIN_KINDS = (types.FunctionType, staticmethod, classmethod, *METHOD_WRAPPERS)
+_DATA = (int, float, str, bool, type(None), tuple, list, dict)
+_KNOWN_KINDS = _DATA_KINDS | frozenset(map(id, (*_PLAIN_KINDS, *_DATA)))
 
 
 def special_method(lift: Lift, value: Value, cls: type, name: str) -> Any:
     """The special method `name` looked up on the type and bound to `value`; None where the type has none."""
     found = class_lookup(lift, cls, name)
-    return None if found is None else bind(lift, found, value, cls, name)
+    return None if found is None else bind(lift, found, value, cls)

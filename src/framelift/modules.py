@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import inspect
 import threading
 import weakref
 from collections.abc import Callable
@@ -22,9 +23,20 @@ from types import CodeType, FunctionType, MemberDescriptorType, MethodType
 from typing import Any, ClassVar, cast
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 # How a plain function is made into the one that is called: the lifting, or the disabling, of compile() and disable().
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+_set_class = object.__dict__["__class__"].__set__
+
+
+class _CallSignature:
+    """`inspect.signature(lifted)`: that of the original's call. A lifted module's class has the signature it had."""
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature | None:
+        return None if instance is None else inspect.signature(instance._orig_mod)
 
 
 class LiftedModule:
@@ -32,10 +44,12 @@ class LiftedModule:
 
     __slots__ = ()
 
-    # The slots, declared by the two kinds of made subclasses below.
+    # The slots, declared by the two kinds of made subclasses below. The last one is what is called.
     _orig_mod: torch.nn.Module
     _framelift_wrap: Wrap
     _framelift_call: Callable[..., Any]
+
+    __signature__ = _CallSignature()
 
     # The class that was lifted; set on the made subclass.
     _framelift_class: ClassVar[type]
@@ -43,10 +57,16 @@ class LiftedModule:
     def __init_subclass__(cls) -> None:
         """Ends here: the user's `__init_subclass__` (a registry, say) must not hear of classes made by framelift."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def __class__(self) -> type:
+        """What isinstance() asks when the type says no: the original may have another class since."""
         if type(self._orig_mod) is not self._framelift_class:
             _renew(self)
-        return self._framelift_call(*args, **kwargs)
+        return type(self)
+
+    @__class__.setter
+    def __class__(self, made: type) -> None:
+        _set_class(self, made)
 
     def __getattr__(self, name: str) -> Any:
         if type(self._orig_mod) is not self._framelift_class and _renew(self):
@@ -72,6 +92,14 @@ class _Common(LiftedModule, torch.nn.Module):
     class to another (a lazy module that becomes a plain one, a parametrization that replaces the class)."""
 
     __slots__ = _SLOTS
+
+
+def _make_callable(kind: type[LiftedModule]) -> None:
+    """Let instances of a class be called by what their slot `_framelift_call` holds, without a Python frame between."""
+    kind.__call__ = kind.__dict__["_framelift_call"]  # type: ignore[method-assign]
+
+
+_make_callable(_Common)
 
 
 def wrap_module(module: torch.nn.Module, wrap: Wrap) -> torch.nn.Module:
@@ -107,7 +135,7 @@ def _renew(lifted: LiftedModule) -> bool:
     made = _subclass(kind)
     moved = made is not type(lifted) and issubclass(made, _Common) and isinstance(lifted, _Common)
     if moved:
-        object.__setattr__(lifted, "__class__", made)
+        _set_class(lifted, made)
     _set(lifted, "_framelift_call", MethodType(lifted._framelift_wrap(_caller(kind)), module))
     return moved
 
@@ -172,14 +200,26 @@ def _make_subclass(kind: type) -> type[LiftedModule]:
     if slots:
         # Slots of its own give the class a layout of its own, which cannot be combined with the common one.
         namespace["__slots__"] = _SLOTS
+    if issubclass(kind, LazyModuleMixin):
+        namespace["__call__"] = _call_lazy
     if hasattr(kind, "__del__"):
         namespace["__del__"] = _nothing  # the original's runs when the original dies, and only then
     metaclass = type(kind)
     maker = abc.ABCMeta if issubclass(metaclass, abc.ABCMeta) else type
-    return cast(
-        type[LiftedModule],
-        maker.__new__(metaclass, kind.__name__, (LiftedModule if slots else _Common, kind), namespace),
-    )
+    bases = (LiftedModule if slots else _Common, kind)
+    made = cast(type[LiftedModule], maker.__new__(metaclass, kind.__name__, bases, namespace))
+    if slots and "__call__" not in namespace:
+        _make_callable(made)
+    return made
+
+
+def _call_lazy(self: LiftedModule, *args: Any, **kwargs: Any) -> Any:
+    """The first call of a lazy module gives it another class."""
+    try:
+        return self._framelift_call(*args, **kwargs)
+    finally:
+        if type(self._orig_mod) is not self._framelift_class:
+            _renew(self)
 
 
 def _forwarded(slot: MemberDescriptorType) -> property:

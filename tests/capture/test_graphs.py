@@ -125,7 +125,11 @@ NOT_TRACED: dict[str, Callable[[Any], Any]] = {
     "manual seed": lambda x: (x * 2, torch.manual_seed(3), torch.rand(2))[::2],
     "generator": lambda x: x * 2 + torch.rand(4, generator=torch.Generator().manual_seed(1)),
     "print": lambda x: print((x * 2).shape, (x * 2).dtype),
-    "default dtype": lambda x: (torch.set_default_dtype(torch.float64), torch.ones(1) * x, torch.set_default_dtype(torch.float32))[1],
+    "default dtype": lambda x: (
+        torch.set_default_dtype(torch.float64),
+        torch.ones(1) * x,
+        torch.set_default_dtype(torch.float32),
+    )[1],
     "warns": lambda x: (x * 2, warnings.warn("careful", stacklevel=1))[0],
     "compiled inner": lambda x: framelift.compile(lambda y: y + 1, backend="eager")(x * 2),
     "stack of scalars": lambda x: torch.tensor([x.sum(), x.mean()]),
@@ -234,7 +238,9 @@ def test_dynamo_controls_mean_the_same() -> None:
     assert torch.equal(framelift.compile(function, backend="eager")(X), X * 2 + 1)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool, torch.complex64]
+)
 def test_dtypes(dtype: torch.dtype) -> None:
     check(lambda x: (x + x, x * 2, x.sum(), x.reshape(-1)[::2]), X.to(dtype), changed=[(X.to(dtype) * 1,)])
 

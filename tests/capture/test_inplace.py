@@ -1,4 +1,4 @@
-"""Writes to inputs, buffers, closures; errors at run time with nothing applied twice; modes and random state restored."""
+"""Writes to inputs, buffers, closures; errors at run time with nothing applied twice; modes restored."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ import torch
 import torch.overrides
 
 from framelift.breaks import FL0102, FL0103, FL0304, GraphBreak
+from framelift.values import protocol as py
 from framelift.values.primitives import Model
 
 if TYPE_CHECKING:
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
 
 # Private operators that modules of torch and well-known libraries call.
 _PRIVATE = frozenset(
-    "_assert _assert_async _transformer_encoder_layer_fwd _native_multi_head_attention _weight_norm _shape_as_tensor "
-    "_weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax _masked_softmax _trilinear "
-    "_adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm _scaled_grouped_mm _conj _neg_view "
-    "_fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 _convolution".split()
+    "_assert _assert_async _transformer_encoder_layer_fwd _native_multi_head_attention _weight_norm "
+    "_shape_as_tensor _weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax "
+    "_masked_softmax _trilinear _adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm "
+    "_scaled_grouped_mm _conj _neg_view _fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 "
+    "_convolution".split()
 )
 # Functions whose result is not a matter of their arguments, or that run a function they are given.
 _NOT_NODES = frozenset(
@@ -34,21 +36,30 @@ _NOT_NODES = frozenset(
     "sym_constrain_range_for_size triplet_margin_with_distance_loss get_device_module result_type".split()
 )
 # Fake tensors know nothing of quantisation: they answer as if there were none.
-_QUANTISED = ("quantize_", "quantized_", "fbgemm_", "q_scale", "q_zero_point", "q_per_channel", "empty_quantized", "dequantize")
+_QUANTISED = (
+    "quantize_",
+    "quantized_",
+    "fbgemm_",
+    "q_scale",
+    "q_zero_point",
+    "q_per_channel",
+    "empty_quantized",
+    "dequantize",
+)
 # Methods of a tensor that look at more than its metadata and contents, or change more than its contents.
 NOT_METHODS = frozenset(
-    "__array__ __array_wrap__ __deepcopy__ __dlpack__ __dlpack_device__ __format__ __reduce_ex__ __repr__ __setstate__ "
-    "_clear_non_serializable_cached_data apply_ backward data_ptr is_pinned is_shared map2_ map_ module_load numpy "
-    "pin_memory register_hook register_post_accumulate_grad_hook retain_grad share_memory_ storage storage_type "
-    "untyped_storage _is_view const_data_ptr mutable_data_ptr rename rename_ align_to align_as refine_names "
-    "names dequantize q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme "
-    "int_repr".split()
+    "__array__ __array_wrap__ __deepcopy__ __dlpack__ __dlpack_device__ __format__ __reduce_ex__ __repr__ "
+    "__setstate__ _clear_non_serializable_cached_data apply_ backward data_ptr is_pinned is_shared map2_ map_ "
+    "module_load numpy pin_memory register_hook register_post_accumulate_grad_hook retain_grad share_memory_ "
+    "storage storage_type untyped_storage _is_view const_data_ptr mutable_data_ptr rename rename_ align_to "
+    "align_as refine_names names dequantize q_scale q_zero_point q_per_channel_axis q_per_channel_scales "
+    "q_per_channel_zero_points qscheme int_repr detach_".split()
 )
 # Methods torch's override protocol does not list.
 _MORE_METHODS = frozenset(
-    "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros stride unflatten to_sparse_bsc to_sparse_bsr "
-    "to_sparse_coo to_sparse_csc to_sparse_csr to_padded_tensor _conj _conj_physical _neg_view _is_all_true "
-    "_is_any_true __reversed__".split()
+    "new new_empty new_empty_strided new_full new_ones new_tensor new_zeros stride unflatten to_sparse_bsc "
+    "to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr to_padded_tensor _conj _conj_physical _neg_view "
+    "_is_all_true _is_any_true __reversed__".split()
 )
 
 
@@ -86,13 +97,15 @@ def _may_be_node(function: Any) -> bool:
 @functools.cache
 def _unbound_methods() -> dict[int, str]:
     """The methods of torch.Tensor as the class has them, by id."""
-    return {id(getattr(torch.Tensor, name)): name for name in dir(torch.Tensor) if callable(getattr(torch.Tensor, name))}
+    return {
+        id(getattr(torch.Tensor, name)): name for name in dir(torch.Tensor) if callable(getattr(torch.Tensor, name))
+    }
 
 
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
     if id(target) in graph_functions():
-        return lambda lift, args, kwargs: lift.call_torch(target, tuple(args), kwargs)
+        return lambda lift, args, kwargs: _call_function(lift, target, tuple(args), kwargs)
     name = _unbound_methods().get(id(target))
     if name is not None and (name in tensor_methods() or name in NOT_METHODS):
         return lambda lift, args, kwargs: call_method(lift, name, tuple(args), kwargs)
@@ -101,12 +114,32 @@ def torch_model(target: Any) -> Model | None:
     return None
 
 
+def _call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _refuse_new_leaf(lift, kwargs)
+    return lift.call_torch(target, args, kwargs)
+
+
+def _refuse_new_leaf(lift: Lift, kwargs: dict[str, Any]) -> None:
+    """A compiled graph has no leaves of its own: what it computes is differentiable through its inputs only."""
+    if "requires_grad" in kwargs and lift.constant(kwargs["requires_grad"]):
+        raise GraphBreak(FL0304, what="requires_grad=True")
+
+
+def _require_grad(lift: Lift, tensor: Any, flag: Any = True) -> Any:
+    if py.attribute(lift, tensor, "requires_grad") != lift.constant(flag):
+        raise GraphBreak(FL0304, what="requires_grad_()")
+    return tensor
+
+
 def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`args[0].name(*args[1:], **kwargs)` as a node."""
     if name not in tensor_methods():
         raise GraphBreak(FL0304, what=name)
     if not args:
         raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
+    if name == "requires_grad_" and len(args) < 3 and not kwargs.keys() - {"requires_grad"}:
+        return _require_grad(lift, *args, *kwargs.values())
+    _refuse_new_leaf(lift, kwargs)
     return lift.call_tensor_method(name, args, kwargs)
 
 

@@ -69,15 +69,6 @@ class OperatorsValue(
         generate.known_object(self.concrete)
 
 
-class HigherOrderValue(Value):
-    """Operators that run functions they are given: not traced."""
-
-    __slots__ = ()
-
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        raise GraphBreak(FL0102, what=f"the higher-order operator {self.concrete}")
-
-
 def _namespace(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str:
     packet = operator.overloadpacket if isinstance(operator, torch._ops.OpOverload) else operator
     return str(packet._qualified_op_name).partition("::")[0]
@@ -85,9 +76,9 @@ def _namespace(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) ->
 
 def _writes_by_schema_only(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> bool:
     """Whether an operator of some library works on tensors: only then running it on fake tensors says all it does."""
-    overloads = [operator] if isinstance(operator, torch._ops.OpOverload) else [
-        getattr(operator, name) for name in operator.overloads()
-    ]
-    return all(
-        any("Tensor" in str(argument.type) for argument in overload._schema.arguments) for overload in overloads
+    overloads = (
+        [operator]
+        if isinstance(operator, torch._ops.OpOverload)
+        else [getattr(operator, name) for name in operator.overloads()]
     )
+    return all(any("Tensor" in str(argument.type) for argument in overload._schema.arguments) for overload in overloads)

@@ -12,21 +12,22 @@ from framelift.graph import TensorRef
 # Names of functions and methods whose errors depend on tensor contents: indices out of range, singular matrices,
 # probabilities that do not add up. Everything else is checked by metadata while capturing.
 _NAMES = frozenset(
-    "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_add index_add_ "
-    "index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ take take_along_dim "
-    "put put_ embedding embedding_bag one_hot multinomial bernoulli bernoulli_ cross_entropy nll_loss nll_loss2d "
-    "multi_margin_loss multilabel_margin_loss cholesky cholesky_solve cholesky_inverse inverse inv solve solve_triangular "
-    "solve_ex lstsq qr svd svdvals eigh eig eigvals eigvalsh det slogdet logdet pinv lu lu_factor lu_solve ldl_factor "
-    "matrix_power matrix_rank cond repeat_interleave bincount masked_scatter masked_scatter_ _assert _assert_async _check "
-    "binary_cross_entropy nonzero tensor_split segment_reduce ctc_loss grid_sample unique histc histogram normal normal_ "
-    "poisson binomial max_unpool1d max_unpool2d max_unpool3d lobpcg householder_product ormqr tensorinv tensorsolve "
-    "pack_padded_sequence pad_packed_sequence".split()
+    "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_add "
+    "index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ "
+    "take take_along_dim put put_ embedding embedding_bag one_hot multinomial bernoulli bernoulli_ cross_entropy "
+    "nll_loss nll_loss2d multi_margin_loss multilabel_margin_loss cholesky cholesky_solve cholesky_inverse "
+    "inverse inv solve solve_triangular solve_ex lstsq qr svd svdvals eigh eig eigvals eigvalsh det slogdet "
+    "logdet pinv lu lu_factor lu_solve ldl_factor matrix_power matrix_rank cond repeat_interleave bincount "
+    "masked_scatter masked_scatter_ _assert _assert_async _check binary_cross_entropy nonzero tensor_split "
+    "segment_reduce ctc_loss grid_sample unique histc histogram normal normal_ poisson binomial max_unpool1d "
+    "max_unpool2d max_unpool3d lobpcg householder_product ormqr tensorinv tensorsolve pack_padded_sequence "
+    "pad_packed_sequence".split()
 )
 
 # Whole numbers cannot be divided by zero, floating-point ones can.
 _DIVISIONS = frozenset(
-    "floordiv ifloordiv mod imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_ divide divide_ "
-    "__floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ gcd lcm".split()
+    "floordiv ifloordiv mod imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_ divide "
+    "divide_ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ gcd lcm".split()
 )
 _INDEXED = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
 _POWERS = frozenset({"pow", "pow_", "ipow", "__pow__", "__rpow__", "__ipow__"})

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 import framelift
-from tests.soundness.scenario import ANY, MISS, X, Scenarios, Steps, play
+from tests.soundness.scenario import ANY, MISS, Scenarios, Steps, X, play
 
 FRESH: dict[str, Any] = {
     "time.perf_counter": time.perf_counter,
@@ -63,7 +63,10 @@ def number(value: Any) -> Any:
 
 # What reads state of the process: how to read it, and two ways to set it.
 STATE: dict[str, tuple[Any, Any]] = {
-    "environ": (lambda: len(os.environ.get("FRAMELIFT_IMPURE", "")), lambda n: os.environ.update(FRAMELIFT_IMPURE="x" * n)),
+    "environ": (
+        lambda: len(os.environ.get("FRAMELIFT_IMPURE", "")),
+        lambda n: os.environ.update(FRAMELIFT_IMPURE="x" * n),
+    ),
     "getenv": (lambda: len(os.getenv("FRAMELIFT_IMPURE", "")), lambda n: os.environ.update(FRAMELIFT_IMPURE="x" * n)),
     "contextvar": (lambda: variable.get(), variable.set),
     "recursion limit": (lambda: sys.getrecursionlimit(), lambda n: sys.setrecursionlimit(1000 + n)),

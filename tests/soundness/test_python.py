@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from tests.soundness.scenario import ANY, HIT, MISS, X, Scenarios, Steps, function, namespace, play
+from tests.soundness.scenario import ANY, HIT, MISS, Scenarios, Steps, X, function, namespace, play
 
 scenario = Scenarios()
 
@@ -69,7 +69,7 @@ def global_deleted() -> Steps:
 def builtin_shadowed_by_a_global() -> Steps:
     names = namespace()
     yield function("def f(x, l): return x * len(l)", names), (X, [1, 2])
-    names["len"] = lambda l: 10
+    names["len"] = lambda values: 10
     yield MISS
     del names["len"]
     yield HIT
@@ -606,10 +606,10 @@ def instance_check_added_to_a_metaclass() -> Steps:
 
 @scenario(breaks=True)
 def builtins_of_a_helper() -> Steps:
-    names = namespace(__builtins__={"len": lambda l: 10})
+    names = namespace(__builtins__={"len": lambda values: 10})
     helper = function("def f(x, l): return x * len(l)", names)
-    yield (lambda x, l: helper(x + 1, l)), (X, [1])
-    names["__builtins__"]["len"] = lambda l: 20
+    yield (lambda x, values: helper(x + 1, values)), (X, [1])
+    names["__builtins__"]["len"] = lambda values: 20
     yield ANY
 
 
@@ -1001,7 +1001,7 @@ def frozen_dataclass_argument() -> Steps:
 @scenario
 def list_changed() -> Steps:
     values: list[Any] = [1, 2, [3]]
-    yield (lambda l, x: x * l[0] + l[2][0]), (values, X)
+    yield (lambda values, x: x * values[0] + values[2][0]), (values, X)
     values[0] = 5
     yield MISS
     values[2].insert(0, 9)
@@ -1013,7 +1013,7 @@ def list_changed() -> Steps:
 @scenario
 def list_grown() -> Steps:
     values = [1, 2]
-    yield (lambda l, x: x * sum(l)), (values, X)
+    yield (lambda values, x: x * sum(values)), (values, X)
     values.append(3)
     yield MISS
     values.pop()
@@ -1022,7 +1022,7 @@ def list_grown() -> Steps:
 
 @scenario
 def list_replaced_by_tuple_and_back() -> Steps:
-    yield (lambda l, x: x * l[0]), ([2], X)
+    yield (lambda values, x: x * values[0]), ([2], X)
     yield MISS, ((2,), X)
     yield HIT, ([2], X)
 

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
-from tests.soundness.scenario import ANY, EAGER, HIT, MISS, X, Scenarios, Steps, play
+from tests.soundness.scenario import ANY, EAGER, HIT, MISS, Scenarios, Steps, X, play
 
 scenario = Scenarios()
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.residual.generator import Generator, output_name

@@ -24,7 +24,9 @@ _HEAPTYPE = 1 << 9
 class Generator:
     """Emits code that rebuilds values. What it needs is collected in `fetched` and `outputs` on the way."""
 
-    def __init__(self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue]) -> None:
+    def __init__(
+        self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue]
+    ) -> None:
         self.lift = lift
         self.arguments = arguments
         self.fetched = fetched

@@ -65,6 +65,7 @@ def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[Funct
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
 
+    assert isinstance(call, FunctionType)
     return call, (target, *args)
 
 
@@ -121,8 +122,7 @@ def _name_inputs(module: GraphModule, lift: Lift, arguments: list[torch.Tensor])
     values = {id(value.concrete): value for value in lift.inputs.values()}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     nodes = {
-        id(lift.inputs[id(ref)].concrete): node
-        for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True)
+        id(lift.inputs[id(ref)].concrete): node for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True)
     }
     first = module.graph._root.next
     for index, tensor in enumerate(arguments):

@@ -15,14 +15,16 @@ from framelift.backends.registry import Backend
 from framelift.options import Options
 
 
-class Reference(weakref.ref):  # type: ignore[type-arg]
+class Reference(weakref.ref[Any]):
     """A weak reference that is equal to another one to the same object; the object's own `__eq__` is not asked."""
 
     __slots__ = ("address",)
+    address: int
 
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj)
+    def __new__(cls, obj: Any) -> Reference:
+        self = super().__new__(cls, obj)
         self.address = id(obj)
+        return self
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -79,7 +81,7 @@ class WeakOptions:
 
     def get(self) -> Options | None:
         """The options themselves; None once the backend is gone."""
-        parts = [reference() for reference in self._references]
+        parts: list[Any] = [reference() for reference in self._references]
         if any(part is None for part in parts):
             return None
         function = MethodType(parts[1], parts[0]) if len(parts) == 2 else parts[0]

@@ -131,7 +131,10 @@ class Context:
                 raise error.with_traceback(None) from error.__cause__
             except MemoryError:
                 raise
-            except Exception as error:  # framelift's own failure must not become the user's
+            except RecursionError:  # the caller's stack was deeper than it looked
+                stream.emit(events.RanEagerly(function.__qualname__, "the stack is nearly used up"))
+                return None
+            except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
                 return self._fail(number, table, function, error)
             return table.install(captured.tree, captured.residual, function.__qualname__)
 
@@ -139,7 +142,7 @@ class Context:
         """Why this call is not captured, if it is not."""
         if table in self._failed:
             return "its capture failed before"
-        if function.__builtins__ is not builtins.__dict__:
+        if function.__builtins__ is not builtins.__dict__:  # type: ignore[attr-defined]
             return "it has builtins of its own"
         reason = foreign_mode()
         if reason is not None:

@@ -25,7 +25,7 @@ _DEPTH, _WIDTH = 2, 16
 def worth_lifting(code: CodeType, function: FunctionType) -> bool:
     """User code and libraries, but not the standard library, torch, framelift itself or what the user disabled."""
     filename = code.co_filename
-    if filename.startswith((_TORCH, _OWN)) or filename.startswith("<frozen"):
+    if filename.startswith((_TORCH, _OWN, "<frozen")):
         return False
     if filename.startswith(_STDLIB) and not any(part in filename for part in _SITE):
         return False

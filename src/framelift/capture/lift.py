@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 import framelift.values.lifted
-import framelift.values.steering
 import framelift.values.builtins
 import framelift.values.object_methods
 import framelift.values.partials
@@ -67,6 +66,7 @@ from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
 from framelift.values.slices import SliceValue
+from framelift.values.steering import torch_control
 from framelift.values.structs import StructSequenceValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
@@ -352,7 +352,13 @@ class Lift:
 
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
-        return primitive_of(target) or torch_model(target) or python_model(target) or tuple_class_model(target)
+        return (
+            primitive_of(target)
+            or torch_model(target)
+            or python_model(target)
+            or tuple_class_model(target)
+            or torch_control(target)
+        )
 
     def call_function(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Inline a call of a Python function."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift import controls
 from framelift.breaks import FL0103, GraphBreak
-from framelift.values.primitives import primitive
+from framelift.values.primitives import Model, primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
 def _graph_break(lift: Lift, reason: Any = "") -> NoReturn:
     text = lift.constant(reason)
     raise GraphBreak(FL0103, why=f": {text}" if text else "")
+
+
+def torch_control(target: Any) -> Model | None:
+    """The same for functions of torch._dynamo's, which is not imported here: they are known by their name."""
+    if type(target) is FunctionType and target.__module__ == "torch._dynamo.decorators":
+        return _TORCH_CONTROLS.get(target.__name__)
+    return None
+
+
+def _torch_graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
+    given = [*args, *kwargs.values()]
+    _graph_break(lift, given[0] if given else "")
+
+
+_TORCH_CONTROLS: dict[str, Model] = {"graph_break": _torch_graph_break}
 
 
 @primitive(controls.is_compiling)

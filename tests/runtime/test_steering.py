@@ -1,0 +1,71 @@
+"""What user code can say inside lifted code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.errors import FullGraphError
+from tests.helpers import check
+
+X = torch.linspace(-1, 1, 4)
+
+
+def test_graph_break() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        framelift.graph_break()
+        return y * 2
+
+    assert [event.id for event in check(f, X, expect_breaks=1).record.breaks] == ["FL0103"]
+
+
+def test_graph_break_of_torch() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    assert [event.id for event in check(f, X, expect_breaks=1).record.breaks] == ["FL0103"]
+
+
+def test_the_reason_is_told() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        framelift.graph_break("not today")
+        return x
+
+    with pytest.raises(FullGraphError, match="not today"):
+        framelift.compile(f, backend="eager", fullgraph=True)(X)
+
+
+def test_is_compiling() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, framelift.is_compiling(), torch.compiler.is_compiling()
+
+    assert framelift.compile(f, backend="eager")(X)[1:] == (True, True)
+    assert f(X)[1:] == (False, False)
+
+
+@pytest.mark.parametrize("disable", [framelift.disable, torch.compiler.disable])
+def test_disabled_functions_break(disable: Any) -> None:
+    seen = []
+
+    @disable
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        seen.append(framelift.is_compiling())
+        return x * 2
+
+    lifted = framelift.compile(lambda x: inner(x + 1) - 1, backend="eager")
+    for _ in range(2):
+        assert torch.equal(lifted(X), (X + 1) * 2 - 1)
+    assert seen == [False, False]
+
+
+def test_a_disabled_function_that_calls_lifted_ones() -> None:
+    inner = framelift.compile(lambda x: framelift.is_compiling(), backend="eager")
+    inner(X)
+    assert framelift.disable(lambda x: inner(x))(X) is False
+    assert inner(X) is True

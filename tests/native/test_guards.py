@@ -773,6 +773,7 @@ def test_has_attribute() -> None:
     nodes.arg(HASATTR="__len__")
     tree = nodes.tree()
     assert hits(tree, []) and not hits(tree, 3)
+    assert hits(tree, list) and not hits(tree, int)
 
 
 def test_cell_empty() -> None:

@@ -94,7 +94,7 @@ def shown(value: Any, limit: int = 80) -> str:
     if is_constant(value):
         text = repr(value)
         return text if len(text) <= limit else text[: limit - 1] + "…"
-    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+    if _is(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return str(getattr(value, "__qualname__", None) or value.__name__)
     if type(value) is core.ByParts:
         return "what it was"
@@ -118,13 +118,19 @@ def _becomes(measure: str) -> Callable[[str, Any, Any], str]:
 
 # ---- constants ----
 
+
+def _is(obj: Any, classes: type | tuple[type, ...]) -> bool:
+    """`isinstance` by the real class: an object may pretend to another `__class__` with code of its own."""
+    return issubclass(type(obj), classes)
+
+
 _ATOMS = (int, str, bool, float, type(None), bytes, complex, range, type(Ellipsis), type(NotImplemented))
 _CONTAINERS = (tuple, frozenset)
 
 
 def is_constant(value: Any) -> bool:
     """Whether `value` is compared by value: its type is C code all the way down."""
-    if type(value) in _CONTAINERS or (isinstance(value, tuple) and core.is_constant_type(type(value))):
+    if type(value) in _CONTAINERS or (_is(value, tuple) and core.is_constant_type(type(value))):
         return all(map(is_constant, value))
     if type(value) is slice:
         return is_constant(value.start) and is_constant(value.stop) and is_constant(value.step)
@@ -142,7 +148,7 @@ def constants_equal(expected: Any, found: Any) -> bool:
         return struct.pack("d", expected) == struct.pack("d", found)
     if kind is complex:
         return constants_equal(expected.real, found.real) and constants_equal(expected.imag, found.imag)
-    if isinstance(expected, tuple):
+    if _is(expected, tuple):
         return len(expected) == len(found) and all(map(constants_equal, expected, found))
     if kind is frozenset:
         return len(expected) == len(found) and all(any(constants_equal(a, b) for b in found) for a in expected)
@@ -177,17 +183,17 @@ def type_lookup(cls: type, name: str) -> Any:
 
 
 def instance_dict(obj: Any) -> Any:
-    for base in _type_mro(type(obj)):
+    for base in () if _is(obj, type) else _type_mro(type(obj)):
         descriptor = _type_dict(base).get("__dict__")
         if type(descriptor) in _DESCRIPTORS:
             found = descriptor.__get__(obj)
-            return found if isinstance(found, dict) else MISSING
+            return found if _is(found, dict) else MISSING
     return MISSING
 
 
 def dict_lookup(mapping: Any, key: Any) -> Any:
     """`mapping[key]` of the stored items, comparing constants by value and anything else by identity."""
-    if not isinstance(mapping, dict):
+    if not _is(mapping, dict):
         return MISSING
     for stored, value in dict.items(mapping):
         if same_object(key, stored) or (is_constant(key) and is_constant(stored) and key == stored):
@@ -202,13 +208,13 @@ _EXACT_LENGTHS: tuple[type, ...] = (range, collections.deque, type({}.keys()), t
 def stored_length(obj: Any) -> int | None:
     """Items in the storage of a built-in container, also below a `__len__` of its own."""
     for cls in _LENGTHS:
-        if isinstance(obj, cls):
+        if _is(obj, cls):
             return cls.__len__(obj)  # type: ignore[arg-type]
     return len(obj) if type(obj) in _EXACT_LENGTHS else None
 
 
 def stored_keys(mapping: Any) -> Iterator[Any]:
-    cls = collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
+    cls = collections.OrderedDict if _is(mapping, collections.OrderedDict) else dict
     return cls.__iter__(mapping)
 
 
@@ -242,7 +248,7 @@ def object_dict(obj: Any, _: Any) -> Any:
 
 @accessor("TYPE_LOOKUP", "{source}.{arg}")
 def class_attribute(obj: Any, name: str) -> Any:
-    return type_lookup(obj, name) if isinstance(obj, type) else MISSING
+    return type_lookup(obj, name) if _is(obj, type) else MISSING
 
 
 @accessor("TYPE_OF", "type({source})")
@@ -252,12 +258,12 @@ def type_of(obj: Any, _: Any) -> Any:
 
 @accessor("LIST_ITEM", "{source}[{arg}]")
 def list_item(obj: Any, index: int) -> Any:
-    return list.__getitem__(obj, index) if isinstance(obj, list) and index < list.__len__(obj) else MISSING
+    return list.__getitem__(obj, index) if _is(obj, list) and index < list.__len__(obj) else MISSING
 
 
 @accessor("TUPLE_ITEM", "{source}[{arg}]")
 def tuple_item(obj: Any, index: int) -> Any:
-    return tuple.__getitem__(obj, index) if isinstance(obj, tuple) and index < tuple.__len__(obj) else MISSING
+    return tuple.__getitem__(obj, index) if _is(obj, tuple) and index < tuple.__len__(obj) else MISSING
 
 
 @accessor("CELL_CONTENTS", "{source}.cell_contents")
@@ -284,7 +290,7 @@ method_func = accessor("METHOD_FUNC", "{source}.__func__")(_method_part("__func_
 
 @accessor("MODULE_DICT", "{source}.__dict__")
 def module_dict(obj: Any, _: Any) -> Any:
-    return instance_dict(obj) if isinstance(obj, types.ModuleType) else MISSING
+    return instance_dict(obj) if _is(obj, types.ModuleType) else MISSING
 
 
 @accessor("SLOT", "{source}.<slot>")
@@ -389,11 +395,11 @@ def _length_words(found: Any) -> str:
     lambda source, keys: f"list({source}) == {_list_shown(keys)}",
     lambda source, keys, found: (
         f"keys of {source} were {_list_shown(keys)}, now "
-        + (_list_shown(stored_keys(found)) if isinstance(found, dict) else shown(found))
+        + (_list_shown(stored_keys(found)) if _is(found, dict) else shown(found))
     ),
 )
 def dict_keys_are(obj: Any, keys: tuple[Any, ...]) -> bool:
-    if not isinstance(obj, dict) or dict.__len__(obj) != len(keys):
+    if not _is(obj, dict) or dict.__len__(obj) != len(keys):
         return False
     return all(map(same_item, keys, stored_keys(obj)))
 
@@ -403,12 +409,12 @@ def dict_keys_are(obj: Any, keys: tuple[Any, ...]) -> bool:
     lambda source, key: f"{shown(key)} not in {source}",
     lambda source, key, found: (
         f"{shown(key)} was not in {source}, now it is"
-        if isinstance(found, dict)
+        if _is(found, dict)
         else f"{source} was a dict, now {shown(found)}"
     ),
 )
 def key_absent(obj: Any, key: Any) -> bool:
-    return isinstance(obj, dict) and dict_lookup(obj, key) is MISSING
+    return _is(obj, dict) and dict_lookup(obj, key) is MISSING
 
 
 @guard(
@@ -420,9 +426,9 @@ def key_absent(obj: Any, key: Any) -> bool:
     ),
 )
 def set_equals(obj: Any, items: Any) -> bool:
-    if not isinstance(obj, (set, frozenset)):
+    if not _is(obj, (set, frozenset)):
         return False
-    cls = set if isinstance(obj, set) else frozenset
+    cls = set if _is(obj, set) else frozenset
     stored = list(cls.__iter__(obj))  # type: ignore[arg-type]
     return len(stored) == len(items) and all(any(same_item(item, other) for item in items) for other in stored)
 
@@ -433,11 +439,11 @@ def set_equals(obj: Any, items: Any) -> bool:
     lambda source, name, found: f"{source} had no attribute {name!r}, now it has",
 )
 def type_absent(obj: Any, name: str) -> bool:
-    return isinstance(obj, type) and type_lookup(obj, name) is MISSING
+    return _is(obj, type) and type_lookup(obj, name) is MISSING
 
 
 def _has_attribute(obj: Any, name: str) -> bool:
-    if type_lookup(type(obj), name) is not MISSING:
+    if type_lookup(type(obj), name) is not MISSING or (_is(obj, type) and type_lookup(obj, name) is not MISSING):
         return True
     stored = instance_dict(obj)
     return stored is not MISSING and dict_lookup(stored, name) is not MISSING

@@ -102,7 +102,8 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value)
 
 PyObject **instance_dict_slot(PyObject *object)
 {
-    if (Py_TYPE(object)->tp_dictoffset == 0) {
+    /* The dictionary of a class is not its instance dictionary: TYPE_LOOKUP is for classes. */
+    if (Py_TYPE(object)->tp_dictoffset == 0 || PyType_Check(object)) {
         return NULL;
     }
     PyObject **slot = _PyObject_GetDictPtr(object);

@@ -249,10 +249,11 @@ static int set_equals(const Check *check, PyObject *set)
     return 1;
 }
 
-/* Whether the attribute is there: in the type, or in the dictionary of the instance. */
+/* Whether the attribute is there: in the type, in the dictionary of the instance, or in a class itself. */
 static int has_attribute(const Check *check, PyObject *object)
 {
-    if (_PyType_Lookup(Py_TYPE(object), check->held->object) != NULL) {
+    if (_PyType_Lookup(Py_TYPE(object), check->held->object) != NULL ||
+        (PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) != NULL)) {
         return 1;
     }
     PyObject **slot = instance_dict_slot(object), *value;

@@ -1,8 +1,9 @@
 /* Finding out, at run time, where this process's torch keeps what tensor_probe.c reads.
  *
  * native/calibrate.py hands over tensors of many kinds together with what Python says about them. An offset counts as
- * found only if it explains every one of them and is the only one to do so; afterwards calibrate.py compares
- * tensor_read() with Python again on other tensors. Whatever is not found is read by calling Python. */
+ * found only if it explains every one of them; the first one does, because where an object ends is not known.
+ * Afterwards calibrate.py compares tensor_read() with Python again on other tensors. Whatever is not found is read by
+ * calling Python. */
 #include "tensor_probe.h"
 
 #include <dlfcn.h>
@@ -133,23 +134,19 @@ static bool metadata_at(const Probe *probe, Py_ssize_t offset)
 
 typedef bool (*Matches)(const Probe *, Py_ssize_t);
 
-/* The only offset in [start, end) that explains every probe, or -1. */
+/* The first offset in [start, end) that explains every probe, or -1. */
 static Py_ssize_t find_offset(const Probe *probes, Py_ssize_t n, Matches matches, Py_ssize_t start, Py_ssize_t end)
 {
-    Py_ssize_t found = -1;
     for (Py_ssize_t offset = start; offset + 8 <= end; offset += 8) {
         bool all = true;
         for (Py_ssize_t i = 0; all && i < n; i++) {
             all = matches(&probes[i], offset);
         }
-        if (all && found >= 0) {
-            return -1;
-        }
         if (all) {
-            found = offset;
+            return offset;
         }
     }
-    return found;
+    return -1;
 }
 
 /* Whether data type and device are stored between two offsets of the TensorImpl: then the bytes from the sizes to the

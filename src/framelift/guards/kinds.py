@@ -209,7 +209,7 @@ def stored_length(obj: Any) -> int | None:
     """Items in the storage of a built-in container, also below a `__len__` of its own."""
     for cls in _LENGTHS:
         if _is(obj, cls):
-            return cls.__len__(obj)  # type: ignore[arg-type]
+            return cls.__len__(obj)
     return len(obj) if type(obj) in _EXACT_LENGTHS else None
 
 
@@ -429,7 +429,7 @@ def set_equals(obj: Any, items: Any) -> bool:
     if not _is(obj, (set, frozenset)):
         return False
     cls = set if _is(obj, set) else frozenset
-    stored = list(cls.__iter__(obj))  # type: ignore[arg-type]
+    stored = list(cls.__iter__(obj))
     return len(stored) == len(items) and all(any(same_item(item, other) for item in items) for other in stored)
 
 

@@ -31,10 +31,14 @@ SCALAR_TYPES: frozenset[type] = frozenset(
 )
 
 
+# By identity: hashing the class of a user's object may run its metaclass.
+_SCALAR_IDS = frozenset(map(id, SCALAR_TYPES))
+
+
 def is_constant(value: Any) -> bool:
     """Whether `value` may stand on the interpreter's stack as itself."""
     kind = type(value)
-    if kind in SCALAR_TYPES:
+    if id(kind) in _SCALAR_IDS:
         return True
     if kind is tuple or kind is frozenset:
         return all(map(is_constant, value))

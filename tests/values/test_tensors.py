@@ -508,7 +508,7 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "index": lambda x: [1, 2, 3][(x * 0).sum().long()],
     "range": lambda x: list(range((x * 0 + 2).amax().long())),
     "min of tensors": lambda x: min((x + 1)[0, 0, 0], x[0, 0, 1]),
-    "data_ptr": lambda x: (x + 1).data_ptr() == (x + 1).data_ptr() and None,
+    "data_ptr": lambda x: (x + 1).data_ptr() > 0,
     "hash": lambda x: hash(x + 1) is None,
 }
 

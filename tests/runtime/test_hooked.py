@@ -299,5 +299,29 @@ def test_a_frame_that_shows_no_tensors_is_asked_about_only_so_often() -> None:
     assert _core.hook_state()["asked"] - asked < 40
 
 
+def test_a_training_loop_inside_a_block() -> None:
+    def train(model: torch.nn.Module) -> list[float]:
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+        losses = []
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(torch.full((2, 4), float(step))), torch.ones(2, 1))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    def make() -> torch.nn.Module:
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+
+    expected = train(make())
+    record = Record()
+    with record.listening(), framelift.optimize("eager"):
+        actual = train(make())
+    assert actual == expected
+    assert record.failures == []
+
+
 def test_no_foreign_mode_here() -> None:
     assert foreign_mode() is None

@@ -188,6 +188,25 @@ def test_threads_have_state_of_their_own() -> None:
     assert seen == [(True, False), (False, True)]
 
 
+@pytest.mark.parametrize(
+    "context",
+    [
+        *(torch.no_grad, torch.inference_mode, Mode, Dispatch, torch._C.DisableTorchFunction),
+        *(lambda: torch.device("meta"), lambda: torch.autocast("cpu"), torch._subclasses.FakeTensorMode),
+        lambda: switched(torch.set_default_dtype, torch.float64, torch.float32),
+    ],
+)
+def test_calibration_whatever_the_state(context: Change) -> None:
+    before = core.tensor_access_info()
+    natively = set(core.native_state())
+    with context():
+        calibrate._calibrate_tensors()
+        calibrate._calibrate_state()
+        assert core.torch_state().matches()
+    assert core.tensor_access_info() == before
+    assert set(core.native_state()) == natively
+
+
 def test_references_of_states() -> None:
     state = core.torch_state()
     before = sys.getrefcount(state)
@@ -206,7 +225,7 @@ calibrate.ensure()
 parts = [tuple(part._replace(native=False)) for part in calibrate.state_parts()]
 assert core.register_state(calibrate.torch_libraries(), parts) == []
 import pytest
-sys.exit(pytest.main([sys.argv[1], "-q", "-p", "no:cacheprovider", "-k", "not python_alone"]))
+sys.exit(pytest.main([sys.argv[1], "-q", "-p", "no:cacheprovider", "-k", "not python_alone and not calibration"]))
 """
 
 

@@ -107,7 +107,7 @@ def _calibrate_tensors() -> None:
         keys,
         _device_codes(),
     )
-    with torch.inference_mode(False), torch._C.DisableTorchFunction(), _no_modes():
+    with _no_modes():
         probes = [_probe(tensor, keys) for tensor in _varied_tensors()]
         if core.calibrate_tensors(torch_libraries(), probes) is not None:
             return
@@ -118,7 +118,7 @@ def _calibrate_tensors() -> None:
 @contextlib.contextmanager
 def _no_modes() -> Iterator[None]:
     """Tensors are made as without the user's modes (a default device among them), whoever calls first."""
-    with torch._C._DisableTorchDispatch():
+    with torch.inference_mode(False), torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         yield
 
 
@@ -222,7 +222,8 @@ def _self_test(plain_keys: int) -> None:
 
 
 def _dtype_numbers() -> dict[torch.dtype, int]:
-    return {dtype: code for dtype, (code, _) in _dtype_codes().items()}
+    with _no_modes():
+        return {dtype: code for dtype, (code, _) in _dtype_codes().items()}
 
 
 def _metadata_bytes_tell() -> bool:
@@ -409,7 +410,10 @@ def _wrong_state_parts(parts: list[StatePart]) -> set[str]:
             wrong.add(part.name)
         if part.name in native and isinstance(value, torch.dtype) and native[part.name] != dtypes.get(value):
             wrong.add(part.name)
-    return wrong | {name for name, change in _harmless_changes().items() if not _sees(change)}
+    if not _sees(torch._C.DisableTorchFunctionSubclass):
+        wrong.add("torch function override")
+    with torch._C.DisableTorchFunction():  # the user's modes are not told of what follows
+        return wrong | {name for name, change in _harmless_changes().items() if not _sees(change)}
 
 
 def _harmless_changes() -> dict[str, Callable[[], contextlib.AbstractContextManager[Any]]]:
@@ -417,7 +421,6 @@ def _harmless_changes() -> dict[str, Callable[[], contextlib.AbstractContextMana
     return {
         "grad mode": lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
         "dispatch keys": lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
-        "torch function override": torch._C.DisableTorchFunctionSubclass,
         "torch function modes": torch.overrides.BaseTorchFunctionMode,
     }
 

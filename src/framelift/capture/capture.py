@@ -14,6 +14,7 @@ import framelift.capture.opcodes_match
 import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
 from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
+from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
 from framelift.capture.outermost import Left, OutermostFrame, Restart
 from framelift.capture.program import Programs
@@ -73,25 +74,27 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     code = request.function.__code__
     break_before: Restart | None = None
     while True:
-        lift = Lift(programs, request.make_graph(), argument_names(code))
-        try:
-            return _Capture(request, lift, number).run(break_before)
-        except Restart as restart:
-            # Always earlier than the last time, so that it comes to an end: with nothing captured.
-            count = restart.count if break_before is None or restart.count < break_before.count else 1
-            break_before = Restart(count, restart.reason)
-        finally:
-            lift.modes.leave()
-            lift.graph.release()
+        with room_to_work():
+            lift = Lift(programs, request.make_graph(), argument_names(code))
+            try:
+                return _Capture(request, lift, number).run(break_before)
+            except Restart as restart:
+                # Always earlier than the last time, so that it comes to an end: with nothing captured.
+                count = restart.count if break_before is None or restart.count < break_before.count else 1
+                break_before = Restart(count, restart.reason)
+            finally:
+                lift.modes.leave()
+                lift.graph.release()
 
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
     """Trace a call that must not break: the finished trace and the value it returns."""
-    lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__))
-    try:
-        ending = _Capture(request, lift, number)._trace(None)
-    finally:
-        lift.modes.leave()
+    with room_to_work():
+        lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__))
+        try:
+            ending = _Capture(request, lift, number)._trace(None)
+        finally:
+            lift.modes.leave()
     assert isinstance(ending, Return), "a break raises FullGraphError"
     return lift, ending.value
 

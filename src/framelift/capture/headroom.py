@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 
 # What an operation of torch's on fake tensors, or a backend, may need.
 _RESERVE = 300
 # Calls through C count against Python's limit too, but show no frame.
 _WEIGHT = 1.5
+# What a capture may use beyond Python's own limit: its frames take little of the C stack.
+_EXTRA = 4000
+
+
+@contextmanager
+def room_to_work() -> Iterator[None]:
+    """While capturing: more frames than the program itself may use, and no search for garbage.
+
+    A capture makes many objects that all stay alive until its end; the collector would walk them, and all of torch,
+    several times for nothing.
+    """
+    limit = sys.getrecursionlimit()
+    collecting = gc.isenabled()
+    sys.setrecursionlimit(limit + _EXTRA)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+        sys.setrecursionlimit(limit)
 
 
 def depth_of(frame: FrameType | None, stop: CodeType | None = None) -> int:

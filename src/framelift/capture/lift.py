@@ -398,7 +398,7 @@ class Lift:
         return py.call(self, function, args, {})
 
     def _refuse_disabled(self, function: FunctionLike) -> None:
-        if isinstance(function, FunctionValue) and function.concrete.__builtins__ is not builtins.__dict__:
+        if isinstance(function, FunctionValue) and has_own_builtins(function.concrete):
             raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
         mark = disabled_mark(function.concrete)
         if mark is not None:
@@ -516,6 +516,12 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+def has_own_builtins(function: types.FunctionType) -> bool:
+    """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
+    own = function.__builtins__  # type: ignore[attr-defined]
+    return own is not builtins.__dict__ and bool(own)
 
 
 def _family(kind: type) -> type[Value]:

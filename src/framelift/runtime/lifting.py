@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import collections
 import functools
 import threading
@@ -16,6 +15,7 @@ import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
+from framelift.capture.lift import has_own_builtins
 from framelift.capture.program import Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
 from framelift.graph import GraphBuilder, MetadataMemo
@@ -142,7 +142,7 @@ class Context:
         """Why this call is not captured, if it is not."""
         if table in self._failed:
             return "its capture failed before"
-        if function.__builtins__ is not builtins.__dict__:  # type: ignore[attr-defined]
+        if has_own_builtins(function):
             return "it has builtins of its own"
         reason = foreign_mode()
         if reason is not None:

@@ -104,3 +104,33 @@ def _outcome(fn: Any, args: Any) -> Any:
 def copied(*args: Any) -> Callable[[], Any]:
     """Fresh copies for each call, for functions that write to their arguments."""
     return lambda: copy.deepcopy(args)
+
+
+def classes() -> tuple[Any, Any]:
+    """A class and one derived from it, made anew for each scenario."""
+
+    class Base:
+        factor = 2
+
+        def __init__(self) -> None:
+            self.own = 5
+
+        def scale(self, x: Any) -> Any:
+            return x * self.factor
+
+        @property
+        def size(self) -> int:
+            return 3
+
+        @staticmethod
+        def fixed(x: Any) -> Any:
+            return x - 1
+
+        @classmethod
+        def made(cls, x: Any) -> Any:
+            return x + cls.factor
+
+    class Derived(Base):
+        pass
+
+    return Base, Derived

@@ -112,7 +112,7 @@ def _calibrate_tensors() -> None:
         if core.calibrate_tensors(torch_libraries(), probes) is not None:
             return
         core.set_dtype_codes(_dtype_codes())
-        _self_test(keys)
+        _self_test()
 
 
 @contextlib.contextmanager
@@ -188,37 +188,41 @@ def _probe(tensor: torch.Tensor, plain_keys: int) -> tuple[Any, ...]:
     )
 
 
-def _self_test(plain_keys: int) -> None:
+def _self_test() -> None:
     """Native reads must equal Python's on tensors calibration has not seen; what does not is given up."""
+    if not (_reads_agree() and _metadata_bytes_tell()):
+        core.restrict_tensors("metadata")
+        core.set_dtype_codes(_dtype_codes())
+    if not _reads_agree():
+        core.restrict_tensors("native")
+        return
+    for tensor in _varied_tensors():
+        spec, read = tensor_facts(tensor), core.tensor_read(tensor)
+        if not isinstance(read, int):
+            if read[4] is not None and read[4] != spec.requires_grad:
+                core.restrict_tensors("requires_grad")
+            if read[7] is not None and read[7] != spec.is_leaf:
+                core.restrict_tensors("is_leaf")
+    first = torch.zeros(4, 4, device="cpu")
+    pairs = [(first, first), (first[:2], first[2:]), (first, first[2:]), (first.t(), first[3]), (first, torch.zeros(1))]
+    if any(core.tensors_overlap(a, b) != tensors_overlap(a, b) for a, b in pairs):
+        core.restrict_tensors("storage")
+
+
+def _reads_agree() -> bool:
     dtypes, devices = _dtype_numbers(), _device_codes()
     for tensor in _varied_tensors():
         spec, read = tensor_facts(tensor), core.tensor_read(tensor)
         if isinstance(read, int):  # not plain: only the key set is read
             if read != spec.keys:
-                core.restrict_tensors("native")
+                return False
             continue
-        keys, dtype, device_type, device_index, requires_grad, sizes, strides, is_leaf, _ = read
+        keys, dtype, device_type, device_index, _, sizes, strides, _, _ = read
         index = -1 if spec.device.index is None else spec.device.index
-        expected = (
-            spec.keys,
-            dtypes.get(spec.dtype, dtype),
-            devices[spec.device.type],
-            index,
-            spec.sizes,
-            spec.strides,
-        )
-        if (keys, dtype, device_type, device_index, sizes, strides) != expected:
-            core.restrict_tensors("native")
-        if requires_grad is not None and requires_grad != spec.requires_grad:
-            core.restrict_tensors("requires_grad")
-        if is_leaf is not None and is_leaf != spec.is_leaf:
-            core.restrict_tensors("is_leaf")
-    if not _metadata_bytes_tell():
-        core.restrict_tensors("metadata")
-    first = torch.zeros(4, 4, device="cpu")
-    pairs = [(first, first), (first[:2], first[2:]), (first, first[2:]), (first.t(), first[3]), (first, torch.zeros(1))]
-    if any(core.tensors_overlap(a, b) != tensors_overlap(a, b) for a, b in pairs):
-        core.restrict_tensors("storage")
+        expected = (spec.keys, dtypes.get(spec.dtype, dtype), devices[spec.device.type], index)
+        if (keys, dtype, device_type, device_index) != expected or (sizes, strides) != (spec.sizes, spec.strides):
+            return False
+    return len(set(dtypes.values())) == len(dtypes)
 
 
 def _dtype_numbers() -> dict[torch.dtype, int]:

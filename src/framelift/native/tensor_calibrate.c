@@ -80,7 +80,7 @@ typedef struct {
     PyObject *tensor;
     uint64_t impl, keys, storage, data;
     int64_t ndim, sizes[8], strides[8];
-    int32_t dtype, device_type;
+    int32_t dtype, device_type, device_index;
     bool plain;
 } Probe;
 
@@ -149,22 +149,22 @@ static Py_ssize_t find_offset(const Probe *probes, Py_ssize_t n, Matches matches
     return -1;
 }
 
-/* Whether data type and device are stored between two offsets of the TensorImpl: then the bytes from the sizes to the
- * key set hold everything a guard asks about, and comparing them is as good as asking. */
-static bool codes_between(const Probe *probes, Py_ssize_t n, Py_ssize_t start, Py_ssize_t end)
+/* Finds data type and device between two offsets of the TensorImpl: then the bytes from the sizes to the key set hold
+ * everything a guard asks about. */
+static bool find_codes(TensorAccess *torch, const Probe *probes, Py_ssize_t n, Py_ssize_t start, Py_ssize_t end)
 {
-    bool dtype_found = false, device_found = false;
-    for (Py_ssize_t offset = start; offset < end; offset++) {
+    torch->dtype = torch->device = -1;
+    for (Py_ssize_t offset = end - 2; offset >= start; offset--) {
         bool dtype = true, device = true;
         for (Py_ssize_t i = 0; i < n; i++) {
             const uint8_t *byte = (const uint8_t *)probes[i].impl + offset;
             dtype &= *byte == probes[i].dtype;
-            device &= *byte == probes[i].device_type;
+            device &= (int8_t)byte[0] == probes[i].device_type && (int8_t)byte[1] == probes[i].device_index;
         }
-        dtype_found |= dtype;
-        device_found |= device;
+        torch->dtype = dtype ? offset : torch->dtype;
+        torch->device = device ? offset : torch->device;
     }
-    return dtype_found && device_found;
+    return torch->dtype >= 0 && torch->device >= 0;
 }
 
 static int read_probe(PyObject *item, Probe *probe)
@@ -205,13 +205,14 @@ static const char *calibrate(TensorAccess *torch, Probe *probes, Py_ssize_t n)
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         void *handle = (char *)probes[i].tensor + torch->impl;
-        if (torch->get_dtype(handle, &probes[i].dtype) || torch->get_device_type(handle, &probes[i].device_type)) {
+        if (torch->get_dtype(handle, &probes[i].dtype) || torch->get_device_type(handle, &probes[i].device_type) ||
+            torch->get_device_index(handle, &probes[i].device_index)) {
             return "the AOTI shim failed";
         }
     }
     Py_ssize_t start = find_offset(probes, n, metadata_at, 8, torch->keys);
     Py_ssize_t size = start < 0 ? 0 : torch->keys + 8 - start;
-    if (size > 0 && size <= FINGERPRINT_BYTES && codes_between(probes, n, start, torch->keys)) {
+    if (size > 0 && size <= FINGERPRINT_BYTES && find_codes(torch, probes, n, start, torch->keys)) {
         torch->metadata = start;
         torch->nmetadata = size;
     }
@@ -345,23 +346,19 @@ static PyObject *tensor_read(PyObject *module, PyObject *tensor)
     if (keys & ~torch->plain_keys) {
         return PyLong_FromUnsignedLongLong(keys);
     }
-    void *handle = tensor_handle(tensor);
-    int64_t ndim, *sizes, *strides;
-    int32_t dtype, device_type, device_index;
-    if (torch->get_dim(handle, &ndim) || torch->get_sizes(handle, &sizes) || torch->get_strides(handle, &strides) ||
-        torch->get_dtype(handle, &dtype) || torch->get_device_type(handle, &device_type) ||
-        torch->get_device_index(handle, &device_index)) {
+    Metadata found;
+    if (!tensor_metadata_read(tensor, &found)) {
         PyErr_SetString(PyExc_RuntimeError, "the AOTI shim failed");
         return NULL;
     }
-    return Py_BuildValue("KiiiONNOy#", (unsigned long long)keys, dtype, device_type, device_index,
+    return Py_BuildValue("KiiiONNOy#", (unsigned long long)keys, found.dtype, found.device_type, found.device_index,
                          torch->requires_grad == NULL                ? Py_None
                          : torch->requires_grad(tensor_impl(tensor)) ? Py_True
                                                                      : Py_False,
-                         sizes_tuple(sizes, ndim), sizes_tuple(strides, ndim),
-                         torch->is_leaf == NULL   ? Py_None
-                         : torch->is_leaf(handle) ? Py_True
-                                                  : Py_False,
+                         sizes_tuple(found.sizes, found.ndim), sizes_tuple(found.strides, found.ndim),
+                         torch->is_leaf == NULL                  ? Py_None
+                         : torch->is_leaf(tensor_handle(tensor)) ? Py_True
+                                                                 : Py_False,
                          tensor_impl(tensor) + torch->metadata, torch->nmetadata);
 }
 

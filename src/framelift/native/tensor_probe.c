@@ -98,6 +98,10 @@ static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *d
         read_sizes(guard->spec[STRIDES], &guard->ndim, &guard->strides) < 0) {
         return -1;
     }
+    guard->dynamic = guard->sizes == NULL || guard->strides == NULL;
+    for (int i = 0; !guard->dynamic && i < guard->ndim; i++) {
+        guard->dynamic = guard->sizes[i] == ANY_SIZE || guard->strides[i] == ANY_SIZE;
+    }
     if (guard->any_keys || (guard->keys & ~tensor_access.plain_keys)) {
         guard->native = false; /* plain keys also mean that the layout is strided */
     }
@@ -192,47 +196,57 @@ static int tensor_is_leaf(PyObject *tensor)
                                          : flag_from_getter(tensor_access.is_leaf_getter, tensor);
 }
 
-static bool native_metadata_holds(const TensorGuard *guard, PyObject *tensor)
+/* Up to five sizes and strides stand in the TensorImpl itself, where calibration found them; others are asked of torch.
+ */
+bool tensor_metadata_read(PyObject *tensor, Metadata *metadata)
 {
+    enum { IN_PLACE = 5 };
     const TensorAccess *torch = &tensor_access;
+    const char *impl = tensor_impl(tensor);
+    if (torch->nmetadata != 0 && *(const int64_t *)(impl + torch->metadata) <= IN_PLACE) {
+        const int64_t *words = (const int64_t *)(impl + torch->metadata);
+        *metadata = (Metadata){words[0],
+                               words + 1,
+                               words + 1 + IN_PLACE,
+                               *(const uint8_t *)(impl + torch->dtype),
+                               *(const int8_t *)(impl + torch->device),
+                               *(const int8_t *)(impl + torch->device + 1)};
+        return true;
+    }
     void *handle = tensor_handle(tensor);
-    int64_t ndim, *sizes;
-    int32_t code;
-    if (torch->get_dim(handle, &ndim) || (guard->ndim >= 0 && guard->ndim != ndim)) {
+    int64_t *sizes, *strides;
+    if (torch->get_dim(handle, &metadata->ndim) || torch->get_sizes(handle, &sizes) ||
+        torch->get_strides(handle, &strides) || torch->get_dtype(handle, &metadata->dtype) ||
+        torch->get_device_type(handle, &metadata->device_type) ||
+        torch->get_device_index(handle, &metadata->device_index)) {
         return false;
     }
-    if (guard->sizes != NULL && (torch->get_sizes(handle, &sizes) || !sizes_match(guard->sizes, sizes, guard->ndim))) {
-        return false;
-    }
-    if (guard->strides != NULL &&
-        (torch->get_strides(handle, &sizes) || !sizes_match(guard->strides, sizes, guard->ndim))) {
-        return false;
-    }
-    if (guard->dtype != INT32_MIN && (torch->get_dtype(handle, &code) || code != guard->dtype)) {
-        return false;
-    }
-    if (guard->device_type != INT32_MIN && (torch->get_device_type(handle, &code) || code != guard->device_type ||
-                                            torch->get_device_index(handle, &code) || code != guard->device_index)) {
-        return false;
-    }
+    metadata->sizes = sizes;
+    metadata->strides = strides;
     return true;
 }
 
-static void remember_metadata(TensorGuard *guard, PyObject *tensor)
+static bool native_metadata_holds(const TensorGuard *guard, const Metadata *found)
 {
-    int64_t ndim;
-    if (tensor_access.nmetadata != 0 && !tensor_access.get_dim(tensor_handle(tensor), &ndim) && ndim <= 5) {
-        memcpy(guard->metadata, tensor_impl(tensor) + tensor_access.metadata, (size_t)tensor_access.nmetadata);
-        guard->known = true;
-    }
+    return (guard->ndim < 0 || guard->ndim == found->ndim) &&
+           (guard->sizes == NULL || sizes_match(guard->sizes, found->sizes, guard->ndim)) &&
+           (guard->strides == NULL || sizes_match(guard->strides, found->strides, guard->ndim)) &&
+           (guard->dtype == INT32_MIN || guard->dtype == found->dtype) &&
+           (guard->device_type == INT32_MIN ||
+            (guard->device_type == found->device_type && guard->device_index == found->device_index));
 }
 
 bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor)
 {
-    if (!native_metadata_holds(guard, tensor)) {
+    Metadata found;
+    if (!tensor_metadata_read(tensor, &found) || !native_metadata_holds(guard, &found)) {
         return false;
     }
-    remember_metadata(guard, tensor);
+    /* Where sizes may be anything they mostly differ from call to call, and remembering them would be in vain. */
+    if (tensor_access.nmetadata != 0 && found.ndim <= 5 && !guard->dynamic) {
+        memcpy(guard->metadata, tensor_impl(tensor) + tensor_access.metadata, (size_t)tensor_access.nmetadata);
+        guard->known = true;
+    }
     return true;
 }
 
@@ -298,19 +312,18 @@ static bool tensor_span(PyObject *tensor, uintptr_t *data, uintptr_t *start, uin
     if (!torch->native || torch->storage < 0 || (tensor_keys(tensor) & ~torch->plain_keys)) {
         return false;
     }
-    void *handle = tensor_handle(tensor);
-    int64_t ndim, offset, *sizes, *strides, last = 0;
-    int32_t code;
-    if (torch->get_dim(handle, &ndim) || torch->get_sizes(handle, &sizes) || torch->get_strides(handle, &strides) ||
-        torch->get_storage_offset(handle, &offset) || torch->get_dtype(handle, &code) || code < 0 ||
-        code >= MAX_DTYPES || torch->item_sizes[code] == 0 || tensor_data(tensor) == 0) {
+    Metadata found;
+    int64_t offset, last = 0;
+    if (!tensor_metadata_read(tensor, &found) || torch->get_storage_offset(tensor_handle(tensor), &offset) ||
+        found.dtype < 0 || found.dtype >= MAX_DTYPES || torch->item_sizes[found.dtype] == 0 ||
+        tensor_data(tensor) == 0) {
         return false;
     }
-    int64_t item_size = torch->item_sizes[code];
+    int64_t item_size = torch->item_sizes[found.dtype];
     bool empty = false;
-    for (int64_t i = 0; i < ndim; i++) {
-        empty |= sizes[i] == 0;
-        last += (sizes[i] - 1) * strides[i];
+    for (int64_t i = 0; i < found.ndim; i++) {
+        empty |= found.sizes[i] == 0;
+        last += (found.sizes[i] - 1) * found.strides[i];
     }
     *data = tensor_data(tensor);
     *start = *data + (uintptr_t)(offset * item_size);
@@ -381,18 +394,14 @@ uint64_t shape_hash(PyObject *const *slots, const int *which, int n)
         }
         uint64_t keys = tensor_keys(object);
         hash = mix(hash, keys);
-        void *handle = tensor_handle(object);
-        int64_t ndim, *sizes, *strides;
-        int32_t dtype;
-        if ((keys & ~tensor_access.plain_keys) || tensor_access.get_dim(handle, &ndim) ||
-            tensor_access.get_sizes(handle, &sizes) || tensor_access.get_strides(handle, &strides) ||
-            tensor_access.get_dtype(handle, &dtype)) {
+        Metadata found;
+        if ((keys & ~tensor_access.plain_keys) || !tensor_metadata_read(object, &found)) {
             continue;
         }
-        hash = mix(hash, (uint64_t)ndim << 32 | (uint32_t)dtype);
-        for (int64_t d = 0; d < ndim; d++) {
-            hash = mix(hash, (uint64_t)sizes[d]);
-            hash = mix(hash, (uint64_t)strides[d]);
+        hash = mix(hash, (uint64_t)found.ndim << 32 | (uint32_t)found.dtype);
+        for (int64_t d = 0; d < found.ndim; d++) {
+            hash = mix(hash, (uint64_t)found.sizes[d]);
+            hash = mix(hash, (uint64_t)found.strides[d]);
         }
     }
     return hash;

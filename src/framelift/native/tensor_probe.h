@@ -23,6 +23,8 @@ typedef struct {
     Py_ssize_t keys;                /* offset of the dispatch key set in the TensorImpl */
     Py_ssize_t metadata;            /* offset of the bytes that hold all metadata of a tensor of at most 5 dimensions */
     Py_ssize_t nmetadata;           /* their number; 0: not found */
+    Py_ssize_t dtype;               /* among them: offset in the TensorImpl of the data type's code, one byte */
+    Py_ssize_t device;              /* likewise of the device's type and index, two bytes */
     Py_ssize_t storage;             /* offset of the StorageImpl pointer; -1: not found */
     Py_ssize_t data;                /* offset of the data pointer in the StorageImpl */
     int (*get_dim)(void *, int64_t *);
@@ -40,12 +42,22 @@ typedef struct {
 
 extern TensorAccess tensor_access;
 
+/* What a plain tensor says about itself. */
+typedef struct {
+    int64_t ndim;
+    const int64_t *sizes, *strides;
+    int32_t dtype, device_type, device_index;
+} Metadata;
+
+bool tensor_metadata_read(PyObject *tensor, Metadata *metadata); /* false: torch failed */
+
 /* -1 in a flag or ndim: anything. */
 struct TensorGuard {
     PyTypeObject *type;
     uint64_t keys;
     bool any_keys;
-    bool native; /* a tensor with these keys is read without Python */
+    bool dynamic; /* some size or stride may be anything */
+    bool native;  /* a tensor with these keys is read without Python */
     int8_t requires_grad;
     int8_t is_leaf;
     int32_t dtype, device_type, device_index;

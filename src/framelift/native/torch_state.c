@@ -86,6 +86,10 @@ typedef struct {
 #define MAX_PARTS_OF_STATE 64
 static Part parts[MAX_PARTS_OF_STATE];
 static int nparts;
+/* The same parts sorted by how they are read. */
+static const uint8_t *bytes[MAX_PARTS_OF_STATE];
+static int call_parts[MAX_PARTS_OF_STATE], asked_parts[MAX_PARTS_OF_STATE];
+static int nbytes, ncalls, nasked;
 static const void *context;       /* torch's at::Context */
 static Py_ssize_t autograd_flags; /* offset of the byte in the thread's AutogradState */
 static int64_t registration;      /* counts register_state(): older snapshots match nothing */
@@ -103,6 +107,7 @@ static _Thread_local ThreadState thread_state;
 typedef struct {
     PyObject_HEAD int64_t registration;
     uint64_t keys[2];
+    uint8_t bytes[MAX_PARTS_OF_STATE]; /* in the order of the global `bytes` */
     int64_t native[MAX_PARTS_OF_STATE];
     PyObject *values; /* tuple of what the getters said */
 } TorchState;
@@ -191,40 +196,28 @@ int torch_state_matches(PyObject *snapshot)
         return 0;
     }
     const ThreadState *thread = this_thread();
-    int64_t ask = 0; /* bits of the parts that Python has to be asked about */
-    for (int i = 0; i < nparts; i++) {
-        const Part *part = &parts[i];
-        switch (part->reader) {
-        case COVERED:
-            break;
-        case BY_PYTHON:
-            ask |= (int64_t)1 << i;
-            break;
-        case KEYS:
+    uint8_t changed = 0;
+    for (int i = 0; i < nbytes; i++) {
+        changed |= *bytes[i] ^ state->bytes[i];
+    }
+    if (changed != 0) {
+        return 0;
+    }
+    for (int i = 0; i < ncalls; i++) {
+        const Part *part = &parts[call_parts[i]];
+        if (part->reader == KEYS) {
             if (thread->keys[0] != state->keys[0] || thread->keys[1] != state->keys[1]) {
                 return 0;
             }
-            break;
-        case BYTE:
-            if (*part->read.byte != state->native[i]) {
-                return 0;
-            }
-            break;
-        case DISPATCH_MODES:
-            ask |= state->native[i] != 0 ? (int64_t)1 << i : 0;
-            break;
-        default:
-            if (read_part(part, thread) != state->native[i]) {
-                return 0;
-            }
-            if (part->reader == FUNCTION_MODES && state->native[i] != 0) {
-                ask |= (int64_t)1 << i;
-            }
+        } else if (read_part(part, thread) != state->native[call_parts[i]]) {
+            return 0;
         }
     }
-    for (int i = 0; ask != 0 && i < nparts; i++) {
-        if (ask >> i & 1) {
-            int same = python_same(&parts[i], PyTuple_GET_ITEM(state->values, i));
+    for (int i = 0; i < nasked; i++) {
+        int index = asked_parts[i];
+        /* Which modes are active is only asked if there are any; how many was compared above. */
+        if (parts[index].reader == BY_PYTHON || state->native[index] != 0) {
+            int same = python_same(&parts[index], PyTuple_GET_ITEM(state->values, index));
             if (same != 1) {
                 return same;
             }
@@ -270,6 +263,9 @@ static PyObject *torch_state(PyObject *module, PyObject *unused)
     const ThreadState *thread = this_thread();
     if (thread->keys != NULL) {
         memcpy(state->keys, thread->keys, sizeof(state->keys));
+    }
+    for (int i = 0; i < nbytes; i++) {
+        state->bytes[i] = *bytes[i];
     }
     for (int i = 0; i < nparts; i++) {
         state->native[i] = read_part(&parts[i], thread);
@@ -492,7 +488,22 @@ static void forget_parts(void)
         Py_CLEAR(parts[i].getter);
         Py_CLEAR(parts[i].same);
     }
-    nparts = 0;
+    nparts = nbytes = ncalls = nasked = 0;
+}
+
+static void sort_parts(void)
+{
+    for (int i = 0; i < nparts; i++) {
+        Reader reader = parts[i].reader;
+        if (reader == BYTE) {
+            bytes[nbytes++] = parts[i].read.byte;
+        } else if (reader != BY_PYTHON && reader != COVERED && reader != DISPATCH_MODES) {
+            call_parts[ncalls++] = i;
+        }
+        if (reader == BY_PYTHON || reader == FUNCTION_MODES || reader == DISPATCH_MODES) {
+            asked_parts[nasked++] = i;
+        }
+    }
 }
 
 /* One part of the specification; `native` names the parts so far that are read without Python. */
@@ -544,6 +555,7 @@ static PyObject *register_state(PyObject *module, PyObject *args)
             Py_CLEAR(native);
         }
     }
+    sort_parts();
     return native;
 }
 

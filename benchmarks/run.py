@@ -65,7 +65,9 @@ def main() -> None:
             shares = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in phases.items())
             console.print(f"{case} capture: {shares}")
         if "two_entries" in found.get("call", {}):
-            console.print(f"{case}: {_time(found['call']['framelift'])} a call, {_time(found['call']['two_entries'])} with 2")
+            console.print(
+                f"{case}: {_time(found['call']['framelift'])} a call, {_time(found['call']['two_entries'])} with 2"
+            )
     if short:
         console.print(f"[red]{short} below what is asked for[/]")
 

@@ -1,6 +1,6 @@
 """The registry of reasons why a capture ends early. Every id is stable; the prose lives here and nowhere else.
 
-    raise GraphBreak(FL0101, what="time.sleep")
+raise GraphBreak(FL0101, what="time.sleep")
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class GraphBreak(Exception):
         super().__init__(reason, details)
         self.reason = reason
         self.details = details
+        # Where in the program it happened: the active frames, noted by the innermost one.
+        self.point: Any = None
 
     @property
     def words(self) -> str:
@@ -76,9 +78,7 @@ FL0201 = _reason(
     "FL0201", "{operation} of {type} is not modelled", "Use a plain Python type, or do this outside the function."
 )
 FL0202 = _reason("FL0202", "objects of type {type} are not modelled", "Pass plain Python data or tensors.")
-FL0203 = _reason(
-    "FL0203", "{type}.{name} is implemented in C and not modelled", "Use an equivalent written in Python."
-)
+FL0203 = _reason("FL0203", "{type}.{name} is implemented in C and not modelled", "Use an equivalent written in Python.")
 FL0204 = _reason("FL0204", "{what} of an object changed while it is used as a key", "Use plain constants as keys.")
 # 03xx: tensors
 FL0301 = _reason(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-import framelift.capture.opcodes
-import framelift.capture.opcodes_match
-import framelift.capture.opcodes_flow  # noqa: F401  (registers handlers)
+import framelift.capture.opcodes  # noqa: F401  (registers handlers)
+import framelift.capture.opcodes_flow  # noqa: F401
+import framelift.capture.opcodes_match  # noqa: F401
 from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
 from framelift.capture.headroom import room_to_work
@@ -38,10 +38,9 @@ from framelift.residual.codegen import (
 )
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.resume import VALUE, CannotResume, make_resume
+from framelift.residual.resume import VALUE, CannotResume, StackTag, make_resume
 from framelift.values.base import NULL
 from framelift.values.functions import FunctionValue
-
 
 # A frame that may look at its own variables cannot do without those it no longer uses.
 _SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
@@ -165,7 +164,7 @@ class _Capture:
         live = Liveness(code).at(step.offset)
         kinds = frame.program.canonical.slot_kinds
         slots = [i for i in live if frame.locals[i] is not NULL and kinds[i] != "free"]
-        tags = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
+        tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
         try:
             resume = make_resume(code, step.offset, slots, tags)
         except CannotResume:
@@ -197,15 +196,13 @@ class _Capture:
 
     def _report_break(self, frame: OutermostFrame, reason: GraphBreak) -> None:
         self.broke = True
-        line = frame.line
-        text = linecache.getline(self.code.co_filename, line).strip()
-        stream.emit(
-            events.GraphBroke(self.number, reason.reason.id, reason.words, self.code.co_filename, line, text)
-        )
+        code, line = (self.code, frame.line) if reason.point is None else reason.point.user_line()
+        text = linecache.getline(code.co_filename, line).strip()
+        stream.emit(events.GraphBroke(self.number, reason.reason.id, reason.words, code.co_filename, line, text))
         if self.request.options.fullgraph:
+            where = f"{code.co_filename}:{line} in {code.co_qualname}: {text}"
             raise FullGraphError(
-                f"{reason.reason.id}: {reason.words}\n  at {self.code.co_filename}:{line} in {self.code.co_qualname}: {text}\n"
-                f"  {reason.reason.remedy}"
+                f"{reason.reason.id}: {reason.words}\n  at {where}\n  {reason.reason.remedy}"
             ) from None
 
     # -- finishing -----------------------------------------------------------------------------------------------
@@ -246,9 +243,7 @@ class _Capture:
         began = time.perf_counter()
         compiled = self.request.options.backend(module, graph.example_inputs)
         self.lift.modes.restore(after)
-        stream.emit(
-            events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began)
-        )
+        stream.emit(events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled
 
@@ -293,9 +288,7 @@ class _Capture:
             events.GuardText(guard.words, guard.source.name, _event_location(guard.location))
             for guard in self.lift.guards.guards
         ]
-        texts += [
-            events.GuardText(relation.words, relation.sources[0].name) for relation in self.lift.guards.relations
-        ]
+        texts += [events.GuardText(relation.words, relation.sources[0].name) for relation in self.lift.guards.relations]
         stream.emit(events.GuardsBuilt(self.number, tuple(texts)))
 
     def _lap(self, phase: str) -> None:
@@ -324,5 +317,3 @@ def _switches_modes(graph: GraphBuilder) -> bool:
 
 def _count_ops(module: Any) -> int:
     return sum(node.op in ("call_function", "call_method") for node in module.graph.nodes)
-
-

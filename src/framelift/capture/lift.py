@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-import framelift.values.lifted
-import framelift.values.builtins
-import framelift.values.object_methods
-import framelift.values.partials
-import framelift.values.torch_answers
-import framelift.values.torch_modes
-import framelift.values.torch_ops
+import framelift.values.builtins  # noqa: F401
+import framelift.values.lifted  # noqa: F401
+import framelift.values.object_methods  # noqa: F401
+import framelift.values.partials  # noqa: F401
+import framelift.values.torch_answers  # noqa: F401
+import framelift.values.torch_modes  # noqa: F401
+import framelift.values.torch_ops  # noqa: F401
 import framelift.values.weakrefs  # noqa: F401
 from framelift.breaks import (
     FL0102,
@@ -43,8 +43,8 @@ from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
-from framelift.values import instances
 from framelift.models import python_model
+from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
 from framelift.values.cells import CellValue
@@ -70,9 +70,8 @@ from framelift.values.steering import torch_control
 from framelift.values.structs import StructSequenceValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
-from framelift.values.tuples import TupleObjectValue, is_tuple_class, tuple_class_model
 from framelift.values.torch_raising import may_raise
-
+from framelift.values.tuples import TupleObjectValue, is_tuple_class, tuple_class_model
 
 
 class Lift:
@@ -386,6 +385,10 @@ class Lift:
         frame.caller, self.frame = self.frame, frame
         try:
             return frame.run() if run is None else run()
+        except GraphBreak as reason:
+            if reason.point is None:
+                reason.point = self.program_point()
+            raise
         finally:
             self.headroom.leave(used)
             self.frame = frame.caller
@@ -474,7 +477,9 @@ class Lift:
         """A call of a tensor's method as a node of the graph."""
         return self._emit(self.graph.call_method, name, args, kwargs)
 
-    def _emit(self, emit: Callable[..., Any], target: Any, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _emit(
+        self, emit: Callable[..., Any], target: Any, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         plain_args = tuple([self.graph_argument(arg) for arg in args])
         plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
         if may_raise(target, plain_args) and self.graph.mutated:

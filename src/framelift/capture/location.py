@@ -6,6 +6,11 @@ import linecache
 import types
 from dataclasses import dataclass
 
+import torch
+
+# Frames in here are machinery to whoever reads a message.
+_MACHINERY = (torch.__path__[0] + "/", __file__.removesuffix("capture/location.py"))
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramPoint:
@@ -22,6 +27,13 @@ class ProgramPoint:
             if text:
                 lines.append(f"    {text}\n")
         return "".join(lines)
+
+    def user_line(self) -> tuple[types.CodeType, int]:
+        """The innermost line of the user's own code (or of a library's), else the outermost line."""
+        for code, line in reversed(self.frames):
+            if not code.co_filename.startswith(_MACHINERY):
+                return code, line
+        return self.frames[0]
 
     def module_stack(self) -> dict[str, tuple[str, str]]:
         return {path: (name, cls) for path, name, cls in self.modules}

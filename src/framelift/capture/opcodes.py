@@ -88,9 +88,7 @@ def _unbound(frame: Frame, slot: int) -> None:
     if canonical.slot_kinds[slot] == "free":
         where = "where it is not associated with a value in enclosing scope"
         raise_error(NameError, f"cannot access free variable '{name}' {where}")
-    raise_error(
-        UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
-    )
+    raise_error(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
 
 
 @opcode("MAKE_CELL")

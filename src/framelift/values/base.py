@@ -195,8 +195,8 @@ class Value:
         raise TypeError(f"Python operator applied to a symbolic {type(self).__name__}: ask framelift.values.protocol")
 
     __bool__ = __len__ = __iter__ = __int__ = __float__ = __index__ = __getitem__ = __contains__ = __call__ = _raise
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _raise  # type: ignore[assignment]
-    __hash__ = _raise  # type: ignore[assignment]
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _raise
+    __hash__ = _raise
 
     def __repr__(self) -> str:
         origin = f" {self.source.name}" if self.source is not None else ""

@@ -184,9 +184,7 @@ class DictValue(Value, models=dict):
         return {lift.constant(py.from_key(k)): lift.constant(v) for k, v in self.entries(lift).items()}
 
     def text(self, lift: Lift, conversion: str) -> str:
-        shown = (
-            f"{lift.text(py.from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items()
-        )
+        shown = (f"{lift.text(py.from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items())
         return "{" + ", ".join(shown) + "}"
 
     def key(self, lift: Lift) -> Any:

@@ -62,7 +62,7 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     """Run a C-level function on plain constants; what it raises is raised in the traced program."""
     try:
         result = function(*args, **kwargs)
-    except Exception as error:  # any exception here is the program's own result
+    except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
         raise raised_from(error) from None
     return lift.from_constant(result)
 

@@ -124,8 +124,8 @@ static bool metadata_at(const Probe *probe, Py_ssize_t offset)
     if ((int64_t)word_at(impl, offset) != probe->ndim) {
         return false;
     }
-    const char *sizes = impl + offset + 8, *strides = sizes + 5 * 8;
-    if (probe->ndim > 5) {
+    const char *sizes = impl + offset + 8, *strides = sizes + IN_PLACE * 8;
+    if (probe->ndim > IN_PLACE) {
         return true; /* behind a pointer, which is not followed before the layout is known */
     }
     return memcmp(sizes, probe->sizes, 8 * (size_t)probe->ndim) == 0 &&

@@ -200,7 +200,6 @@ static int tensor_is_leaf(PyObject *tensor)
  */
 bool tensor_metadata_read(PyObject *tensor, Metadata *metadata)
 {
-    enum { IN_PLACE = 5 };
     const TensorAccess *torch = &tensor_access;
     const char *impl = tensor_impl(tensor);
     if (torch->nmetadata != 0 && *(const int64_t *)(impl + torch->metadata) <= IN_PLACE) {
@@ -243,7 +242,7 @@ bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor)
         return false;
     }
     /* Where sizes may be anything they mostly differ from call to call, and remembering them would be in vain. */
-    if (tensor_access.nmetadata != 0 && found.ndim <= 5 && !guard->dynamic) {
+    if (tensor_access.nmetadata != 0 && found.ndim <= IN_PLACE && !guard->dynamic) {
         memcpy(guard->metadata, tensor_impl(tensor) + tensor_access.metadata, (size_t)tensor_access.nmetadata);
         guard->known = true;
     }
@@ -336,7 +335,7 @@ int tensor_span_update(PyObject *tensor, Span *span)
     size_t bytes = (size_t)tensor_access.nmetadata;
     const char *metadata = tensor_impl(tensor) + tensor_access.metadata;
     /* Sizes of more than five dimensions are elsewhere. */
-    bool in_place = bytes != 0 && bytes <= sizeof(span->metadata) && *(const int64_t *)metadata <= 5;
+    bool in_place = bytes != 0 && bytes <= sizeof(span->metadata) && *(const int64_t *)metadata <= IN_PLACE;
     if (in_place && span->data != 0 && span->data == tensor_data(tensor) && !memcmp(metadata, span->metadata, bytes)) {
         return 0;
     }

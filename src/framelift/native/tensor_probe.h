@@ -4,6 +4,7 @@
 
 #include "guard_tree.h"
 
+#define IN_PLACE          5 /* dimensions a TensorImpl has room for itself */
 #define MAX_DTYPES        64
 #define ANY_SIZE          INT64_MIN /* an entry of sizes or strides that may be anything */
 #define FINGERPRINT_BYTES 160       /* the most that is compared; 128 in torch 2.13 */
@@ -112,20 +113,19 @@ static inline uintptr_t tensor_data(PyObject *tensor)
     return data != 0 ? data : (uintptr_t)storage;
 }
 
-/* Same as the metadata of a tensor that passed: whatever the guard asks of it, it passes again. */
+/* Same as the metadata of a tensor that passed: whatever the guard asks of it, it passes again. Of the room for five
+ * sizes and five strides only what is in use is compared; the rest is whatever was there before. */
 static inline bool tensor_metadata_known(const TensorGuard *guard, const char *impl)
 {
-    typedef uint64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));
-    const Pair *found = (const Pair *)(impl + tensor_access.metadata), *known = (const Pair *)guard->metadata;
-    Pair difference = {0, 0};
-    Py_ssize_t bytes = tensor_access.nmetadata;
-    for (Py_ssize_t i = 0; i < bytes / 16; i++) {
+    const uint64_t *found = (const uint64_t *)(impl + tensor_access.metadata), *known = guard->metadata;
+    uint64_t difference = found[0] ^ known[0];
+    for (int i = 0; i < guard->ndim; i++) {
+        difference |= (found[1 + i] ^ known[1 + i]) | (found[1 + IN_PLACE + i] ^ known[1 + IN_PLACE + i]);
+    }
+    for (Py_ssize_t i = 1 + 2 * IN_PLACE; i < tensor_access.nmetadata / 8; i++) {
         difference |= found[i] ^ known[i];
     }
-    if (bytes % 16 != 0) {
-        difference[0] |= found[bytes / 16][0] ^ known[bytes / 16][0];
-    }
-    return (difference[0] | difference[1]) == 0;
+    return difference == 0;
 }
 
 /* For a guard that is native. */

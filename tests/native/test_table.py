@@ -352,3 +352,24 @@ def test_references_are_balanced() -> None:
     del lifted
     after = references(*objects)
     assert after[:2] == before[:2] and after[7] == before[7]
+
+
+def test_several_parts_of_a_key_that_die_together():
+    class Part:
+        pass
+
+    def function(x):
+        return x
+
+    tables = []
+    for _ in range(50):
+        parts = [Part() for _ in range(4)]
+        for part in parts:
+            part.others = parts
+        key = tuple(weakref.ref(part) for part in parts)
+        tables.append(weakref.ref(_core.table_for(function.__code__, key)))
+    del part, parts, key
+    # The collector calls back for every part; the first call drops the table the others are about.
+    gc.collect()
+    assert all(table() is None for table in tables)
+    assert _core.tables_of(function.__code__) == []

@@ -115,15 +115,16 @@ static void table_drop_all(Table *table)
 }
 
 /* Called when something the key holds weakly has died: nobody can ask for this table again. */
-static PyObject *table_key_died(PyObject *capsule, PyObject *Py_UNUSED(reference))
+static PyObject *table_key_died(PyObject *table_reference, PyObject *Py_UNUSED(reference))
 {
-    Table *table = PyCapsule_GetPointer(capsule, NULL);
+    PyObject *table = PyObject_CallNoArgs(table_reference);
     if (!table) {
         return NULL;
     }
-    Py_INCREF(table);
-    table_drop_all(table);
-    table_disown(table);
+    if (table != Py_None) {
+        table_drop_all((Table *)table);
+        table_disown((Table *)table);
+    }
     Py_DECREF(table);
     Py_RETURN_NONE;
 }
@@ -148,14 +149,15 @@ static int table_watch_key(Table *table, PyObject *part)
         Py_XDECREF(referent);
         return referent ? 0 : -1;
     }
-    /* The callback must not keep the table alive; it dies with table->watches, so a bare pointer is enough. */
-    PyObject *capsule = PyCapsule_New(table, NULL, NULL);
-    PyObject *callback = capsule ? PyCFunction_New(&key_died_method, capsule) : NULL;
+    /* The callback must not keep the table alive, and the collector may call it after the table is gone: when parts
+     * of a key die together it calls back for all of them, and the first call drops the table. */
+    PyObject *reference = PyWeakref_NewRef((PyObject *)table, NULL);
+    PyObject *callback = reference ? PyCFunction_New(&key_died_method, reference) : NULL;
     PyObject *watch = callback ? PyWeakref_NewRef(referent, callback) : NULL;
     int result = watch ? PyList_Append(table->watches, watch) : -1;
     Py_XDECREF(watch);
     Py_XDECREF(callback);
-    Py_XDECREF(capsule);
+    Py_XDECREF(reference);
     Py_DECREF(referent);
     return result;
 }

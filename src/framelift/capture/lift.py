@@ -56,7 +56,7 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike, FunctionValue
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.iterators import RangeIterator, SequenceIterator
-from framelift.values.lookup import is_plain_class, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.lookup import Found, is_plain_class, is_subclass, name_of, raw_lookup, special_method
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
@@ -92,6 +92,8 @@ class Lift:
         self.suspended: list[GeneratorValue] = []
         self.modules: tuple[tuple[str, str, str], ...] = ()
         self.inputs: dict[int, TensorValue] = {}
+        # Class attributes looked up so far: (id of the class, name) -> what was found and noted.
+        self.lookups: dict[tuple[int, str], Found | None] = {}
         self._values: dict[int, Value] = {}
         self._tensors: dict[int, TensorValue] = {}
         self._ops = 0

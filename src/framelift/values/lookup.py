@@ -90,14 +90,19 @@ def raw_lookup(cls: type, name: str) -> Any:
 
 def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
+    key = (id(cls), name)  # the source keeps the class; hashing it could run its metaclass
+    if key in lift.lookups:
+        return lift.lookups[key]
     known = lift.sources.known(cls)
     raw = raw_lookup(cls, name)
+    found = None
     if raw is NotImplemented:
         lift.guard(known, "TYPE_ABSENT", name)
-        return None
-    source = known.child("TYPE_LOOKUP", name)
-    lift.require(source)
-    return Found(raw, source)
+    else:
+        found = Found(raw, known.child("TYPE_LOOKUP", name))
+        lift.require(found.source)
+    lift.lookups[key] = found
+    return found
 
 
 def note_bases(lift: Lift, cls: type) -> None:

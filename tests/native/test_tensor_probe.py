@@ -123,7 +123,7 @@ def test_natively_read_equals_python() -> None:
         if isinstance(read, int):
             assert read == spec.keys, name
             continue
-        keys, _, _, _, requires_grad, sizes, strides, is_leaf, _ = read
+        keys, _, _, _, requires_grad, sizes, strides, is_leaf = read
         assert (keys, requires_grad, sizes, strides, is_leaf) == (
             spec.keys,
             spec.requires_grad,

@@ -212,7 +212,7 @@ static const char *calibrate(TensorAccess *torch, Probe *probes, Py_ssize_t n)
     }
     Py_ssize_t start = find_offset(probes, n, metadata_at, 8, torch->keys);
     Py_ssize_t size = start < 0 ? 0 : torch->keys + 8 - start;
-    if (size > 0 && size <= FINGERPRINT_BYTES && find_codes(torch, probes, n, start, torch->keys)) {
+    if (size > 0 && find_codes(torch, probes, n, start, torch->keys)) {
         torch->metadata = start;
         torch->nmetadata = size;
     }
@@ -323,7 +323,7 @@ static PyObject *set_dtype_codes(PyObject *module, PyObject *codes)
 }
 
 PyDoc_STRVAR(read_doc, "tensor_read(tensor)\n--\n\n(keys, dtype code, device type code, device index, requires_grad, "
-                       "sizes, strides, is_leaf, metadata bytes) read natively.");
+                       "sizes, strides, is_leaf) read natively.");
 
 static PyObject *sizes_tuple(const int64_t *sizes, int64_t n)
 {
@@ -351,15 +351,14 @@ static PyObject *tensor_read(PyObject *module, PyObject *tensor)
         PyErr_SetString(PyExc_RuntimeError, "the AOTI shim failed");
         return NULL;
     }
-    return Py_BuildValue("KiiiONNOy#", (unsigned long long)keys, found.dtype, found.device_type, found.device_index,
+    return Py_BuildValue("KiiiONNO", (unsigned long long)keys, found.dtype, found.device_type, found.device_index,
                          torch->requires_grad == NULL                ? Py_None
                          : torch->requires_grad(tensor_impl(tensor)) ? Py_True
                                                                      : Py_False,
                          sizes_tuple(found.sizes, found.ndim), sizes_tuple(found.strides, found.ndim),
                          torch->is_leaf == NULL                  ? Py_None
                          : torch->is_leaf(tensor_handle(tensor)) ? Py_True
-                                                                 : Py_False,
-                         tensor_impl(tensor) + torch->metadata, torch->nmetadata);
+                                                                 : Py_False);
 }
 
 PyDoc_STRVAR(restrict_doc,

@@ -71,6 +71,22 @@ static int read_codes(TensorGuard *guard, PyObject *dtype, PyObject *device)
     return PyErr_Occurred() ? -1 : 0;
 }
 
+static void expect_in_place(TensorGuard *guard)
+{
+    guard->in_place = tensor_access.nmetadata != 0 && guard->ndim >= 0 && guard->ndim <= IN_PLACE;
+    for (int i = 0; guard->in_place && i < guard->ndim; i++) {
+        guard->words[i] = guard->sizes != NULL ? (uint64_t)guard->sizes[i] : 0;
+        guard->masks[i] = guard->sizes == NULL || guard->sizes[i] == ANY_SIZE ? 0 : UINT64_MAX;
+        guard->words[IN_PLACE + i] = guard->strides != NULL ? (uint64_t)guard->strides[i] : 0;
+        guard->masks[IN_PLACE + i] = guard->strides == NULL || guard->strides[i] == ANY_SIZE ? 0 : UINT64_MAX;
+    }
+    const int8_t device[2] = {(int8_t)guard->device_type, (int8_t)guard->device_index};
+    memcpy(&guard->device_bytes, device, sizeof(device));
+    guard->device_mask = guard->device_type == INT32_MIN ? 0 : UINT16_MAX;
+    guard->dtype_byte = (uint8_t)guard->dtype;
+    guard->dtype_mask = guard->dtype == INT32_MIN ? 0 : UINT8_MAX;
+}
+
 static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *death)
 {
     PyObject *type = PyTuple_GET_ITEM(spec, TYPE);
@@ -98,10 +114,6 @@ static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *d
         read_sizes(guard->spec[STRIDES], &guard->ndim, &guard->strides) < 0) {
         return -1;
     }
-    guard->dynamic = guard->sizes == NULL || guard->strides == NULL;
-    for (int i = 0; !guard->dynamic && i < guard->ndim; i++) {
-        guard->dynamic = guard->sizes[i] == ANY_SIZE || guard->strides[i] == ANY_SIZE;
-    }
     if (guard->any_keys || (guard->keys & ~tensor_access.plain_keys)) {
         guard->native = false; /* plain keys also mean that the layout is strided */
     }
@@ -110,6 +122,7 @@ static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *d
                     (guard->is_leaf >= 0 && tensor_access.is_leaf == NULL))) {
         guard->native = false; /* the getter of a subclass may run its __torch_function__ */
     }
+    expect_in_place(guard);
     return 0;
 }
 
@@ -235,18 +248,10 @@ static bool native_metadata_holds(const TensorGuard *guard, const Metadata *foun
             (guard->device_type == found->device_type && guard->device_index == found->device_index));
 }
 
-bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor)
+bool tensor_metadata_holds(const TensorGuard *guard, PyObject *tensor)
 {
     Metadata found;
-    if (!tensor_metadata_read(tensor, &found) || !native_metadata_holds(guard, &found)) {
-        return false;
-    }
-    /* Where sizes may be anything they mostly differ from call to call, and remembering them would be in vain. */
-    if (tensor_access.nmetadata != 0 && found.ndim <= IN_PLACE && !guard->dynamic) {
-        memcpy(guard->metadata, tensor_impl(tensor) + tensor_access.metadata, (size_t)tensor_access.nmetadata);
-        guard->known = true;
-    }
-    return true;
+    return tensor_metadata_read(tensor, &found) && native_metadata_holds(guard, &found);
 }
 
 bool tensor_flags_hold(const TensorGuard *guard, PyObject *tensor)
@@ -294,7 +299,7 @@ static int slow_holds(const TensorGuard *guard, PyObject *tensor)
     return result;
 }
 
-int tensor_guard_holds(TensorGuard *guard, PyObject *object)
+int tensor_guard_holds(const TensorGuard *guard, PyObject *object)
 {
     if (Py_TYPE(object) != guard->type) {
         return 0;

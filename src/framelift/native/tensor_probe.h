@@ -4,10 +4,9 @@
 
 #include "guard_tree.h"
 
-#define IN_PLACE          5 /* dimensions a TensorImpl has room for itself */
-#define MAX_DTYPES        64
-#define ANY_SIZE          INT64_MIN /* an entry of sizes or strides that may be anything */
-#define FINGERPRINT_BYTES 160       /* the most that is compared; 128 in torch 2.13 */
+#define IN_PLACE   5 /* dimensions a TensorImpl has room for itself */
+#define MAX_DTYPES 64
+#define ANY_SIZE   INT64_MIN /* an entry of sizes or strides that may be anything */
 
 /* What is known about the torch of this process; all zero until native/calibrate.py has run. */
 typedef struct {
@@ -22,12 +21,12 @@ typedef struct {
     bool native;                    /* calibrated: plain tensors are read by offset and shim */
     Py_ssize_t impl;                /* offset of the TensorImpl pointer in the Python object */
     Py_ssize_t keys;                /* offset of the dispatch key set in the TensorImpl */
-    Py_ssize_t metadata;            /* offset of the bytes that hold all metadata of a tensor of at most 5 dimensions */
-    Py_ssize_t nmetadata;           /* their number; 0: not found */
-    Py_ssize_t dtype;               /* among them: offset in the TensorImpl of the data type's code, one byte */
-    Py_ssize_t device;              /* likewise of the device's type and index, two bytes */
-    Py_ssize_t storage;             /* offset of the StorageImpl pointer; -1: not found */
-    Py_ssize_t data;                /* offset of the data pointer in the StorageImpl */
+    Py_ssize_t metadata;            /* offset of the number of dimensions, then room for 5 sizes and 5 strides */
+    Py_ssize_t nmetadata; /* bytes from there to the end of the key set, with all other metadata; 0: not found */
+    Py_ssize_t dtype;     /* among them: offset in the TensorImpl of the data type's code, one byte */
+    Py_ssize_t device;    /* likewise of the device's type and index, two bytes */
+    Py_ssize_t storage;   /* offset of the StorageImpl pointer; -1: not found */
+    Py_ssize_t data;      /* offset of the data pointer in the StorageImpl */
     int (*get_dim)(void *, int64_t *);
     int (*get_sizes)(void *, int64_t **);
     int (*get_strides)(void *, int64_t **);
@@ -57,15 +56,17 @@ struct TensorGuard {
     PyTypeObject *type;
     uint64_t keys;
     bool any_keys;
-    bool dynamic; /* some size or stride may be anything */
-    bool native;  /* a tensor with these keys is read without Python */
+    bool native;   /* a tensor with these keys is read without Python */
+    bool in_place; /* and has so few dimensions that `words` tell */
     int8_t requires_grad;
     int8_t is_leaf;
-    int32_t dtype, device_type, device_index;
+    uint8_t dtype_byte, dtype_mask;
+    uint16_t device_bytes, device_mask;
     int ndim;
+    /* What sizes and strides stand in the TensorImpl; a mask of 0 where they may be anything. */
+    uint64_t words[2 * IN_PLACE], masks[2 * IN_PLACE];
+    int32_t dtype, device_type, device_index;
     int64_t *sizes, *strides; /* NULL: anything */
-    bool known;               /* `metadata` was seen on a tensor that passed */
-    uint64_t metadata[FINGERPRINT_BYTES / 8];
     Held type_held;
     PyObject *spec[9]; /* as given; the type is in type_held */
 };
@@ -73,10 +74,10 @@ struct TensorGuard {
 TensorGuard *tensor_guard_new(PyObject *argument, Death *death);
 void tensor_guard_free(TensorGuard *guard);
 PyObject *tensor_guard_spec(const TensorGuard *guard);
-int tensor_guard_holds(TensorGuard *guard, PyObject *object);
+int tensor_guard_holds(const TensorGuard *guard, PyObject *object);
 
 /* The halves of a native check: the slow one of sizes, strides, type and device; and the flags. */
-bool tensor_metadata_holds(TensorGuard *guard, PyObject *tensor);
+bool tensor_metadata_holds(const TensorGuard *guard, PyObject *tensor);
 bool tensor_flags_hold(const TensorGuard *guard, PyObject *tensor);
 
 /* 1 if two tensors share memory, as far as the spans of their elements tell; -1 error */
@@ -113,23 +114,25 @@ static inline uintptr_t tensor_data(PyObject *tensor)
     return data != 0 ? data : (uintptr_t)storage;
 }
 
-/* Same as the metadata of a tensor that passed: whatever the guard asks of it, it passes again. Of the room for five
- * sizes and five strides only what is in use is compared; the rest is whatever was there before. */
-static inline bool tensor_metadata_known(const TensorGuard *guard, const char *impl)
+/* Sizes, strides, data type and device of a tensor, compared where they stand and without a branch for each. */
+static inline bool tensor_metadata_holds_in_place(const TensorGuard *guard, const char *impl)
 {
-    const uint64_t *found = (const uint64_t *)(impl + tensor_access.metadata), *known = guard->metadata;
-    uint64_t difference = found[0] ^ known[0];
+    const uint64_t *found = (const uint64_t *)(impl + tensor_access.metadata);
+    uint16_t device;
+    memcpy(&device, impl + tensor_access.device, sizeof(device));
+    uint64_t difference = found[0] ^ (uint64_t)guard->ndim;
+    difference |= (uint8_t)((*(const uint8_t *)(impl + tensor_access.dtype) ^ guard->dtype_byte) & guard->dtype_mask);
+    difference |= (uint16_t)((device ^ guard->device_bytes) & guard->device_mask);
+    found++;
     for (int i = 0; i < guard->ndim; i++) {
-        difference |= (found[1 + i] ^ known[1 + i]) | (found[1 + IN_PLACE + i] ^ known[1 + IN_PLACE + i]);
-    }
-    for (Py_ssize_t i = 1 + 2 * IN_PLACE; i < tensor_access.nmetadata / 8; i++) {
-        difference |= found[i] ^ known[i];
+        difference |= (found[i] ^ guard->words[i]) & guard->masks[i];
+        difference |= (found[IN_PLACE + i] ^ guard->words[IN_PLACE + i]) & guard->masks[IN_PLACE + i];
     }
     return difference == 0;
 }
 
 /* For a guard that is native. */
-static inline bool tensor_guard_holds_native(TensorGuard *guard, PyObject *tensor)
+static inline bool tensor_guard_holds_native(const TensorGuard *guard, PyObject *tensor)
 {
     if (Py_TYPE(tensor) != guard->type) {
         return false;
@@ -138,7 +141,7 @@ static inline bool tensor_guard_holds_native(TensorGuard *guard, PyObject *tenso
     if (*(const uint64_t *)(impl + tensor_access.keys) != guard->keys) {
         return false;
     }
-    if (!(guard->known && tensor_metadata_known(guard, impl)) && !tensor_metadata_holds(guard, tensor)) {
+    if (!(guard->in_place ? tensor_metadata_holds_in_place(guard, impl) : tensor_metadata_holds(guard, tensor))) {
         return false;
     }
     /* The most common question first, without a call to find out which way to ask it. */

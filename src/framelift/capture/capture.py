@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-import framelift.capture.opcodes  # noqa: F401  (registers handlers)
-import framelift.capture.opcodes_flow  # noqa: F401
-import framelift.capture.opcodes_match  # noqa: F401
 from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
 from framelift.bytecode.liveness import Liveness
+from framelift.capture import opcodes, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
 from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
 from framelift.capture.outermost import Left, OutermostFrame, Restart

@@ -12,14 +12,7 @@ from typing import Any
 
 import torch
 
-import framelift.values.builtins  # noqa: F401
-import framelift.values.lifted  # noqa: F401
-import framelift.values.object_methods  # noqa: F401
-import framelift.values.partials  # noqa: F401
-import framelift.values.torch_answers  # noqa: F401
-import framelift.values.torch_modes  # noqa: F401
-import framelift.values.torch_ops  # noqa: F401
-import framelift.values.weakrefs  # noqa: F401
+import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift.breaks import (
     FL0102,
     FL0104,
@@ -525,9 +518,9 @@ class Lift:
         return ProgramPoint(tuple(reversed(frames)), self.modules)
 
 
-def has_own_builtins(function: types.FunctionType) -> bool:
+def has_own_builtins(function: Any) -> bool:
     """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
-    own = function.__builtins__  # type: ignore[attr-defined]
+    own = function.__builtins__
     return own is not builtins.__dict__ and bool(own)
 
 

@@ -8,10 +8,12 @@ graph has returned.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from framelift.guards.source import Source
-from framelift.values.base import Value
+
+if TYPE_CHECKING:
+    from framelift.values.base import Value
 
 
 class Changeable(Protocol):
@@ -40,8 +42,9 @@ class Journal:
             return
         self._touched.add(id(value))
         self._saved.append((value, value.state()))
-        if isinstance(value, Value) and value.source is not None and not any(other is value for other in self.changed):
-            self.changed.append(value)
+        if value.source is not None and not any(other is value for other in self.changed):
+            # Only values have a source: modes are of the process, not of an input.
+            self.changed.append(cast("Value", value))
 
     def begin_step(self) -> None:
         """What happened so far is final; what follows can be undone up to here."""

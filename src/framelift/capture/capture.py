@@ -213,7 +213,8 @@ class _Capture:
         self._lap("codegen")
         module = call = None
         if has_graph:
-            module = graph.finish([value.ref(lift) for value in needs.outputs])
+            shown = self.request.options.backend.reads_metadata or stream.wanted(events.GraphCaptured)
+            module = graph.finish([value.ref(lift) for value in needs.outputs], example_values=shown)
             module.meta["framelift_function"] = code.co_qualname
             inputs = [_source_of(lift, ref) for ref in graph.live_inputs]
             self._lap("graph")

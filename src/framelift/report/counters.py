@@ -18,7 +18,6 @@ from framelift.report.events import (
     CaptureStarted,
     Event,
     GraphBroke,
-    GraphCaptured,
     InternalFailure,
     RanEagerly,
     Recompiled,
@@ -93,12 +92,9 @@ class Counters:
     def _started(self, event: CaptureStarted) -> None:
         self._totals["captures"] += 1
 
-    def _graph(self, event: GraphCaptured) -> None:
-        self._totals["graphs"] += 1
-        self._totals["ops"] += event.ops
-
     def _finished(self, event: CaptureFinished) -> None:
         self._totals["uncaptured" if event.outcome == "eager" else event.outcome] += 1
+        self._totals["ops"] += event.ops
         self._totals["guards"] += event.guards
         self._seconds["capture_seconds"] += event.seconds
 
@@ -106,6 +102,7 @@ class Counters:
         self._totals["recompiles"] += 1
 
     def _backend(self, event: BackendCalled) -> None:
+        self._totals["graphs"] += 1
         self._seconds["backend_seconds"] += event.seconds
 
     def _broke(self, event: GraphBroke) -> None:
@@ -120,7 +117,6 @@ class Counters:
 
 _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     CaptureStarted: Counters._started,
-    GraphCaptured: Counters._graph,
     CaptureFinished: Counters._finished,
     Recompiled: Counters._recompiled,
     BackendCalled: Counters._backend,

@@ -69,3 +69,21 @@ def test_a_disabled_function_that_calls_lifted_ones() -> None:
     inner(X)
     assert framelift.disable(lambda x: inner(x))(X) is False
     assert inner(X) is True
+
+
+def test_a_program_that_raises_because_it_is_told_it_is_compiled_is_not_told() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        mask = None if torch.compiler.is_compiling() else torch.ones(2)
+        return x * mask[None]  # type: ignore[index]
+
+    assert len(check(program, torch.ones(3, 2)).graphs) == 1
+
+
+def test_a_program_that_raises_either_way_raises() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if torch.compiler.is_compiling():
+            raise ValueError("compiled")
+        raise KeyError(str(y.shape[0]))
+
+    check(program, torch.ones(3, 2))

@@ -80,6 +80,9 @@ class Lift:
         self.frame: Frame | None = None
         self.headroom = Headroom()
         self.handled: Any = None
+        # What the program hears when it asks whether it is compiled, and whether it asked and heard so.
+        self.says_compiling = True
+        self.told_compiling = False
         # The number of the outermost frame's current instruction, and the generators made so far.
         self.step = 0
         self.suspended: list[GeneratorValue] = []
@@ -168,6 +171,10 @@ class Lift:
         return ref
 
     # -- constants and the plain containers ------------------------------------------------------------------------
+    def answer_compiling(self) -> bool:
+        self.told_compiling = self.says_compiling
+        return self.says_compiling
+
 
     is_constant = staticmethod(is_constant)
 

@@ -24,6 +24,13 @@ class Restart(Exception):
         self.reason = reason
 
 
+class NotCompiling(Exception):
+    """The program raised after it was told that it is compiled: capture again without telling it.
+
+    Programs leave out work where they believe in a compiler of one kind; what they do on their own decides.
+    """
+
+
 class Left(Exception):
     """The frame was left at its current instruction because of `reason`; its state is that before the instruction."""
 
@@ -83,6 +90,8 @@ class OutermostFrame(Frame):
     def _handle(self, raised: Raised) -> int:
         step = self.program.steps[self.pc]
         if step.handler is None:
+            if self.lift.told_compiling:
+                raise NotCompiling from raised
             reason = GraphBreak(FL0401, what=_spell(raised.value))
             if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
                 raise Restart(self.raised_at, reason)

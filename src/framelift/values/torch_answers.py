@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 # True in lifted code, whatever the process is doing.
-_TRUE = [torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling]
+_COMPILING = [torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling]
 _FALSE = [
     torch.compiler.is_exporting,
     torch.jit.is_scripting,
@@ -62,9 +62,9 @@ _FIXED = [
 ]
 
 
-@primitive(*_TRUE)
-def _true(lift: Lift) -> bool:
-    return True
+@primitive(*_COMPILING)
+def _compiling(lift: Lift) -> bool:
+    return lift.answer_compiling()
 
 
 @primitive(*_FALSE)
@@ -74,6 +74,12 @@ def _false(lift: Lift) -> Any:
 
 @primitive(torch._C._get_tracing_state)
 def _no_tracing(lift: Lift) -> Any:
+    return None
+
+
+@primitive(torch._C._log_api_usage_once)
+def _log_usage(lift: Lift, event: Any) -> Any:
+    """Tells whoever operates the process that a feature is in use; no program can ask about it."""
     return None
 
 

@@ -148,7 +148,7 @@ def _dynamo_model(target: types.FunctionType) -> Model | None:
     if target.__name__ == "graph_break" and target is _loaded("torch._dynamo.decorators", "graph_break"):
         return _graph_break
     if target.__name__ == "is_compiling" and target is _loaded("torch._dynamo.external_utils", "is_compiling"):
-        return lambda lift, args, kwargs: True
+        return lambda lift, args, kwargs: lift.answer_compiling()
     return None
 
 

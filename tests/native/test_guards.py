@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import enum
 import functools
@@ -774,6 +775,20 @@ def test_has_attribute() -> None:
     tree = nodes.tree()
     assert hits(tree, []) and not hits(tree, 3)
     assert hits(tree, list) and not hits(tree, int)
+
+
+def test_registrations_with_abstract_classes() -> None:
+    class Abstract(abc.ABC):  # noqa: B024
+        pass
+
+    class Thing:
+        pass
+
+    nodes = Nodes()
+    nodes.add(-1, "KNOWN", Abstract, REGISTRATIONS=abc.get_cache_token(), name="Abstract")
+    tree = nodes.tree(0)
+    changed = "a class was registered with an abstract class, perhaps with Abstract"
+    sees(tree, (), lambda: Abstract.register(Thing), changed)
 
 
 def test_cell_empty() -> None:

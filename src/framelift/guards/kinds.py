@@ -12,6 +12,7 @@ definitions node by node and compares. Nothing here runs code of the user's: no 
 
 from __future__ import annotations
 
+import abc
 import collections
 import operator
 import struct
@@ -479,6 +480,16 @@ def cell_empty(obj: Any, _: Any) -> bool:
         return obj.cell_contents is MISSING
     except ValueError:
         return True
+
+
+@guard(
+    "REGISTRATIONS",
+    "no class was registered with an abstract class since {source} was asked",
+    lambda source, token, found: f"a class was registered with an abstract class, perhaps with {source}",
+)
+def registrations_are(obj: Any, token: int) -> bool:
+    """An abstract class that said no to a class says so again until `register` is called, on whatever class."""
+    return abc.get_cache_token() == token
 
 
 @guard(

@@ -95,6 +95,8 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_HASATTR:
     case CHECK_NO_ATTR:
         return PyUnicode_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a name is a str", argument);
+    case CHECK_REGISTRATIONS:
+        return PyLong_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a token is an int", argument);
     case CHECK_CELL_EMPTY:
         return 0;
     case CHECK_TENSOR:
@@ -156,13 +158,21 @@ PyObject *check_argument(const Check *check)
 /* ---- the checks ---- */
 
 static PyTypeObject *deque_type;
+static PyObject *get_cache_token;
+
+static PyObject *imported(const char *module_name, const char *name)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return found;
+}
 
 int guard_check_setup(void)
 {
-    PyObject *module = PyImport_ImportModule("_collections");
-    deque_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "deque") : NULL;
-    Py_XDECREF(module);
-    return deque_type == NULL ? -1 : 0;
+    deque_type = (PyTypeObject *)imported("_collections", "deque");
+    get_cache_token = deque_type != NULL ? imported("_abc", "get_cache_token") : NULL;
+    return get_cache_token == NULL ? -1 : 0;
 }
 
 /* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
@@ -274,6 +284,19 @@ static int compare_holds(const Check *check, PyObject *object)
     return (result == Py_True) == check->expected;
 }
 
+/* Whether no class was registered with an abstract class since: until then abstract classes repeat their answers. */
+static int registrations_hold(const Check *check)
+{
+    PyObject *token = PyObject_CallNoArgs(get_cache_token);
+    if (token == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    int same = constants_equal(check->held->object, token);
+    Py_DECREF(token);
+    return same;
+}
+
 int check_holds(const Check *check, PyObject *object)
 {
     PyObject *value;
@@ -304,6 +327,8 @@ int check_holds(const Check *check, PyObject *object)
         return !has_attribute(check, object);
     case CHECK_CELL_EMPTY:
         return PyCell_Check(object) && ((PyCellObject *)object)->ob_ref == NULL;
+    case CHECK_REGISTRATIONS:
+        return registrations_hold(check);
     case CHECK_TENSOR:
         return tensor_guard_holds(check->tensor, object);
     default:

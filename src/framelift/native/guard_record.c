@@ -317,6 +317,8 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
     case CHECK_TYPE_ABSENT:
         needed->type_version = true;
         return NOTED;
+    case CHECK_REGISTRATIONS:
+        return note_check(memo, index, check, object);
     case CHECK_CELL_EMPTY:
         return note_pointer(memo, index, &((PyCellObject *)object)->ob_ref);
     case CHECK_TENSOR:

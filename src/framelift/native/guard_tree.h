@@ -47,7 +47,8 @@
     X(HASATTR, 110)                                                                                                    \
     X(NO_ATTR, 111)                                                                                                    \
     X(CELL_EMPTY, 112)                                                                                                 \
-    X(TENSOR, 113)
+    X(TENSOR, 113)                                                                                                     \
+    X(REGISTRATIONS, 114)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

@@ -16,7 +16,7 @@ from framelift.values.base import Identity, Raised, Value
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.lookup import class_lookup, note_bases, raw_lookup
+from framelift.values.lookup import class_lookup, is_subclass, note_bases, raw_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -98,7 +98,12 @@ def _is_subclass(lift: Lift, subclass: type, cls: type) -> bool:
             if check.raw not in _PLAIN_CHECKS:
                 raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
     note_bases(lift, subclass)
-    return issubclass(subclass, cls)
+    token = abc.get_cache_token()
+    answer = issubclass(subclass, cls)
+    if not answer and is_subclass(type(cls), abc.ABCMeta):
+        # Abstract classes remember a yes for good, and a no until the next registration.
+        lift.guard(lift.sources.known(cls), "REGISTRATIONS", token)
+    return answer
 
 
 _STDLIB_ABCS = {"collections.abc", "abc", "numbers", "typing", "os", "io", "contextlib", "importlib.abc"}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from framelift.api import is_compiling as is_compiling
     from framelift.api import list_backends as list_backends
     from framelift.api import optimize as optimize
+    from framelift.api import patch_torch as patch_torch
     from framelift.api import register_backend as register_backend
     from framelift.api import reset as reset
     from framelift.api import set_logs as set_logs
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "compile",
     "optimize",
+    "patch_torch",
     "disable",
     "graph_break",
     "is_compiling",

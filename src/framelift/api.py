@@ -17,9 +17,10 @@ from framelift import backends, runtime
 from framelift.backends import list_backends, register_backend
 from framelift.controls import disable_function, graph_break, is_compiling
 from framelift.errors import short
-from framelift.modules import LiftedModule, original, wrap_module
+from framelift.modules import LiftedModule, compile_in_place, original, wrap_module
 from framelift.native import _core
 from framelift.options import Options, checked_dynamic, checked_fullgraph, checked_inductor, checked_mode
+from framelift.patching import Patched
 from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
@@ -35,6 +36,7 @@ __all__ = [
     "is_compiling",
     "list_backends",
     "optimize",
+    "patch_torch",
     "register_backend",
     "reset",
     "set_logs",
@@ -290,6 +292,23 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return disabling(target.__wrapped__ if isinstance(target, _core.Lifted) else target)
 
     return decorator if fn is None else decorator(fn)
+
+
+def patch_torch() -> Patched:
+    """Let `torch.compile` and `nn.Module.compile` mean framelift, so that libraries use it unchanged.
+
+    In force at once and until `undo()`, or for a block:
+
+    >>> with framelift.patch_torch():
+    ...     model.compile(backend="eager")
+    """
+    return Patched(compile, _compile_in_place)
+
+
+def _compile_in_place(module: torch.nn.Module, disable: bool = False, **given: Any) -> None:
+    lifting = make_lifting(**given)
+    if not disable:
+        compile_in_place(original(module), lifting)
 
 
 def reset() -> None:

@@ -145,25 +145,36 @@ def _set(lifted: LiftedModule, slot: str, value: object) -> None:
     getattr(type(lifted), slot).__set__(lifted, value)
 
 
+def compile_in_place(module: torch.nn.Module, wrap: Wrap) -> None:
+    """Let the module itself be called lifted, hooks included, by whoever has it: what `nn.Module.compile` does."""
+    module._compiled_call_impl = MethodType(wrap(_caller_in_place(type(module))), module)
+
+
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self(*args, **kwargs)
+
+
+def _call_in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self._call_impl(*args, **kwargs)  # a plain call would come back here
 
 
 class _Callers:
     """A function for each module class that calls a module of it; its code lives as long as the class."""
 
-    def __init__(self) -> None:
+    def __init__(self, template: Callable[..., Any]) -> None:
+        self._code = template.__code__
         self._codes: weakref.WeakKeyDictionary[type, CodeType] = weakref.WeakKeyDictionary()
 
     def __call__(self, kind: type) -> FunctionType:
         code = self._codes.get(kind)
         if code is None:
-            made = _call.__code__.replace(co_name="__call__", co_qualname=f"{kind.__qualname__}.__call__")
+            made = self._code.replace(co_name="__call__", co_qualname=f"{kind.__qualname__}.__call__")
             code = self._codes.setdefault(kind, made)
         return FunctionType(code, globals(), "__call__")
 
 
-_caller = _Callers()
+_caller = _Callers(_call)
+_caller_in_place = _Callers(_call_in_place)
 
 
 class _Subclasses:

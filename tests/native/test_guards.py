@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from framelift.guards import reference
 from framelift.native import core
 from tests.native.guards_builder import Nodes, function, hits, sees, words
 
@@ -907,3 +908,28 @@ def test_specification_comes_back() -> None:
     assert tree.nodes == nodes.nodes
     assert [(kind, sorted(members)) for kind, members in tree.relations] == nodes.relations
     assert tree.names == tuple(nodes.names)
+
+
+def test_a_strict_tree_asks_the_reference_at_every_check() -> None:
+    tree = core.GuardTree([(-1, core.ACCESS_ARG, 0, [(core.CHECK_EQUALS, 3)], 0)], [], 1, 1)
+    tree.strict = True
+
+    def residual(x: object, fetched: object) -> object:
+        return "residual", fetched
+
+    def original(x: object) -> object:
+        return "original", x
+
+    table = core.Table("strict")
+    entry = table.install(tree, types.FunctionType(residual.__code__, {}))
+    lifted = core.Lifted(original, table, lambda *_: entry)
+    assert lifted(3) == ("residual", 3)
+    assert lifted(4) == ("original", 4)
+    core.set_reference(reference.describe, lambda *_: "they differ")
+    try:
+        with pytest.raises(AssertionError, match="they differ"):
+            lifted(3)
+        tree.strict = False
+        assert lifted(3) == ("residual", 3)
+    finally:
+        core.set_reference(reference.describe, reference.disagreement)

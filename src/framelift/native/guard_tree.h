@@ -218,6 +218,7 @@ typedef struct {
     int nnodes, nsegments, nleaves, nrelations, noutputs, nwanted;
     int late;          /* checks under way that may be running Python code */
     bool asks_python;  /* some relation may */
+    bool strict;       /* every check is compared with the reference in Python */
     Node *nodes;       /* parents before children, each subtree in one piece */
     Segment *segments; /* the first nleaves have a single node */
     Relation *relations;

@@ -52,8 +52,13 @@ static void tree_dealloc(PyObject *self)
 
 /* ---- for C ---- */
 
+static int check_strictly(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched);
+
 int guard_tree_check(PyObject *tree, PyObject *const *slots, PyObject *function, PyObject **fetched)
 {
+    if (UNLIKELY(((GuardTree *)tree)->strict)) {
+        return check_strictly((GuardTree *)tree, slots, function, fetched);
+    }
     return tree_check((GuardTree *)tree, slots, function, fetched, NULL);
 }
 
@@ -93,7 +98,7 @@ static PyObject *check_tuple(GuardTree *tree, PyObject *const *slots, PyObject *
     if (fetched == NULL) {
         return NULL;
     }
-    int hit = guard_tree_check((PyObject *)tree, slots, function, ((PyTupleObject *)fetched)->ob_item);
+    int hit = tree_check(tree, slots, function, ((PyTupleObject *)fetched)->ob_item, NULL);
     if (hit == 1) {
         return fetched;
     }
@@ -215,6 +220,22 @@ static PyObject *tree_explain(PyObject *self, PyObject *const *args, Py_ssize_t 
 }
 
 /* Runs the native check and the reference, which must agree. */
+/* Whether the reference in Python says the same as a check did: `fetched` is a tuple, or None for a miss. */
+static int agrees_with_reference(GuardTree *tree, PyObject *slots, PyObject *function, PyObject *fetched)
+{
+    if (evaluate_reference == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "check_strict needs framelift.guards.reference to be imported");
+        return -1;
+    }
+    PyObject *problem = PyObject_CallFunctionObjArgs(evaluate_reference, tree, slots, function, fetched, NULL);
+    if (problem != NULL && problem != Py_None) {
+        PyErr_SetObject(PyExc_AssertionError, problem);
+    }
+    int agrees = problem == Py_None ? 0 : -1;
+    Py_XDECREF(problem);
+    return agrees;
+}
+
 static PyObject *tree_check_strict(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     GuardTree *tree = (GuardTree *)self;
@@ -222,23 +243,27 @@ static PyObject *tree_check_strict(PyObject *self, PyObject *const *args, Py_ssi
     if (read_slots(tree, args, nargs, &slots, &function) < 0) {
         return NULL;
     }
-    if (evaluate_reference == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "check_strict needs framelift.guards.reference to be imported");
-        return NULL;
-    }
     PyObject *fetched = check_tuple(tree, slots, function);
-    if (fetched == NULL) {
-        return NULL;
-    }
-    PyObject *problem = PyObject_CallFunctionObjArgs(evaluate_reference, self, args[0], function, fetched, NULL);
-    if (problem != NULL && problem != Py_None) {
-        PyErr_SetObject(PyExc_AssertionError, problem);
-        Py_CLEAR(fetched);
-    } else if (problem == NULL) {
+    if (fetched != NULL && agrees_with_reference(tree, args[0], function, fetched) < 0) {
         Py_CLEAR(fetched);
     }
-    Py_XDECREF(problem);
     return fetched;
+}
+
+static int check_strictly(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched)
+{
+    PyObject *given = PyTuple_New(tree->nslots);
+    for (int i = 0; given != NULL && i < tree->nslots; i++) {
+        PyTuple_SET_ITEM(given, i, Py_NewRef(slots[i]));
+    }
+    PyObject *found = given != NULL ? check_tuple(tree, slots, function) : NULL;
+    int result = found != NULL && agrees_with_reference(tree, given, function, found) == 0 ? found != Py_None : -1;
+    for (int i = 0; result == 1 && i < tree->nfetched; i++) {
+        fetched[i] = Py_NewRef(PyTuple_GET_ITEM(found, i));
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(found);
+    return result;
 }
 
 static PyObject *node_spec(GuardTree *tree, int index)
@@ -379,6 +404,7 @@ static PyMemberDef tree_members[] = {
     {"nfetched", T_INT, offsetof(GuardTree, nfetched), READONLY, "Number of objects a hit fetches."},
     {"state", T_OBJECT, offsetof(GuardTree, state), READONLY, "The TorchState the guards were made under, or None."},
     {"names", T_OBJECT, offsetof(GuardTree, names), READONLY, "Names of the nodes, or None."},
+    {"strict", T_BOOL, offsetof(GuardTree, strict), 0, "Compare every check with the reference in Python."},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -204,6 +204,7 @@ def _fitting_entry(table: Any, slots: tuple[Any, ...], function: FunctionType) -
 
 def _check_guards(captured: Captured, slots: tuple[Any, ...], function: FunctionType) -> None:
     """An entry must fit the very call it was captured from."""
+    captured.tree.strict = config.strict
     check = captured.tree.check_strict if config.strict else captured.tree.check
     if check(slots, function) is None:
         failure = captured.tree.explain(slots, function)

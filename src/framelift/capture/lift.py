@@ -49,7 +49,15 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike, FunctionValue
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.iterators import RangeIterator, SequenceIterator
-from framelift.values.lookup import Found, is_plain_class, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.lookup import (
+    Found,
+    container_base,
+    is_plain_class,
+    is_subclass,
+    name_of,
+    raw_lookup,
+    special_method,
+)
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
@@ -61,6 +69,7 @@ from framelift.values.sets import SetValue, keys_of
 from framelift.values.slices import SliceValue
 from framelift.values.steering import torch_control
 from framelift.values.structs import StructSequenceValue
+from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
 from framelift.values.torch_raising import may_raise
@@ -79,10 +88,10 @@ class Lift:
         self.modes = Modes()
         self.frame: Frame | None = None
         self.headroom = Headroom()
-        self.handled: Any = None
         # What the program hears when it asks whether it is compiled, and whether it asked and heard so.
         self.says_compiling = True
         self.told_compiling = False
+        self.handled: Any = None
         # The number of the outermost frame's current instruction, and the generators made so far.
         self.step = 0
         self.suspended: list[GeneratorValue] = []
@@ -170,11 +179,11 @@ class Lift:
         self._tensors[id(ref)] = value
         return ref
 
-    # -- constants and the plain containers ------------------------------------------------------------------------
     def answer_compiling(self) -> bool:
         self.told_compiling = self.says_compiling
         return self.says_compiling
 
+    # -- constants and the plain containers ------------------------------------------------------------------------
 
     is_constant = staticmethod(is_constant)
 
@@ -282,8 +291,6 @@ class Lift:
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
-    operator_methods: dict[str, Callable[..., Any]] = {}
-
     def has_attribute(self, value: Any, name: str) -> bool:
         try:
             py.attribute(self, value, name)
@@ -342,6 +349,15 @@ class Lift:
 
     def items(self, iterable: Any) -> list[Any]:
         return py.items(self, iterable)
+
+    def inherits_storage(self, value: Any, owner: type) -> bool:
+        """Whether a method of the C type `owner` acts on the storage inside of an instance."""
+        return isinstance(value, ContainerObjectValue) and owner is not object and is_subclass(value.base, owner)
+
+    def mergeable(self, value: Any) -> Any:
+        """What `dict.update` reads when given `value`: the storage of a subclass, or the value itself."""
+        storage = keys_are_read_directly(self, value)
+        return value if storage is None else storage
 
     def is_modelled_builtin(self, value: Any, owner: type) -> bool:
         """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
@@ -543,6 +559,8 @@ def _family(kind: type) -> type[Value]:
         return UserObjectValue
     if is_tuple_class(kind):
         return TupleObjectValue
+    if container_base(kind) is not None:
+        return ContainerObjectValue
     return OpaqueValue
 
 

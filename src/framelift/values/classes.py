@@ -14,6 +14,7 @@ from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
     bind,
     class_lookup,
+    container_base,
     defines,
     has_default,
     is_data_descriptor,
@@ -26,7 +27,8 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
-from framelift.values.objects import COMPARE_METHODS, UserObjectValue
+from framelift.values.objects import UserObjectValue
+from framelift.values.operator_methods import COMPARE_METHODS
 from framelift.values.unions import union
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ class ClassValue(Value, models=type):
     def instantiate(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         cls = self.concrete
-        if not issubclass(cls, BaseException) and not is_plain_class(cls):
+        if not is_plain_class(cls) and not is_subclass(cls, BaseException) and container_base(cls) is None:
             raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(lift, cls, "__new__")
         assert new is not None
@@ -205,9 +207,14 @@ def make_instance(lift: Lift, cls: type, args: Sequence[Any] = (), kwargs: Mappi
             raise_error(TypeError, f"{name_of(cls)}() takes no arguments")
     if type.__dict__["__flags__"].__get__(cls) & _ABSTRACT:
         py.fold(lift, object.__new__, cls)  # says which methods are missing
+    note_instantiable(lift, cls)
+    return UserObjectValue(cls)
+
+
+def note_instantiable(lift: Lift, cls: type) -> None:
+    """Whether nothing happens when an instance dies: residual code makes the objects that are left, and only those."""
     if class_lookup(lift, cls, "__del__") is not None:
         raise GraphBreak(FL0102, what=f"class {qualified_name_of(cls)} with a __del__")
-    return UserObjectValue(cls)
 
 
 def init_instance(lift: Lift, instance: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -78,10 +78,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         super().replay(generate)
         if self.reordered:
             for key in self.overlay:
-                generate.source(self.source)
-                generate.load_method("move_to_end")
-                generate.value(py.from_key(key))
-                generate.call(1)
+                self.emit_call(generate, "move_to_end", py.from_key(key))
                 generate.pop_top()
 
     def rebuild_empty(self, generate: Generator) -> None:

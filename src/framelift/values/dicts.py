@@ -248,14 +248,28 @@ class DictValue(Value, models=dict):
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)
             if replace and self._look_up(key) is not MISSING:
-                generate.source(self.source)
-                generate.value(py.from_key(key))
-                generate.delete_subscript()
+                self.emit_delete(generate, py.from_key(key))
             if present is not DELETED:
-                generate.value(present)
-                generate.source(self.source)
-                generate.value(py.from_key(key))
-                generate.store_subscript()
+                self.emit_store(generate, py.from_key(key), present)
+
+    def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
+        generate.value(value)
+        generate.source(self.source)
+        generate.value(key)
+        generate.store_subscript()
+
+    def emit_delete(self, generate: Generator, key: Any) -> None:
+        generate.source(self.source)
+        generate.value(key)
+        generate.delete_subscript()
+
+    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+        """Emit a call of a method of the real dict."""
+        generate.value(self)
+        generate.load_method(name)
+        for argument in args:
+            generate.value(argument)
+        generate.call(len(args))
 
     # -- methods -------------------------------------------------------------------------------------------------
 
@@ -345,6 +359,8 @@ class DictValue(Value, models=dict):
 
 def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
+    if not isinstance(other, DictValue):
+        other = lift.mergeable(other)
     if isinstance(other, DictValue):
         other.note(lift)
         return [(py.from_key(key), value) for key, value in other.entries(lift).items()]
@@ -422,9 +438,7 @@ class DictView(Value):
         return [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        generate.value(self.owner)
-        generate.load_method(self.part)
-        generate.call(0)
+        self.owner.emit_call(generate, self.part)
 
 
 class DictIterator(IteratorValue):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.lookup import has_default, is_subclass, raw_lookup
-from framelift.values.objects import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS, UserObjectValue
+from framelift.values.objects import UserObjectValue
+from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

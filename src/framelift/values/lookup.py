@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -56,6 +57,17 @@ def is_subclass(cls: type, other: type) -> bool:
 def is_plain_class(cls: type) -> bool:
     """Whether instances are made of nothing but a namespace and slots: no base implemented in C but `object`."""
     return all(base is object or _is_written_in_python(base) for base in mro_of(cls))
+
+
+def container_base(cls: type) -> type | None:
+    """The built-in container that instances of a class written in Python are, below; None for every other class."""
+    native = [base for base in mro_of(cls) if base is not object and not _is_written_in_python(base)]
+    if not native or native[0] is cls or not any(native[0] is kind for kind in _CONTAINERS):
+        return None
+    return native[0] if all(is_subclass(native[0], base) for base in native[1:]) else None
+
+
+_CONTAINERS = (dict, OrderedDict, defaultdict, list, set)
 
 
 def _is_written_in_python(cls: type) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
+from framelift.values.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.primitives import Arity
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def method_of(value: Value, lift: Lift, name: str) -> Any:
         return lift.known_object(kind)
     if not hasattr(kind, name):
         raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
-    if name in lift.operator_methods:
-        return lift.builtin_method(value, name, lift.operator_methods[name])
+    if name in OPERATOR_METHODS:
+        return OperatorMethodValue(value, name)
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
@@ -71,3 +72,18 @@ class MethodValue(Value):
     def rebuild(self, generate: Generator) -> None:
         generate.value(self.owner)
         generate.load_attribute(self.name)
+
+
+class OperatorMethodValue(MethodValue):
+    """A special method of a modelled built-in object, bound to it."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return type([].__len__)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not takes(self.name, args, kwargs):
+            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
+        self.owner.note(lift)
+        return OPERATOR_METHODS[self.name](lift, self.owner, *args)

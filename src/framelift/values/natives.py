@@ -74,6 +74,9 @@ class UnboundMethodValue(
         if type(self.concrete) is types.ClassMethodDescriptorType and owner in _CONSTANT_TYPES and args:
             if args[0].concrete is owner:
                 return fold_call(lift, getattr(owner, name), args[1:], kwargs)
+        if args and lift.inherits_storage(args[0], owner):
+            args[0].note(lift)
+            return args[0].inherited(lift, name, args[1:], kwargs)
         if args and lift.is_modelled_builtin(args[0], owner):
             return py.call(lift, py.attribute(lift, args[0], name), args[1:], kwargs)
         raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")

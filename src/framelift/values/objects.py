@@ -23,29 +23,11 @@ from framelift.values.lookup import (
     special_method,
 )
 from framelift.values.namespaces import NamespaceValue
+from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-
-BINARY_METHODS = {
-    "+": ("__add__", "__radd__"),
-    "-": ("__sub__", "__rsub__"),
-    "*": ("__mul__", "__rmul__"),
-    "/": ("__truediv__", "__rtruediv__"),
-    "//": ("__floordiv__", "__rfloordiv__"),
-    "%": ("__mod__", "__rmod__"),
-    "**": ("__pow__", "__rpow__"),
-    "@": ("__matmul__", "__rmatmul__"),
-    "<<": ("__lshift__", "__rlshift__"),
-    ">>": ("__rshift__", "__rrshift__"),
-    "&": ("__and__", "__rand__"),
-    "|": ("__or__", "__ror__"),
-    "^": ("__xor__", "__rxor__"),
-}
-INPLACE_METHODS = {symbol + "=": "__i" + names[0][2:] for symbol, names in BINARY_METHODS.items()}
-COMPARE_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
-UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 
 
 class UserObjectValue(Value):
@@ -71,6 +53,10 @@ class UserObjectValue(Value):
         return f"{qualified_name_of(self.cls)} object"
 
     # -- attributes ----------------------------------------------------------------------------------------------
+
+    def default(self, name: str) -> Any:
+        """The method of a class that has none of its own."""
+        return object.__dict__[name]
 
     def namespace(self, lift: Lift) -> DictValue | None:
         """The instance dictionary; None for a class that has none."""
@@ -121,7 +107,7 @@ class UserObjectValue(Value):
         self.refuse(f"assignment of {name}")
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if has_default(lift, self.cls, "__getattribute__", object.__getattribute__):
+        if has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__")):
             return self._with_fallback(lift, name, lambda: instances.read(lift, self, name))
         method = special_method(lift, self, self.cls, "__getattribute__")
         return self._with_fallback(lift, name, lambda: py.call(lift, method, [name], {}))
@@ -143,7 +129,7 @@ class UserObjectValue(Value):
         return instances.read(lift, self, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if has_default(lift, self.cls, "__setattr__", object.__setattr__):
+        if has_default(lift, self.cls, "__setattr__", self.default("__setattr__")):
             instances.write(lift, self, name, value)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__setattr__"), [name, value], {})
@@ -152,7 +138,7 @@ class UserObjectValue(Value):
         instances.write(lift, self, name, value)
 
     def delete_attribute(self, lift: Lift, name: str) -> None:
-        if has_default(lift, self.cls, "__delattr__", object.__delattr__):
+        if has_default(lift, self.cls, "__delattr__", self.default("__delattr__")):
             instances.delete(lift, self, name)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__delattr__"), [name], {})
@@ -318,12 +304,16 @@ class UserObjectValue(Value):
         namespace = [] if self._namespace is None else [self._namespace]
         return [*namespace, *[value for value in self.slots.values() if value is not DELETED]]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild_new(self, generate: Generator) -> None:
+        """Make and remember the object, with what its C base holds."""
         generate.known_object(object)
         generate.load_method("__new__")
         generate.known_object(self.cls)
         generate.call(1)
         generate.remember(self)
+
+    def rebuild(self, generate: Generator) -> None:
+        self.rebuild_new(generate)
         if isinstance(self._namespace, NamespaceValue):
             self._namespace.fill_real(generate)
         for descriptor, value in self.slots.items():

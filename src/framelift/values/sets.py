@@ -185,15 +185,16 @@ class SetValue(Value, models=(set, frozenset)):
 
     def replay(self, generate: Generator) -> None:
         for name, operands in self.log:
-            generate.source(self.source)
-            generate.load_method(name)
-            for operand in operands:
-                if isinstance(operand, SetValue):
-                    generate.value(operand)
-                else:
-                    generate.value(py.from_key(operand))
-            generate.call(len(operands))
+            plain = [operand if isinstance(operand, SetValue) else py.from_key(operand) for operand in operands]
+            self.emit_change(generate, name, plain)
             generate.pop_top()
+
+    def emit_change(self, generate: Generator, name: str, operands: list[Any]) -> None:
+        generate.source(self.source)
+        generate.load_method(name)
+        for operand in operands:
+            generate.value(operand)
+        generate.call(len(operands))
 
     @method
     def add(self, lift: Lift, item: Any, /) -> None:
@@ -278,10 +279,15 @@ class SetValue(Value, models=(set, frozenset)):
     def parts(self) -> list[Any]:
         return [py.from_key(key) for key in self._members or ()]
 
-    def rebuild(self, generate: Generator) -> None:
+    def ordered_members(self) -> list[Any]:
+        """The members in an order that makes an equal set with the same order."""
         members = list(self._members or ())
-        if all(map(is_constant, members)) and list(self.kind(members)) != list(self._members or ()):
+        if all(map(is_constant, members)) and list(self.kind(members)) != members:
             raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
+        return members
+
+    def rebuild(self, generate: Generator) -> None:
+        members = self.ordered_members()
         generate.callable(self.kind)
         for member in members:
             generate.value(py.from_key(member))

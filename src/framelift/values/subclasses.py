@@ -1,0 +1,403 @@
+"""Instances of Python classes that inherit from a built-in container: `class Output(OrderedDict)`.
+
+Such an instance is an object (class, namespace, slots) that owns a *storage*: the value of its C base. Attributes and
+operators are looked up on the class as for any instance. Where that finds a method of the C base, it acts on the
+storage; where it finds the user's own, that one runs. Inputs are read and changed through methods of the C base only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import instances
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue, note_instantiable
+from framelift.values.constants import is_constant
+from framelift.values.dict_types import DefaultDictValue, OrderedDictValue
+from framelift.values.dicts import DictValue, pairs
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import (
+    class_lookup,
+    container_base,
+    defines,
+    has_default,
+    is_subclass,
+    mro_of,
+    name_of,
+    raw_lookup,
+    special_method,
+)
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+from framelift.values.sets import SetValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class ContainerObjectValue(UserObjectValue):
+    """An instance whose class inherits from a C container."""
+
+    __slots__ = ("base", "_storage")
+    # C code takes instances of subclasses in places that the models of the exact types do not know.
+    answers_operators = False
+
+    def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(cls, source, concrete)
+        base = container_base(cls)
+        assert base is not None
+        self.base = base
+        self._storage: Any = None if source is not None else _STORAGES[base].fresh(self)
+
+    def storage(self, lift: Lift) -> Any:
+        """The value of the C base."""
+        if self._storage is None:
+            self.note(lift)
+            self._storage = _STORAGES[self.base].stored(self, lift)
+        return self._storage
+
+    def default(self, name: str) -> Any:
+        return raw_lookup(self.base, name)  # C types repeat what `object` has
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor.__objclass__ is defaultdict:
+            return self.storage(lift).factory(lift)
+        return super().get_slot(lift, descriptor)
+
+    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+        if descriptor.__objclass__ is defaultdict:
+            self.refuse("assignment of default_factory")
+        super().set_slot(lift, descriptor, value)
+
+    def overrides(self, lift: Lift, *names: str) -> bool:
+        """Whether the class has an own version of one of these methods of its C base; noted."""
+        return not all([has_default(lift, self.cls, name, raw_lookup(self.base, name)) for name in names])
+
+    def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the method `name` of the C base."""
+        plain = _ATTRIBUTE_METHODS.get(name)
+        if plain is not None:
+            if kwargs or len(args) != plain[1]:
+                self.refuse(f"{name}() with these arguments")
+            return plain[0](lift, self, lift.constant(args[0]), *args[1:])
+        if (self.base, name) in _MAKES_ANOTHER:
+            self.refuse(f"{name}(), which makes another instance")
+        storage = self.storage(lift)
+        if self.base is OrderedDict and name in _ASKS_THE_CLASS and self.overrides(lift, *_ITEM_METHODS):
+            if name not in ("__init__", "update"):
+                self.refuse(f"{name}() with item methods of its own")
+            return self._update_by_items(lift, args, kwargs)
+        if name == "__init__":
+            storage.initialise(lift, *args, **kwargs)
+            return None
+        if name in _READS_OTHERS:
+            args = [_raw(lift, argument, self.base) for argument in args]
+        result = py.call(lift, py.attribute(lift, storage, name), args, kwargs)
+        return self if result is storage else result
+
+    def _update_by_items(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """What `OrderedDict` does for a subclass: every item is set by the class's `__setitem__`."""
+        if len(args) > 1:
+            self.refuse("update() with these arguments")
+        for key, value in pairs(lift, args[0]) if args else ():
+            py.set_item(lift, self, key, value)
+        for name, value in kwargs.items():
+            py.set_item(lift, self, name, value)
+
+    def parts(self) -> list[Any]:
+        return [*super().parts(), *([] if self._storage is None else self._storage.parts())]
+
+    def rebuild_new(self, generate: Generator) -> None:
+        generate.known_object(self.base)
+        generate.load_method("__new__")
+        generate.known_object(self.cls)
+        generate.call(1)
+        generate.remember(self)
+        self._storage.rebuild_filling(generate)
+
+
+# Attributes of the instance, as the C base treats them: as `object` does.
+_ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
+    "__getattribute__": (instances.read, 1),
+    "__setattr__": (instances.write, 2),
+    "__delattr__": (instances.delete, 1),
+}
+# What a subclass of OrderedDict does by way of the methods of its class.
+_ASKS_THE_CLASS = frozenset({"__init__", "update", "pop", "popitem", "setdefault", "__ior__"})
+_ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
+_MAKES_ANOTHER = {
+    (OrderedDict, "copy"),
+    (OrderedDict, "__or__"),
+    (OrderedDict, "__ror__"),
+    (defaultdict, "copy"),
+    (defaultdict, "__or__"),
+    (defaultdict, "__ror__"),
+    (defaultdict, "__copy__"),
+    (set, "copy"),
+}
+# Methods whose C code reads the storage of a second container directly.
+_COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+_READS_OTHERS = _COMPARISONS | {"__add__", "__or__", "__ror__", "__and__", "__rand__", "__sub__", "__rsub__", "__xor__"}
+
+
+def _raw(lift: Lift, value: Any, base: type) -> Any:
+    if isinstance(value, ContainerObjectValue) and (is_subclass(value.base, base) or is_subclass(base, value.base)):
+        value.note(lift)
+        return value.storage(lift)
+    return value
+
+
+# -- storages --------------------------------------------------------------------------------------------------------
+
+
+class Storage:
+    """A value of the C base that is part of an instance; it reaches the real object through methods of that base."""
+
+    __slots__ = ()
+    owner: ContainerObjectValue
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        raise NotImplementedError
+
+    def _own(self, owner: ContainerObjectValue) -> Any:
+        self.owner = owner
+        self.noted = True  # the owner's type is
+        return self
+
+    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+        """Emit `base.name(owner, *args)`."""
+        generate.known_object(self.owner.base)
+        generate.load_method(name)
+        generate.value(self.owner)
+        for argument in args:
+            generate.value(argument)
+        generate.call(1 + len(args))
+
+    def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
+        self.emit_call(generate, "__setitem__", key, value)
+        generate.pop_top()
+
+    def emit_delete(self, generate: Generator, key: Any) -> None:
+        self.emit_call(generate, "__delitem__", key)
+        generate.pop_top()
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.owner)
+
+
+class DictStorage(Storage, DictValue):
+    """The items of an instance of a dict subclass."""
+
+    __slots__ = ("owner",)
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        return cls({})._own(owner)
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        return cls(None, owner.source, _read_dict(owner))._own(owner)
+
+    def missing(self, lift: Lift, key: Any) -> Any:
+        method = special_method(lift, self.owner, self.owner.cls, "__missing__")
+        if method is None:
+            raise_error(KeyError, key)
+        return py.call(lift, method, [key], {})
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        return DictValue(entries)
+
+    def initialise(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
+        self.update(lift, other, **kwargs)
+
+    def rebuild_filling(self, generate: Generator) -> None:
+        for key, value in self.overlay.items():
+            self.emit_call(generate, "__setitem__", py.from_key(key), value)
+            generate.pop_top()
+
+
+class OrderedDictStorage(Storage, OrderedDictValue):
+    """The items of an instance of a subclass of OrderedDict."""
+
+    __slots__ = ("owner",)
+    fresh = DictStorage.__dict__["fresh"]
+    stored = DictStorage.__dict__["stored"]
+    missing = DictStorage.missing
+    initialise = DictStorage.initialise
+    rebuild_filling = DictStorage.rebuild_filling
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("OrderedDict")
+
+
+class DefaultDictStorage(Storage, DefaultDictValue):
+    """The items of an instance of a subclass of defaultdict."""
+
+    __slots__ = ("owner",)
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        return cls({}, factory=None)._own(owner)
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        assert owner.source is not None
+        storage = cls(None, owner.source, _read_dict(owner))._own(owner)
+        factory = defaultdict.__dict__["default_factory"].__get__(owner.concrete)
+        storage._factory = lift.wrap(factory, owner.source.child("SLOT", defaultdict.__dict__["default_factory"]))
+        return storage
+
+    def missing(self, lift: Lift, key: Any) -> Any:
+        if not has_default(lift, self.owner.cls, "__missing__", defaultdict.__dict__["__missing__"]):
+            return py.call(lift, special_method(lift, self.owner, self.owner.cls, "__missing__"), [key], {})
+        if py.same(lift, self._factory, None):
+            raise_error(KeyError, key)
+        value = py.call(lift, self._factory, [], {})
+        py.set_item(lift, self.owner, key, value)
+        return value
+
+    def initialise(self, lift: Lift, factory: Any = None, other: Any = (), /, **kwargs: Any) -> None:
+        if self.source is not None:
+            self.refuse("__init__ of an object that existed before")
+        lift.journal.touch(self)
+        self._factory = factory
+        self.update(lift, other, **kwargs)
+
+    def state(self) -> Any:
+        return super().state(), self._factory
+
+    def restore(self, state: Any) -> None:
+        before, self._factory = state
+        super().restore(before)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("defaultdict")
+
+    def rebuild_filling(self, generate: Generator) -> None:
+        self.emit_call(generate, "__init__", self._factory)
+        generate.pop_top()
+        DictStorage.rebuild_filling(self, generate)  # type: ignore[arg-type]
+
+
+class ListStorage(Storage, ListValue):
+    """The items of an instance of a list subclass."""
+
+    __slots__ = ("owner",)
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        return cls([])._own(owner)
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        return cls(None, owner.source, list(list.__iter__(owner.concrete)))._own(owner)
+
+    def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
+        new = py.items(lift, iterable)
+        self.change(lift)[:] = new
+
+    def replay(self, generate: Generator) -> None:
+        if self._items is None:
+            self.emit_call(generate, "extend", ListValue(list(self._appended)))
+        else:
+            self.emit_call(generate, "__setitem__", slice(None), ListValue(list(self._items)))
+        generate.pop_top()
+
+    def rebuild_filling(self, generate: Generator) -> None:
+        if self.parts():
+            self.emit_call(generate, "extend", ListValue(list(self.parts())))
+            generate.pop_top()
+
+
+class SetStorage(Storage, SetValue):
+    """The members of an instance of a set subclass."""
+
+    __slots__ = ("owner",)
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        return cls(set())._own(owner)
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        members = list(set.__iter__(owner.concrete))
+        if not all(map(is_constant, members)):
+            owner.refuse("use with members that are not plain constants")
+        return cls(None, set, owner.source, set(members), ordered=False)._own(owner)
+
+    def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
+        self.clear(lift)
+        self.update(lift, iterable)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        shown = super().text(lift, conversion)
+        return f"{name_of(self.owner.cls)}({shown if shown.startswith('{') else ''})"
+
+    def emit_change(self, generate: Generator, name: str, operands: list[Any]) -> None:
+        self.emit_call(generate, name, *operands)
+
+    def rebuild_filling(self, generate: Generator) -> None:
+        members = self.ordered_members()
+        if members:
+            self.emit_call(generate, "update", ListValue([py.from_key(member) for member in members]))
+            generate.pop_top()
+
+
+_STORAGES: dict[type, Any] = {
+    dict: DictStorage,
+    OrderedDict: OrderedDictStorage,
+    defaultdict: DefaultDictStorage,
+    list: ListStorage,
+    set: SetStorage,
+}
+
+
+def _read_dict(owner: ContainerObjectValue) -> dict[Any, Any]:
+    """A copy of the items in the real object, read below every method of the user's."""
+    items = list(dict.items(owner.concrete))
+    if not all(is_constant(key) for key, _ in items):
+        owner.refuse("use with keys that are not plain constants")
+    found = dict(items)
+    if owner.base is OrderedDict:
+        found = {key: found[key] for key in OrderedDict.__iter__(owner.concrete)}
+    return found
+
+
+# -- making them -----------------------------------------------------------------------------------------------------
+
+
+@primitive(dict.__new__, list.__new__, set.__new__)
+def _container_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`dict.__new__(cls, ...)`: empty, whatever the arguments."""
+    if not isinstance(cls, ClassValue):
+        raise_error(TypeError, f"X is not a type object ({name_of(py.type_of(cls))})")
+    cls.note(lift)
+    kind = cls.concrete
+    makers: dict[type, Any] = {dict: DictValue, OrderedDict: OrderedDictValue}
+    if kind in makers:
+        return makers[kind]({})
+    if container_base(kind) is None or kind in _STORAGES:
+        raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
+    note_instantiable(lift, kind)
+    return ContainerObjectValue(kind)
+
+
+def keys_are_read_directly(lift: Lift, value: Any) -> DictValue | None:
+    """The storage that C code merges from without asking the class: a dict with the `__iter__` of dict."""
+    if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):
+        value.note(lift)
+        if has_default(lift, value.cls, "__iter__", dict.__iter__):
+            storage: DictValue = value.storage(lift)
+            return storage
+    return None

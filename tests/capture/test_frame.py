@@ -191,10 +191,13 @@ def test_keyboard_interrupt_while_capturing():
 
     lifted = framelift.compile(fn, backend="eager")
     Frame.run = interrupting
+    # A shell starts what runs in its background with interrupts ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             lifted(x())
     finally:
+        signal.signal(signal.SIGINT, handler)
         Frame.run = original
     assert torch.is_grad_enabled()
     assert torch.equal(lifted(x()), fn(x()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
@@ -37,8 +37,9 @@ from framelift.residual.codegen import (
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag, make_resume
-from framelift.values.base import NULL
+from framelift.values.base import NULL, Value
 from framelift.values.functions import FunctionValue
+from framelift.values.tensors import TensorValue
 
 # A frame that may look at its own variables cannot do without those it no longer uses.
 _SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
@@ -186,7 +187,7 @@ class _Capture:
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
         for generator in self.lift.suspended:
-            if generator.waits_in_try():
+            if generator.waits_in_try() and not generator.closes_quietly(self.lift):
                 raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
         try:
             collect_needs(self.lift, self.code, [], ending)
@@ -261,27 +262,32 @@ class _Capture:
         tensors = [value for value in lift.inputs.values() if value.source is not None]
         if len(tensors) > 1:
             lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
+        self._note_memory(tensors)
+        self._note_distinct_objects()
+
+    def _note_memory(self, tensors: list[TensorValue]) -> None:
+        """What the graph writes to must share memory with the other inputs as it does now: mostly with none."""
+        lift = self.lift
         mutated = lift.graph.mutated
         written = [lift.inputs[id(ref)] for ref in lift.graph.inputs if ref in mutated]
-        for value in written:
-            for other in tensors:
+        shared = [value for value in written if _shares_memory(value, tensors)]
+        alone = _without(written, shared)
+        others = _without(tensors, alone)
+        if alone and len(tensors) > 1:
+            lift.guards.relate_groups("DISJOINT", _sources(alone), _sources(others))
+        for value in shared:
+            for other in others:
                 if other is not value and value.source is not None and other.source is not None:
                     overlaps = _core.tensors_overlap(value.concrete, other.concrete)
                     lift.guards.relate("OVERLAP", (value.source, other.source), overlaps)
-        self._note_distinct_objects()
 
     def _note_distinct_objects(self) -> None:
         """An object that was changed must not be any other input of its type."""
         lift = self.lift
-        for changed in lift.journal.changed:
-            others = [
-                value.source
-                for value in lift.values_of_type(changed.python_type())
-                if value is not changed and value.source is not None
-            ]
-            for other in others:
-                if changed.source is not None:
-                    lift.guards.relate("DISTINCT", (changed.source, other))
+        for kind in {id(kind): kind for kind in (value.python_type() for value in lift.journal.changed)}.values():
+            sources = _sources(lift.values_of_type(kind))
+            if len(sources) > 1:
+                lift.guards.relate("DISTINCT", sources)
 
     # -- reporting -----------------------------------------------------------------------------------------------
 
@@ -307,6 +313,19 @@ class _Capture:
 
 def _call(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
+
+
+def _sources(values: Iterable[Value]) -> list[Source]:
+    return [value.source for value in values if value.source is not None]
+
+
+def _without(values: list[TensorValue], left_out: list[TensorValue]) -> list[TensorValue]:
+    out = set(map(id, left_out))
+    return [value for value in values if id(value) not in out]
+
+
+def _shares_memory(value: TensorValue, others: list[TensorValue]) -> bool:
+    return any(other is not value and _core.tensors_overlap(value.concrete, other.concrete) for other in others)
 
 
 def _event_location(location: Any) -> events.Location | None:

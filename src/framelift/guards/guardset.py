@@ -58,19 +58,26 @@ class Relation:
     kind: str
     sources: tuple[Source, ...]
     expected: bool = True
+    # DISJOINT: how many of the sources, from the first, are the ones that are written to.
+    written: int = 0
 
     @property
     def words(self) -> str:
         names = [source.name for source in self.sources]
+        if self.kind == "DISJOINT":
+            return f"no other input shares memory with {_listed(names[: self.written])}"
         if self.kind == "SAME":
             return f"{names[0]} is {names[1]}"
         if self.kind == "OVERLAP":
             return f"{names[0]} and {names[1]} {'share' if self.expected else 'do not share'} memory"
-        shown = ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "")
-        return f"all different objects: {shown}"
+        return f"all different objects: {_listed(names)}"
 
     def __str__(self) -> str:
         return self.words
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "")
 
 
 class GuardSet:
@@ -89,8 +96,14 @@ class GuardSet:
             self.guards.append(Guard(source, check, argument, where()))
 
     def relate(self, kind: str, sources: Iterable[Source], expected: bool = True) -> None:
-        relation = Relation(kind, tuple(sources), expected)
-        key = (kind, relation.sources, expected)
+        self._relate(Relation(kind, tuple(sources), expected))
+
+    def relate_groups(self, kind: str, written: list[Source], others: list[Source]) -> None:
+        """A relation between those and the others."""
+        self._relate(Relation(kind, (*written, *others), written=len(written)))
+
+    def _relate(self, relation: Relation) -> None:
+        key = (relation.kind, relation.sources, relation.expected)
         if key not in self._seen:
             self._seen.add(key)
             self.relations.append(relation)
@@ -132,4 +145,8 @@ class _TreeBuilder:
 
     def relation_argument(self, relation: Relation) -> Any:
         nodes = [self.node(source) for source in relation.sources]
-        return (nodes[0], nodes[1], relation.expected) if relation.kind == "OVERLAP" else nodes
+        if relation.kind == "OVERLAP":
+            return nodes[0], nodes[1], relation.expected
+        if relation.kind == "DISJOINT":
+            return nodes[: relation.written], nodes[relation.written :]
+        return nodes

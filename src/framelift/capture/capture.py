@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
+from framelift import config
 from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
+from framelift.bytecode.decode import decode
 from framelift.bytecode.liveness import Liveness
+from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import opcodes, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
 from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
@@ -234,6 +237,8 @@ class _Capture:
             call = GraphCall(self._call_backend(module), inputs, written, precautions)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
+        if config.check:
+            verify_bytecode(decode(residual))
         stream.emit(events.ResidualBuilt(self.number, code, residual))
         self._lap("codegen")
         self._note_aliasing()

@@ -79,7 +79,6 @@ FL0201 = _reason(
 )
 FL0202 = _reason("FL0202", "objects of type {type} are not modelled", "Pass plain Python data or tensors.")
 FL0203 = _reason("FL0203", "{type}.{name} is implemented in C and not modelled", "Use an equivalent written in Python.")
-FL0204 = _reason("FL0204", "{what} of an object changed while it is used as a key", "Use plain constants as keys.")
 # 03xx: tensors
 FL0301 = _reason(
     "FL0301",

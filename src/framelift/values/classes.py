@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -176,6 +178,13 @@ class ClassValue(Value, models=type):
             raise_error(TypeError, f"__init__() should return None, not '{name_of(py.type_of(result))}'")
         return instance
 
+    def graph_argument(self, lift: Lift) -> Any:
+        """`dtype=int`: torch takes the types of Python's numbers for the widest dtypes of their kind."""
+        for kind, dtype in _NUMBER_DTYPES:
+            if self.concrete is kind:
+                return dtype
+        self.refuse("passing to a tensor operation")
+
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "|":
             made = union(lift, self, other)
@@ -185,11 +194,14 @@ class ClassValue(Value, models=type):
         return NotImplemented
 
     def text(self, lift: Lift, conversion: str) -> str:
-        if type(self.concrete) is not type:
+        meta = type(self.concrete)
+        own = "__repr__" if has_default(lift, meta, "__str__", object.__str__) or conversion == "repr" else "__str__"
+        if not has_default(lift, meta, own, raw_lookup(type, own)):
             self.refuse(f"{conversion}() with a metaclass")
-        return repr(self.concrete)
+        return type.__repr__(self.concrete)
 
 
+_NUMBER_DTYPES = ((int, torch.int64), (float, torch.float64), (bool, torch.bool), (complex, torch.complex128))
 _PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__", "__flags__"})
 # The attributes of a class that `type` stores or computes: they go before what the class itself says.
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))

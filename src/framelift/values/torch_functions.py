@@ -139,6 +139,8 @@ def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, 
         raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
     if name == "requires_grad_" and len(args) < 3 and not kwargs.keys() - {"requires_grad"}:
         return _require_grad(lift, *args, *kwargs.values())
+    if name == "type" and any(py.type_of(arg) is type for arg in (*args[1:], *kwargs.values())):
+        raise GraphBreak(FL0102, what="torch.Tensor.type with a class")
     _refuse_new_leaf(lift, kwargs)
     return lift.call_tensor_method(name, args, kwargs)
 

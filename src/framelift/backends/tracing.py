@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch._functorch.config
 from torch._guards import (
     CompileContext,
     CompileId,
@@ -33,14 +34,19 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     """A tracing context for a compiler of torch; gives the inputs as it wants them.
 
     The fake tensors of the capture may have been written to by the operations captured, so the inputs become fake
-    tensors of a fresh mode, with static sizes, that shares the capture's ShapeEnv.
+    tensors of a fresh mode, with static sizes, that shares the capture's ShapeEnv. The environment is frozen
+    afterwards: a backward is compiled later, when nobody would hear of a new guard.
     """
     shape_env = getattr(module, "shape_env", None) or ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
-    with compile_context(CompileContext(number)), tracing(TracingContext(mode)):
+    with compile_context(CompileContext(number)), tracing(TracingContext(mode)), _cache_for(example_inputs):
         yield [_fake(mode, value) for value in example_inputs]
+    if shape_env.guards:
+        facts = ", ".join(str(guard.expr) for guard in shape_env.guards)
+        raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")
+    shape_env.freeze()
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,20 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
         is_static = isinstance(value, torch.nn.Parameter) or node.meta.get("input_kind") in STATIC_KINDS
         node._dynamo_source = InputSource(node.name)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
+
+
+def _cache_for(example_inputs: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Keep AOTAutograd's cache away from inputs that share memory: its keys do not say how they do, and it would give
+    what was compiled for memory that lies apart."""
+    storages = [
+        value.untyped_storage()._cdata
+        for value in example_inputs
+        if isinstance(value, torch.Tensor) and torch._C._has_storage(value)
+    ]
+    if len(set(storages)) == len(storages):
+        return nullcontext()
+    without: AbstractContextManager[Any] = torch._functorch.config.patch(enable_autograd_cache=False)
+    return without
 
 
 def _fake(mode: FakeTensorMode, value: Any) -> Any:

@@ -1,0 +1,191 @@
+"""Inductor behind framelift.compile: results, gradients, aliases, caches, the shape environment, missing tools.
+
+A compile takes seconds, so each test does several things with one; most of what is lifted is tested with `eager`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from framelift.backends.tracing import compiling
+from framelift.graph import GraphBuilder
+from framelift.report import events, stream
+from tests.tolerances import INDUCTOR
+from tests.training_models import TASKS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def close(actual: Any, expected: Any, dtype: torch.dtype = torch.float32) -> None:
+    allowed = INDUCTOR[dtype]
+    torch.testing.assert_close(actual, expected, rtol=allowed.rtol, atol=allowed.atol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["residual", "transformer"])
+def test_inference(task: str) -> None:
+    model = TASKS[task].build().eval()
+    lifted = framelift.compile(model)
+    with torch.no_grad():
+        for _ in range(2):
+            x = TASKS[task].inputs()
+            close(lifted(x), model(x))
+    assert framelift.counters().captured == 1
+
+
+@pytest.mark.slow
+def test_a_function_that_writes_and_the_same_tensor_twice() -> None:
+    """Inputs are handed over once each, and other aliases than those of the capture find no entry."""
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        return (x + y).sin() + x.cos()
+
+    lifted = framelift.compile(f)
+    seen: list[Any] = []
+    with stream.listening(seen.append, events.GraphCaptured):
+        for offset in (0, 8, 4):  # the same object, memory apart, memory that overlaps
+            results = []
+            for function in (lifted, f):
+                base = torch.arange(16.0)
+                x = base[:8]
+                y = x if offset == 0 else base[offset : offset + 8]
+                results.append((function(x, y), base))
+            close(results[0], results[1])
+    assert [len(event.inputs) for event in seen] == [1, 2, 2]
+
+
+@pytest.mark.slow
+def test_random_numbers_are_those_of_eager_mode_if_asked_for() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(x, 0.5) + torch.rand(4)
+
+    lifted = framelift.compile(f, options={"fallback_random": True})
+    for _ in range(2):
+        torch.manual_seed(3)
+        expected = f(torch.ones(4))
+        torch.manual_seed(3)
+        close(lifted(torch.ones(4)), expected)
+
+
+@pytest.mark.slow
+def test_a_backward_compiled_inside_a_block_captures_nothing() -> None:
+    """The backward is compiled when it first runs, which may be in a frame whose calls are lifted."""
+    model = TASKS["perceptron"].build()
+    twin = TASKS["perceptron"].build()
+    twin.load_state_dict(model.state_dict())
+    x = TASKS["perceptron"].inputs()
+
+    def step(model: nn.Module, x: torch.Tensor) -> None:
+        loss = model(x).pow(2).sum()
+        framelift.graph_break()
+        loss.backward()
+
+    step(twin, x)
+    with framelift.optimize("inductor"):
+        for _ in range(2):
+            model.zero_grad()
+            step(model, x)
+    for parameter, other in zip(model.parameters(), twin.parameters(), strict=True):
+        close(parameter.grad, other.grad)
+    counts = framelift.counters()
+    assert counts.graphs == 1 and not counts.failures, counts
+    assert counts.captures <= 2
+
+
+def test_no_guards_come_from_a_static_shape_environment() -> None:
+    """Neither from AOTAutograd's trace of the graph nor, later, of its backward; then the environment is frozen."""
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.randn(4, 6, requires_grad=True))
+    y = builder.call_method("reshape", (builder.call_function(torch.sin, (x,)), 2, -1))
+    module = builder.finish([builder.call_function(torch.matmul, (y, builder.call_method("t", (y,))))])
+    module.shape_env = builder.shape_env
+    from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+
+    def keep(graph: Any, _: Any) -> Any:
+        return make_boxed_func(graph.forward)
+
+    with compiling(module, builder.example_inputs) as inputs:
+        function = aot_module_simplified(module, inputs, fw_compiler=keep, bw_compiler=keep)
+    tensor = torch.randn(4, 6, requires_grad=True)
+    function(tensor)[0].sum().backward()
+    assert tensor.grad is not None
+    assert builder.shape_env.guards == [] and builder.shape_env.frozen
+
+
+def test_assumptions_about_sizes_are_refused() -> None:
+    """Nothing would check them: a compiler that makes one fails, instead of giving a graph for other sizes."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    builder = GraphBuilder()
+    x = builder.add_input("x", torch.randn(4))
+    module = builder.finish([builder.call_function(torch.sin, (x,))])
+    module.shape_env = ShapeEnv()
+    with pytest.raises(RuntimeError, match="the compiler assumed"), compiling(module, builder.example_inputs):
+        module.shape_env.guards.append(_Guard("Eq(s0, 4)"))
+
+
+class _Guard:
+    def __init__(self, expr: str) -> None:
+        self.expr = expr
+
+
+# -- other processes -----------------------------------------------------------------------------------------------
+
+SMALL = """
+import json, sys, torch, framelift
+from torch._dynamo.utils import counters
+
+def f(x, w):
+    return (x @ w).sin().sum()
+
+w = torch.ones(3, 3, requires_grad=True)
+framelift.compile(f)(torch.ones(2, 3), w).backward()
+expected = torch.ones(3, 3, requires_grad=True)
+f(torch.ones(2, 3), expected).backward()
+torch.testing.assert_close(w.grad, expected.grad)
+print(json.dumps({**counters["inductor"], **counters["aot_autograd"]}))
+"""
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
+    found = []
+    for _ in range(2):
+        done = run(SMALL, TORCHINDUCTOR_CACHE_DIR=str(tmp_path), TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS="0")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    first, second = found
+    assert first["autograd_cache_miss"] == 1 and first.get("autograd_cache_bypass", 0) == 0, first
+    assert second["autograd_cache_hit"] == 1 and second.get("autograd_cache_miss", 0) == 0, second
+    assert second.get("fxgraph_cache_miss", 0) == 0 and second["fxgraph_cache_hit"] >= 1, second
+
+
+@pytest.mark.slow
+def test_a_missing_compiler_is_said_in_words(tmp_path: Path) -> None:
+    script = "import torch, framelift\nframelift.compile(torch.sin)(torch.ones(3))"
+    environment = {"CXX": "/nonexistent", "PATH": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    done = run(script, **environment)
+    assert done.returncode == 1
+    assert "no C++ compiler was found" in done.stderr.splitlines()[-1], done.stderr

@@ -190,7 +190,7 @@ def throwing(x):
     return x + next(g), g.throw(KeyError("k")), next(g)
 
 
-@programs(expect_breaks=1, expect_ops=0)
+@programs
 def throwing_a_class(x):
     def catches():
         try:
@@ -413,6 +413,23 @@ def test_a_generator_is_returned():
     for _ in range(2):
         made = framelift.compile(fn, backend="eager")(x())
         assert [t.tolist() for t in made] == [t.tolist() for t in fn(x())]
+
+
+@programs
+def left_in_a_try_without_effects(x):
+    def numbers():
+        position = 0
+        try:
+            while True:
+                yield (1, 2, 3)[position]
+                position += 1
+        except IndexError:
+            return
+
+    for number in numbers():
+        if number == 2:
+            break
+    return x + number
 
 
 test_programs = programs.test()

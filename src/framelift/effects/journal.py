@@ -53,6 +53,10 @@ class Journal:
             self._touched = set()
             self._changed_before = len(self.changed)
 
+    def since_step(self) -> list[Changeable]:
+        """What changed since the last `begin_step`."""
+        return [value for value, _ in self._saved]
+
     def roll_back(self) -> None:
         """Undo everything since the last `begin_step`."""
         for value, state in reversed(self._saved):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import _count_elements  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -55,3 +56,10 @@ def concat(left: Any, right: Any, /) -> Any:
 @models(operator.call) if hasattr(operator, "call") else (lambda function: function)
 def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
+
+
+@models(_count_elements)
+def count_elements(mapping: Any, iterable: Iterable[Any], /) -> None:
+    get = mapping.get
+    for item in iterable:
+        mapping[item] = get(item, 0) + 1

@@ -141,6 +141,17 @@ class GeneratorValue(IteratorValue):
         """Whether dropping it would run code of the user's: it stopped where an exception would be handled."""
         return self.started and not self.finished and self.frame.protected
 
+    def closes_quietly(self, lift: Lift) -> bool:
+        """Close it, as happens when it is dropped; whether nobody can tell when that is, because it changes nothing."""
+        journal, graph = lift.journal, lift.graph.mark()
+        journal.begin_step()
+        try:
+            self._close(lift)
+        except (Raised, GraphBreak):
+            return False
+        changed = any(not isinstance(value, GeneratorValue) for value in journal.since_step())
+        return not changed and lift.graph.mark() == graph
+
     def state(self) -> Any:
         return self.frame.snapshot(), self.started, self.finished, self.handled
 

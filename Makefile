@@ -5,6 +5,7 @@
 #   make lint                  ruff, clang-format, mypy, import-linter
 #   make native-tests          the tests that need no torch, on every supported interpreter found
 #   make bench                 capture time and call overhead against torch.compile
+#   make zoo                   what is captured of 125 models    (make zoo ARGS="--torch --jobs 2 --names bloom")
 #   make asan                  the native tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; then echo $$p; break; fi; done)
@@ -17,7 +18,7 @@ ARGS   ?=
 SOURCES := $(wildcard setup.py src/framelift/native/*.c src/framelift/native/*.h)
 PIP     := -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint format native-tests bench asan venv clean
+.PHONY: demo test lint format native-tests bench zoo asan venv clean
 
 demo: venv
 	@$(PY) examples/demo.py $(ARGS)
@@ -40,8 +41,11 @@ format: venv
 native-tests:
 	@scripts/native_tests $(ARGS)
 
-bench: venv
+bench: venv $(VENV)/zoo
 	$(PY) benchmarks/run.py $(ARGS)
+
+zoo: venv $(VENV)/zoo
+	$(PY) benchmarks/zoo.py $(ARGS)
 
 asan: venv
 	scripts/asan $(ARGS)
@@ -55,6 +59,10 @@ $(VENV)/installed: constraints.txt pyproject.toml
 	$(PY) $(PIP) setuptools wheel
 	$(PY) $(PIP) torch==2.13.0
 	$(PY) $(PIP) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+$(VENV)/zoo: $(VENV)/installed
+	$(PY) $(PIP) --no-build-isolation -e '.[zoo]'
 	@touch $@
 
 # The C extension is built in place, beside its sources; touching one of them builds it again.

@@ -1,0 +1,143 @@
+"""`make zoo`: the tiny models of transformers_zoo.py lifted one by one, each in a process of its own.
+
+    python benchmarks/zoo.py                              all of them, framelift alone
+    python benchmarks/zoo.py --torch --jobs 2             beside torch.compile, measured in the same run
+    python benchmarks/zoo.py --names bloom opt --json out.json
+
+A model is called three times: the first call captures, the second (same inputs) and the third (other numbers in the
+same shapes) must not. All three results are compared with eager PyTorch, bit by bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS = 600  # for one model; a process that takes longer is ended and reported
+
+
+def measure(name: str, compiler: str) -> dict[str, Any]:
+    """What one compiler makes of one model; a process that dies is a result, too."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+        "PYTHONWARNINGS": "ignore",
+    }
+    command = [sys.executable, "-m", "benchmarks.zoo_one", name, compiler]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"took more than {SECONDS} s"}
+    last = done.stdout.splitlines()[-1:]
+    if done.returncode or not last or not last[0].startswith("{"):
+        words = done.stderr.strip().splitlines()[-1:] or [f"the process ended with {done.returncode}"]
+        return {"error": words[0]}
+    found: dict[str, Any] = json.loads(last[0])
+    return found
+
+
+def line(name: str, found: dict[str, Any], theirs: dict[str, Any] | None) -> str:
+    """One model in one line."""
+    if "error" in found:
+        text = f"{name:28} [red]FAILED[/] {_plain(found['error'])}"
+    else:
+        graphs = f"{found['graphs']} graph{'s' if found['graphs'] != 1 else ' '}"
+        colour = "green" if found["graphs"] == 1 and not found["breaks"] else "yellow"
+        equal = "equal" if found["equal"] else f"[red]DIFFERENT: {_plain(found['difference'])}[/]"
+        again = f", [red]{found['again']} captures on later calls[/]" if found["again"] else ""
+        text = (
+            f"{name:28} [{colour}]{graphs:9}[/] {len(found['breaks'])} breaks {found['ops']:5} ops "
+            f"{found['seconds']:7.3f} s  {equal}{again}"
+        )
+    if theirs is not None:
+        text += "   torch.compile: " + (
+            f"[red]FAILED[/] {_plain(theirs['error'])}"
+            if "error" in theirs
+            else f"{theirs['graphs']} graphs {len(theirs['breaks'])} breaks {theirs['ops']} ops {theirs['seconds']:.3f} s"
+        )
+    for reason in dict.fromkeys(found.get("breaks", [])):
+        text += f"\n{'':30}[yellow]{_plain(reason)}[/]"
+    for reason in dict.fromkeys(found.get("failures", [])):
+        text += f"\n{'':30}[red]{_plain(reason)}[/]"
+    return text
+
+
+def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Over the models that did not fail."""
+    good = [result for result in found.values() if "error" not in result]
+    return {
+        "models": len(found),
+        "failed": len(found) - len(good),
+        "equal": sum(result["equal"] for result in good),
+        "one_graph": sum(result["graphs"] == 1 and not result["breaks"] for result in good),
+        "graphs": sum(result["graphs"] for result in good),
+        "breaks": sum(len(result["breaks"]) for result in good),
+        "captured_again": sum(bool(result["again"]) for result in good),
+        "ops": sum(result["ops"] for result in good),
+        "seconds": sum(result["seconds"] for result in good),
+    }
+
+
+def summary(who: str, total: dict[str, Any]) -> str:
+    return (
+        f"{who:13} {total['models']} models: {total['equal']} equal to eager, {total['one_graph']} in one graph, "
+        f"{total['graphs']} graphs, {total['breaks']} breaks, {total['captured_again']} captured again on a later call, "
+        f"{total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
+    )
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", nargs="*", help="which models; all of them if not given")
+    parser.add_argument("--torch", action="store_true", help="also measure torch.compile")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--json", type=Path, help="write everything to this file")
+    given = parser.parse_args()
+    names = given.names or subprocess.run(
+        [sys.executable, "-m", "benchmarks.zoo_one", "--list"], capture_output=True, text=True, cwd=ROOT, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ).stdout.split()  # fmt: skip
+    console = Console(soft_wrap=True)
+    ours: dict[str, dict[str, Any]] = {}
+    theirs: dict[str, dict[str, Any]] = {}
+
+    def both(name: str) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+        return name, measure(name, "framelift"), measure(name, "torch") if given.torch else None
+
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for name, found, other in pool.map(both, names):
+            ours[name] = found
+            if other is not None:
+                theirs[name] = other
+            console.print(line(name, found, other))
+    result = {"framelift": {"totals": totals(ours), "models": ours}}
+    console.print(summary("framelift", result["framelift"]["totals"]))
+    if theirs:
+        result["torch.compile"] = {"totals": totals(theirs), "models": theirs}
+        console.print(summary("torch.compile", result["torch.compile"]["totals"]))
+        both_good = [name for name in names if "error" not in ours[name] and "error" not in theirs[name]]
+        if both_good:
+            ratio = sum(theirs[name]["seconds"] for name in both_good) / sum(ours[name]["seconds"] for name in both_good)
+            console.print(f"torch.compile / framelift, first calls of {len(both_good)} models: {ratio:.1f}×")
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""One model of the zoo in this process, with framelift or with torch.compile; prints what was found as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from benchmarks.transformers_zoo import NAMES, build
+
+
+def leaves(result: Any) -> list[Any]:
+    """What a model returned, flat: model outputs are dicts, caches hold their tensors in layers."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(dict(result) if isinstance(result, dict) else result):
+        if hasattr(leaf, "layers"):
+            for layer in leaf.layers:
+                found += [value for _, value in sorted(vars(layer).items()) if isinstance(value, torch.Tensor)]
+        else:
+            found.append(leaf)
+    return found
+
+
+def difference(actual: Any, expected: Any) -> str:
+    """The first difference in words; empty if there is none."""
+    if type(actual) is not type(expected):
+        return f"type {type(actual).__name__} instead of {type(expected).__name__}"
+    ours, theirs = leaves(actual), leaves(expected)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} values instead of {len(theirs)}"
+    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if isinstance(other, torch.Tensor):
+            if not isinstance(one, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+                return f"value {index} is of another kind"
+            if not torch.equal(one.nan_to_num(), other.nan_to_num()):
+                return f"value {index} differs by {(one.double() - other.double()).abs().max().item():.1e}"
+        elif type(one) is not type(other):
+            return f"value {index} is {type(one).__name__} instead of {type(other).__name__}"
+    return ""
+
+
+def other_numbers(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.flip(0, -1) if value.dim() > 1 else value.flip(0) for name, value in inputs.items()}
+
+
+def with_framelift(name: str) -> dict[str, Any]:
+    import framelift  # noqa: PLC0415  (torch.compile is measured without it)
+    from framelift.report import events, stream  # noqa: PLC0415
+
+    _warm_up(framelift.compile)
+    seen: list[Any] = []
+    stream.subscribe(seen.append)
+
+    def compiled(model: Any) -> Any:
+        return framelift.compile(model, backend="eager")
+
+    def captures() -> int:
+        return sum(isinstance(event, events.CaptureStarted) for event in seen)
+
+    found = run(name, compiled, captures)
+    graphs = [event for event in seen if isinstance(event, events.GraphCaptured)]
+    broke = [event for event in seen if isinstance(event, events.GraphBroke)]
+    return {
+        **found,
+        "graphs": len(graphs),
+        "ops": sum(event.ops for event in graphs),
+        "breaks": [f"{e.id} {e.reason} ({e.filename.rpartition('/')[2]}:{e.line}: {e.text})" for e in broke],
+        "failures": [f"{e.id} {e.function}: {e.error}" for e in seen if isinstance(e, events.InternalFailure)],
+    }
+
+
+def with_torch(name: str) -> dict[str, Any]:
+    import torch._dynamo  # noqa: PLC0415  (framelift is measured without it)
+    from torch._dynamo.utils import counters  # noqa: PLC0415
+
+    logging.disable(logging.WARNING)
+    graphs: list[int] = []
+
+    def counting(module: Any, example_inputs: Any) -> Callable[..., Any]:
+        graphs.append(sum(node.op in ("call_function", "call_method", "call_module") for node in module.graph.nodes))
+        return module.forward
+
+    _warm_up(torch.compile)
+    torch._dynamo.reset()
+    counters.clear()
+    found = run(name, lambda model: torch.compile(model, backend=counting), lambda: len(graphs))
+    reasons = [reason.splitlines()[0] for reason, count in counters["graph_break"].items() for _ in range(count)]
+    return {**found, "graphs": len(graphs), "ops": sum(graphs), "breaks": reasons, "failures": []}
+
+
+def _warm_up(compiler: Callable[..., Any]) -> None:
+    """On a model that is not measured, so that nobody pays for imports and first-time tables."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.Conv1d(4, 4, 1))
+    compiler(model, backend="eager")(torch.randn(4, 4))
+
+
+def run(name: str, compiled: Callable[[Any], Any], captures: Callable[[], int]) -> dict[str, Any]:
+    """The first call's seconds, whether all calls gave eager's results, how many captures later calls made."""
+    model, inputs = build(name)
+    calls = [inputs, inputs, other_numbers(inputs)]
+    # Each on a model of its own: a model may keep things from call to call. And one eager call first, since torch
+    # and the model library set things up, and warn, when they are first used.
+    twin, _ = build(name)
+    build(name)[0](**inputs)
+    lifted = compiled(model)
+    differences = []
+    seconds = 0.0
+    first = 0
+    for index, given in enumerate(calls):
+        torch.manual_seed(index)
+        began = time.perf_counter()
+        actual = lifted(**{key: value.clone() for key, value in given.items()})
+        if index == 0:
+            seconds = time.perf_counter() - began
+            first = captures()
+        torch.manual_seed(index)
+        expected = twin(**{key: value.clone() for key, value in given.items()})
+        differences.append(difference(actual, expected))
+    different = [f"call {index}: {words}" for index, words in enumerate(differences) if words]
+    return {
+        "seconds": seconds,
+        "equal": not different,
+        "difference": "; ".join(different),
+        "again": captures() - first,
+    }
+
+
+def main() -> None:
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(NAMES))
+        return
+    name, compiler = sys.argv[1:]
+    torch.set_num_threads(1)
+    found = with_framelift(name) if compiler == "framelift" else with_torch(name)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -65,4 +65,59 @@ def one_op() -> tuple[Any, tuple[torch.Tensor, ...]]:
     return add_one, (torch.randn(4, 16),)
 
 
-CASES: dict[str, Case] = {"MLP-100": chain, "CNN-16": residual, "x+1": one_op}
+# -- models of the transformers package, narrow, with random weights -------------------------------------------------
+
+NARROW = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+
+
+class EncoderDecoder(nn.Module):
+    """Calls a model that wants a text for its encoder and one for its decoder with the same text for both."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> Any:
+        return self.model(input_ids=tokens, decoder_input_ids=tokens)
+
+
+def pretrained(name: str, layers: int) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    """A model of the package with so many layers, and its input."""
+    import transformers  # noqa: PLC0415  (an optional dependency: the other cases run without it)
+
+    transformers.logging.set_verbosity_error()
+    tokens = torch.randint(3, 200, (2, 16))
+    text = {**NARROW, "num_hidden_layers": layers, "vocab_size": 256, "max_position_embeddings": 128}
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "Llama": ("Llama", {**text, "num_key_value_heads": 4}),
+        "BERT": ("Bert", text),
+        "ViT": ("ViT", {**NARROW, "num_hidden_layers": layers, "image_size": 32, "patch_size": 8}),
+        "T5": ("T5", {"d_model": 64, "d_ff": 128, "d_kv": 16, "num_heads": 4, "num_layers": layers, "vocab_size": 256}),
+        "Mixtral": ("Mixtral", {**text, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    }
+    family, sizes = kinds[name]
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    model = getattr(transformers, f"{family}Model")(config).eval()
+    if name == "ViT":
+        return model, (torch.randn(1, 3, 32, 32),)
+    return (EncoderDecoder(model) if name == "T5" else model), (tokens,)
+
+
+def case_of(name: str, layers: int) -> Case:
+    return lambda: pretrained(name, layers)
+
+
+CASES: dict[str, Case] = {
+    "MLP-100": chain,
+    "CNN-16": residual,
+    "x+1": one_op,
+    "Llama-8": case_of("Llama", 8),
+    "BERT-12": case_of("BERT", 12),
+    "ViT-12": case_of("ViT", 12),
+    "T5-6": case_of("T5", 6),
+    "Mixtral-4": case_of("Mixtral", 4),
+    # How the cost of a capture grows with the number of layers.
+    "Llama-2": case_of("Llama", 2),
+    "Llama-32": case_of("Llama", 32),
+}
+GROWTH = ("Llama-2", "Llama-8", "Llama-32")

@@ -61,12 +61,11 @@ def line(name: str, found: dict[str, Any], theirs: dict[str, Any] | None) -> str
             f"{name:28} [{colour}]{graphs:9}[/] {len(found['breaks'])} breaks {found['ops']:5} ops "
             f"{found['seconds']:7.3f} s  {equal}{again}"
         )
-    if theirs is not None:
-        text += "   torch.compile: " + (
-            f"[red]FAILED[/] {_plain(theirs['error'])}"
-            if "error" in theirs
-            else f"{theirs['graphs']} graphs {len(theirs['breaks'])} breaks {theirs['ops']} ops {theirs['seconds']:.3f} s"
-        )
+    if theirs is not None and "error" in theirs:
+        text += f"   torch.compile: [red]FAILED[/] {_plain(theirs['error'])}"
+    elif theirs is not None:
+        text += f"   torch.compile: {theirs['graphs']} graphs {len(theirs['breaks'])} breaks"
+        text += f" {theirs['ops']} ops {theirs['seconds']:.3f} s"
     for reason in dict.fromkeys(found.get("breaks", [])):
         text += f"\n{'':30}[yellow]{_plain(reason)}[/]"
     for reason in dict.fromkeys(found.get("failures", [])):
@@ -93,7 +92,7 @@ def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def summary(who: str, total: dict[str, Any]) -> str:
     return (
         f"{who:13} {total['models']} models: {total['equal']} equal to eager, {total['one_graph']} in one graph, "
-        f"{total['graphs']} graphs, {total['breaks']} breaks, {total['captured_again']} captured again on a later call, "
+        f"{total['graphs']} graphs, {total['breaks']} breaks, {total['captured_again']} captured again later, "
         f"{total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
     )
 
@@ -133,7 +132,9 @@ def main() -> None:
         console.print(summary("torch.compile", result["torch.compile"]["totals"]))
         both_good = [name for name in names if "error" not in ours[name] and "error" not in theirs[name]]
         if both_good:
-            ratio = sum(theirs[name]["seconds"] for name in both_good) / sum(ours[name]["seconds"] for name in both_good)
+            ratio = sum(theirs[name]["seconds"] for name in both_good) / sum(
+                ours[name]["seconds"] for name in both_good
+            )
             console.print(f"torch.compile / framelift, first calls of {len(both_good)} models: {ratio:.1f}×")
     if given.json:
         given.json.write_text(json.dumps(result, indent=1))

@@ -10,39 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from benchmarks.compare import difference
 from benchmarks.transformers_zoo import NAMES, build
-
-
-def leaves(result: Any) -> list[Any]:
-    """What a model returned, flat: model outputs are dicts, caches hold their tensors in layers."""
-    found: list[Any] = []
-    for leaf in pytree.tree_leaves(dict(result) if isinstance(result, dict) else result):
-        if hasattr(leaf, "layers"):
-            for layer in leaf.layers:
-                found += [value for _, value in sorted(vars(layer).items()) if isinstance(value, torch.Tensor)]
-        else:
-            found.append(leaf)
-    return found
-
-
-def difference(actual: Any, expected: Any) -> str:
-    """The first difference in words; empty if there is none."""
-    if type(actual) is not type(expected):
-        return f"type {type(actual).__name__} instead of {type(expected).__name__}"
-    ours, theirs = leaves(actual), leaves(expected)
-    if len(ours) != len(theirs):
-        return f"{len(ours)} values instead of {len(theirs)}"
-    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        if isinstance(other, torch.Tensor):
-            if not isinstance(one, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
-                return f"value {index} is of another kind"
-            if not torch.equal(one.nan_to_num(), other.nan_to_num()):
-                return f"value {index} differs by {(one.double() - other.double()).abs().max().item():.1e}"
-        elif type(one) is not type(other):
-            return f"value {index} is {type(one).__name__} instead of {type(other).__name__}"
-    return ""
 
 
 def other_numbers(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

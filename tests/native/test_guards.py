@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import abc
 import collections
 import enum
@@ -518,12 +519,24 @@ def test_identity_of_other_things(value: Any) -> None:
     assert hits(tree, value) and not hits(tree, 1) and not hits(tree, list.extend)
 
 
-@pytest.mark.parametrize("value", [[], {}, object(), Slotted(), (Plain(),)])
+@pytest.mark.parametrize("value", [[], {}, object(), Slotted(), (Plain(),) * 3])
 def test_what_cannot_be_held_is_refused(value: Any) -> None:
     nodes = Nodes()
     nodes.arg(IS=value)
     with pytest.raises(TypeError, match="cannot hold"):
         nodes.tree()
+
+
+def test_a_short_tuple_is_told_by_its_items() -> None:
+    item = Plain()
+    pair = (item, "name")
+    nodes = Nodes()
+    nodes.arg(IS=pair)
+    tree = nodes.tree()
+    assert hits(tree, pair) and not hits(tree, (item, "name")[:1]) and not hits(tree, item)
+    del pair, item
+    gc.collect()
+    assert tree.dead
 
 
 CONSTANTS = [

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import abc
 import collections
+import functools
+import gc
 import operator
 import struct
 import types
@@ -219,6 +221,23 @@ def stored_keys(mapping: Any) -> Iterator[Any]:
     return cls.__iter__(mapping)
 
 
+def lru_entries(wrapper: Any) -> list[tuple[Any, Any]]:
+    """(key, result) pairs in the cache of a `functools.lru_cache`, which only the garbage collector may look into."""
+    *links, cache, _, mark, link_type, _, _ = gc.get_referents(wrapper)
+    if type(cache) is not dict or type(mark) is not object:
+        return []
+    if all(type(value) is not link_type for value in cache.values()):
+        return list(cache.items())
+    return list(zip(links[1::3], links[2::3], strict=False))
+
+
+def lru_entry(wrapper: Any, key: Any) -> tuple[Any, Any] | None:
+    """The entry of a cache under that key."""
+    if type(wrapper) is not functools._lru_cache_wrapper:
+        return None
+    return next((entry for entry in lru_entries(wrapper) if same_item(key, entry[0])), None)
+
+
 # ---- accessors ----
 
 
@@ -308,6 +327,12 @@ def c_attribute(obj: Any, name: str) -> Any:
         return descriptor.__get__(obj)
     except AttributeError:
         return MISSING
+
+
+@accessor("LRU_RESULT", "{source}.cache[{arg!r}]")
+def cached_result(obj: Any, key: Any) -> Any:
+    found = lru_entry(obj, key)
+    return MISSING if found is None else found[1]
 
 
 # ---- checks ----

@@ -18,6 +18,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from framelift.values.constants import is_constant
+
 
 class Source:
     """One way to reach an object: `parent` followed by one `access`."""
@@ -100,6 +102,7 @@ _SPELLINGS: dict[str, Callable[[str, Any], str]] = {
     "MODULE_DICT": lambda parent, _: f"{parent}.__dict__",
     "SLOT": lambda parent, descriptor: f"{parent}.{descriptor.__name__}",
     "GETATTR": lambda parent, name: f"{parent}.{name}",
+    "LRU_RESULT": lambda parent, key: f"{parent}.cache[{key!r}]" if is_constant(key) else f"{parent}.cache[...]",
 }
 
 

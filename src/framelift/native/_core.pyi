@@ -77,7 +77,13 @@ class Table:
     def hits(self) -> int: ...
     @property
     def misses(self) -> int: ...
-    def install(self, tree: GuardTree, residual: Callable[..., Any], label: object = None) -> Entry: ...
+    def install(
+        self,
+        tree: GuardTree,
+        residual: Callable[..., Any],
+        label: object = None,
+        direct: tuple[Callable[..., Any], tuple[int, ...], int, int] | None = None,
+    ) -> Entry: ...
     def remove(self, entry: Entry) -> None: ...
     def clear(self) -> None: ...
 
@@ -129,6 +135,7 @@ ACCESS_METHOD_FUNC: int
 ACCESS_MODULE_DICT: int
 ACCESS_SLOT: int
 ACCESS_GETATTR: int
+ACCESS_LRU_RESULT: int
 CHECK_TYPE: int
 CHECK_IS: int
 CHECK_NOT_IS: int

@@ -24,7 +24,9 @@ static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)
     PyObject *result;
     size_t nargs = (size_t)(call->nslots + entry->nfetched);
     thread->lifting.context = NULL;
-    if (LIKELY((uintptr_t)__builtin_frame_address(0) >= thread->shallow)) {
+    if (entry->direct) {
+        result = direct_run(thread, entry->direct, vector);
+    } else if (LIKELY((uintptr_t)__builtin_frame_address(0) >= thread->shallow)) {
         result = ((PyFunctionObject *)entry->residual)->vectorcall(entry->residual, vector, nargs, NULL);
     } else {
         result = call_nested_slow(thread, entry->residual, vector, nargs, NULL);

@@ -207,5 +207,8 @@ PyObject *access_step(const Node *node, PyObject *parent)
     if (node->accessor == ACCESS_GETATTR) {
         return c_attribute(parent, node->held.object);
     }
+    if (node->accessor == ACCESS_LRU_RESULT) {
+        return Py_XNewRef(lru_result(parent, &node->held));
+    }
     return Py_XNewRef(access_borrowed(node, parent));
 }

@@ -17,6 +17,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return PyErr_Occurred() ? -1 : 0;
     case ACCESS_KNOWN:
     case ACCESS_DICT_ITEM:
+    case ACCESS_LRU_RESULT:
         return held_init(&node->held, argument, death);
     case ACCESS_TYPE_LOOKUP:
     case ACCESS_GETATTR:
@@ -36,7 +37,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
     }
     default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_GETATTR) {
+        if (accessor < ACCESS_ARG || accessor > ACCESS_LRU_RESULT) {
             PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
             return -1;
         }

@@ -284,6 +284,14 @@ static int hold_by_parts(Held *held, Death *death)
                                                                : (Py_ssize_t)offsetof(PyMethodDescrObject, d_method);
         return add_part(held, (Py_ssize_t)offsetof(PyDescrObject, d_type), death) < 0 ? -1 : add_word(held, definition);
     }
+    if (type == &PyTuple_Type && PyTuple_GET_SIZE(object) + 2 <= MAX_PARTS) {
+        int result = add_word(held, (Py_ssize_t)offsetof(PyObject, ob_type));
+        result = result < 0 ? result : add_word(held, (Py_ssize_t)offsetof(PyVarObject, ob_size));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object) && result == 0; i++) {
+            result = add_part(held, (Py_ssize_t)(offsetof(PyTupleObject, ob_item) + (size_t)i * sizeof(PyObject *)), death);
+        }
+        return result;
+    }
     if (is_enum_class(type)) {
         return add_part(held, (Py_ssize_t)offsetof(PyObject, ob_type), death);
     }

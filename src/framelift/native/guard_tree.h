@@ -32,7 +32,8 @@
     X(METHOD_FUNC, 16)                                                                                                 \
     X(MODULE_DICT, 17)                                                                                                 \
     X(SLOT, 18)                                                                                                        \
-    X(GETATTR, 19)
+    X(GETATTR, 19)                                                                                                     \
+    X(LRU_RESULT, 20)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -72,7 +73,7 @@ typedef struct {
 
 extern PyTypeObject Death_Type, ByParts_Type;
 
-#define MAX_PARTS 3
+#define MAX_PARTS 4
 
 /* An object a guard compares with. Constants are held strongly; anything of the user's by a weak reference whose
  * callback sets `dead`, so that a pointer comparison can never meet a new object at an old address. Wrappers that
@@ -139,6 +140,9 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 /* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
 PyObject *access_step(const Node *node, PyObject *parent);
 PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR */
+
+/* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
+PyObject *lru_result(PyObject *wrapper, const Held *key);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);

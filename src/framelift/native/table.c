@@ -19,6 +19,9 @@ static int entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->tree);
     Py_VISIT(self->residual);
     Py_VISIT(self->label);
+    if (self->direct) {
+        Py_VISIT(self->direct->function);
+    }
     return 0;
 }
 
@@ -28,6 +31,9 @@ static int entry_clear(Entry *self)
     Py_CLEAR(self->tree);
     Py_CLEAR(self->residual);
     Py_CLEAR(self->label);
+    Direct *direct = self->direct;
+    self->direct = NULL;
+    direct_free(direct);
     return 0;
 }
 
@@ -240,10 +246,10 @@ static bool has_constant(PyCodeObject *code, PyObject *constant)
 
 static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"tree", "residual", "label", NULL};
-    PyObject *tree, *residual, *label = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|O:install", names, &GuardTree_Type, &tree, &PyFunction_Type,
-                                     &residual, &label)) {
+    static char *names[] = {"tree", "residual", "label", "direct", NULL};
+    PyObject *tree, *residual, *label = Py_None, *direct = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|OO:install", names, &GuardTree_Type, &tree, &PyFunction_Type,
+                                     &residual, &label, &direct)) {
         return NULL;
     }
     Py_ssize_t nslots = guard_tree_nslots(tree), nfetched = guard_tree_nfetched(tree);
@@ -277,6 +283,10 @@ static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
     }
     Entry *entry = (Entry *)Entry_Type.tp_alloc(&Entry_Type, 0);
     if (!entry) {
+        return NULL;
+    }
+    if (direct != Py_None && !(entry->direct = direct_new(direct, nslots + nfetched))) {
+        Py_DECREF(entry);
         return NULL;
     }
     entry->table = self;
@@ -340,7 +350,10 @@ static PyObject *table_get_code(Table *self, void *Py_UNUSED(closure))
 
 static PyMethodDef table_methods[] = {
     {"install", (PyCFunction)(void (*)(void))table_install, METH_VARARGS | METH_KEYWORDS,
-     "install(tree, residual, label=None) -> Entry\n\nAdds an entry; it is the first to be tried on the next call."},
+     "install(tree, residual, label=None, direct=None) -> Entry\n\n"
+     "Adds an entry; it is the first to be tried on the next call. With direct=(function, inputs, output, outputs) the\n"
+     "residual function returns function(...)[output] of as many outputs, on the slots and fetched objects with these\n"
+     "indices, and nothing else; it is then not run."},
     {"remove", (PyCFunction)table_remove, METH_O, "remove(entry)\n\nDrops one entry."},
     {"clear", (PyCFunction)table_clear_method, METH_NOARGS, "clear()\n\nDrops all entries, and zeroes the counters."},
     {NULL, NULL, 0, NULL},

@@ -2,9 +2,11 @@
 
 from framelift.values import (
     builtins,
+    caches,
     lifted,
     object_methods,
     partials,
+    signatures,
     torch_answers,
     torch_callables,
     torch_modes,
@@ -14,9 +16,11 @@ from framelift.values import (
 
 FAMILIES = (
     builtins,
+    caches,
     lifted,
     object_methods,
     partials,
+    signatures,
     torch_answers,
     torch_callables,
     torch_modes,

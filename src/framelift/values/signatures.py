@@ -1,0 +1,167 @@
+"""`inspect.signature` of functions and methods: what their code and defaults say."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.dicts import MISSING, DictValue
+from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+
+
+class SignatureValue(Value):
+    """The signature of a function: `parameters` by name."""
+
+    __slots__ = ("function", "parameters")
+
+    def __init__(self, function: Any, parameters: dict[str, Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.parameters = ParametersValue(self, parameters)
+
+    def python_type(self) -> type:
+        return inspect.Signature
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "parameters":
+            return self.parameters
+        if name == "__class__":
+            return lift.known_object(inspect.Signature)
+        return super().attribute(lift, name)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"comparison {operator}")
+
+    def parts(self) -> list[Any]:
+        return [self.function]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(inspect.signature)
+        generate.value(self.function)
+        generate.call(1)
+
+
+class ParametersValue(DictValue):
+    """The parameters of a signature, in order: a view that cannot be changed."""
+
+    __slots__ = ("signature",)
+    kind = types.MappingProxyType
+
+    def __init__(self, signature: SignatureValue, parameters: dict[str, Any]) -> None:
+        super().__init__(parameters)
+        self.signature = signature
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        return DictValue(entries)
+
+    def set_key(self, lift: Lift, key: Any, value: Any) -> None:
+        self.refuse("item assignment")
+
+    def delete_key(self, lift: Lift, key: Any) -> None:
+        self.refuse("item deletion")
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.signature)
+        generate.load_attribute("parameters")
+
+
+class ParameterValue(Value):
+    """One parameter."""
+
+    __slots__ = ("signature", "name", "kind", "default")
+
+    def __init__(self, name: str, kind: Any, default: Any) -> None:
+        super().__init__()
+        self.signature: SignatureValue | None = None
+        self.name = name
+        self.kind = kind
+        self.default = default
+
+    def python_type(self) -> type:
+        return inspect.Parameter
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "name":
+            return self.name
+        if name == "kind":
+            return lift.known_object(self.kind)
+        if name == "default":
+            return lift.known_object(inspect.Parameter.empty) if self.default is MISSING else self.default
+        if name in _CLASS_ATTRIBUTES:
+            return lift.known_object(getattr(inspect.Parameter, name))
+        return super().attribute(lift, name)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"comparison {operator}")
+
+    def parts(self) -> list[Any]:
+        return [self.signature]
+
+    def rebuild(self, generate: Generator) -> None:
+        assert self.signature is not None
+        generate.value(self.signature.parameters)
+        generate.value(self.name)
+        generate.builder.binary_subscr()
+
+
+_CLASS_ATTRIBUTES = frozenset(
+    {"empty", "POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"}
+)
+
+
+def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
+    """The parameters of a plain function, in order."""
+    code = py.attribute(lift, function, "__code__")
+    defaults = function.defaults(lift)
+    keyword_defaults = function.keyword_defaults(lift)
+    count, only = code.co_argcount, code.co_kwonlyargcount
+    names = code.co_varnames
+    found = []
+    for index, name in enumerate(names[:count]):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        if index < code.co_posonlyargcount:
+            kind = inspect.Parameter.POSITIONAL_ONLY
+        first = count - len(defaults)
+        found.append(ParameterValue(name, kind, defaults[index - first] if index >= first else MISSING))
+    if code.co_flags & _VARARGS:
+        found.append(ParameterValue(names[count + only], inspect.Parameter.VAR_POSITIONAL, MISSING))
+    for name in names[count : count + only]:
+        found.append(ParameterValue(name, inspect.Parameter.KEYWORD_ONLY, keyword_defaults.get(name, MISSING)))
+    if code.co_flags & _VARKEYWORDS:
+        last = names[count + only + bool(code.co_flags & _VARARGS)]
+        found.append(ParameterValue(last, inspect.Parameter.VAR_KEYWORD, MISSING))
+    return found
+
+
+@primitive(inspect.signature)
+def _signature(lift: Lift, function: Any, /) -> Any:
+    if isinstance(function, Value):
+        function.note(lift)
+    plain = function.function(lift) if isinstance(function, BoundMethodValue) else function
+    if not isinstance(plain, FunctionLike):
+        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
+    plain.note(lift)
+    parameters = parameters_of(lift, plain)
+    marked = [lift.has_attribute(plain, name) for name in ("__wrapped__", "__signature__", "__text_signature__")]
+    if any(marked) or any(not parameter.name.isidentifier() for parameter in parameters):
+        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
+    if plain is not function:
+        if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+            raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
+        if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+            parameters = parameters[1:]
+    signature = SignatureValue(function, {parameter.name: parameter for parameter in parameters})
+    for parameter in parameters:
+        parameter.signature = signature
+    return signature

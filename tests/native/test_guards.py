@@ -534,7 +534,7 @@ def test_a_short_tuple_is_told_by_its_items() -> None:
     nodes.arg(IS=pair)
     tree = nodes.tree()
     assert hits(tree, pair) and not hits(tree, (item, "name")[:1]) and not hits(tree, item)
-    del pair, item
+    del pair, item, nodes
     gc.collect()
     assert tree.dead
 

@@ -245,7 +245,7 @@ def test_module_and_class_bodies_are_left_alone() -> None:
     source = compile("class Q:\n    x = [i for i in range(3)]\n", "<body>", "exec")
     context.run(exec, source, namespace)
     assert namespace["Q"].x == [0, 1, 2]
-    assert set(context.asked) <= {"<listcomp>"}
+    assert not {"<module>", "Q"} & set(context.asked)
 
 
 # -- cells, methods, locals

@@ -68,9 +68,13 @@ class Frame:
     @property
     def protected(self) -> bool:
         """Whether the current step stands in a `try` or `with` of the user's."""
-        handler = self.program.steps[self.pc].handler
-        # From 3.12 on every generator has a handler of its own, which turns StopIteration into RuntimeError.
-        return handler is not None and self.program.steps[handler.target].op != "CALL_INTRINSIC"
+        steps = self.program.steps
+        handler = steps[self.pc].handler
+        # From 3.12 on every `yield from` has a handler of its own, which asks the iterator below ...
+        while handler is not None and steps[handler.target].op == "CLEANUP_THROW":
+            handler = steps[handler.target].handler
+        # ... and every generator has one, which turns StopIteration into RuntimeError.
+        return handler is not None and steps[handler.target].op != "CALL_INTRINSIC"
 
     @property
     def delegates(self) -> bool:

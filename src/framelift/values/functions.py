@@ -312,6 +312,9 @@ _CLOSURE_ATTRIBUTES: dict[str, Callable[[ClosureValue, Lift], Any]] = {
     "__closure__": lambda function, lift: lift.tuple(function.cells(lift)) if function.code.co_freevars else None,
     "__defaults__": lambda function, lift: lift.tuple(function.defaults(lift)) if function.defaults(lift) else None,
 }
+if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have some are not traced when made
+    _READ_AS_ATTRIBUTE |= {"__type_params__"}
+    _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, lift: lift.tuple([])
 
 
 class BoundMethodValue(Value, models=types.MethodType):

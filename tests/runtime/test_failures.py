@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import contextlib
 import re
 import warnings
@@ -130,7 +131,7 @@ def test_guards_that_do_not_fit_their_own_call_are_a_failure(monkeypatch: pytest
     def wrong(request: Any, programs: Any, number: int) -> Any:
         captured = real(request, programs, number)
         never = _core.GuardTree([(-1, _core.ACCESS_ARG, 0, [(_core.CHECK_IS, None)], -1)], [], 1, 0)
-        return lifting.Captured(never, captured.residual, captured.guards, captured.graph_module)
+        return dataclasses.replace(captured, tree=never)
 
     monkeypatch.setattr(lifting, "capture", wrong)
     lifted = framelift.compile(f, backend="eager")

@@ -28,12 +28,14 @@ from framelift.native import _core
 from framelift.options import Options
 from framelift.report import events, stream
 from framelift.residual.codegen import (
+    Direct,
     Ending,
     GraphCall,
     Rest,
     Return,
     argument_names,
     collect_needs,
+    direct_call,
     generate,
     whole_frame,
 )
@@ -54,6 +56,8 @@ class Captured:
 
     tree: Any
     residual: FunctionType
+    # What the residual function does, where that is a call of the graph and nothing else.
+    direct: Direct | None
     guards: GuardSet
     graph_module: Any
 
@@ -245,7 +249,8 @@ class _Capture:
         tree = lift.guards.build_tree(needs.fetched, len(self.request.slots), state)
         self._report_guards()
         self._lap("guards")
-        return Captured(tree, FunctionType(residual, {}), lift.guards, module)
+        direct = direct_call(lift, code, needs, call, ending)
+        return Captured(tree, FunctionType(residual, {}), direct, lift.guards, module)
 
     def _call_backend(self, module: Any) -> Callable[..., Any]:
         """Hand the graph over, in the modes the frame was entered with."""

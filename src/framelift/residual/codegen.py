@@ -12,10 +12,10 @@ from framelift.native import _core
 from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
+from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.tensors import TensorValue
 
 
 _SAVED = ".saved"
@@ -98,6 +98,23 @@ def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, 
         _run_again(generator, graph)
     assert generator.fetched == needs.fetched, "the two passes of code generation disagree"
     return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
+
+
+# (graph, indices of its inputs among slots and fetched objects, which of its outputs is returned, number of outputs)
+Direct = tuple[Callable[..., Any], tuple[int, ...], int, int]
+
+
+def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> Direct | None:
+    """What the residual code does, if that is to return one result of the graph: then it need not even run."""
+    if graph is None or graph.precautions or lift.journal.changed or lift.modes.calls:
+        return None
+    if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
+        return None
+    first = len(argument_names(code))
+    where = {source: first + index for index, source in enumerate(needs.fetched)}
+    inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in graph.inputs)
+    output = next(index for index, value in enumerate(needs.outputs) if value is ending.value)
+    return graph.function, inputs, output, len(needs.outputs)
 
 
 def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> None:

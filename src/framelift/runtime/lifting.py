@@ -136,7 +136,7 @@ class Context:
                 return None
             except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
                 return self._fail(number, table, function, error)
-            return table.install(captured.tree, captured.residual, function.__qualname__)
+            return table.install(captured.tree, captured.residual, function.__qualname__, captured.direct)
 
     def _why_not(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> str | None:
         """Why this call is not captured, if it is not."""

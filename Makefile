@@ -45,7 +45,7 @@ bench: venv $(VENV)/zoo
 	$(PY) benchmarks/run.py $(ARGS)
 
 zoo: venv $(VENV)/zoo
-	$(PY) benchmarks/zoo.py $(ARGS)
+	$(PY) -m benchmarks.zoo $(ARGS)
 
 asan: venv
 	scripts/asan $(ARGS)

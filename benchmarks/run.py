@@ -66,7 +66,7 @@ def ratios(results: dict[str, Any]) -> tuple[Table, int]:
         "ratio",
         "at least",
         "graphs",
-        "guards (ours, theirs)",
+        "guards (theirs)",
     ):
         table.add_column(column, justify="left" if column in ("case", "what") else "right")
     short = 0

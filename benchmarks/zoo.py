@@ -1,8 +1,8 @@
 """`make zoo`: the tiny models of transformers_zoo.py lifted one by one, each in a process of its own.
 
-    python benchmarks/zoo.py                              all of them, framelift alone
-    python benchmarks/zoo.py --torch --jobs 2             beside torch.compile, measured in the same run
-    python benchmarks/zoo.py --names bloom opt --json out.json
+    python -m benchmarks.zoo                              all of them, framelift alone
+    python -m benchmarks.zoo --torch --jobs 2             beside torch.compile, measured in the same run
+    python -m benchmarks.zoo --names bloom opt --json out.json
 
 A model is called three times: the first call captures, the second (same inputs) and the third (other numbers in the
 same shapes) must not. All three results are compared with eager PyTorch, bit by bit.
@@ -12,40 +12,39 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.transformers_zoo import NAMES
+from benchmarks.zoo_one import report
+
 SECONDS = 600  # for one model; a process that takes longer is ended and reported
+# Processes are forked from one that has imported everything, which takes longer than most captures.
+FORKS = multiprocessing.get_context("forkserver")
 
 
 def measure(name: str, compiler: str) -> dict[str, Any]:
     """What one compiler makes of one model; a process that dies is a result, too."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
-        "PYTHONWARNINGS": "ignore",
-    }
-    command = [sys.executable, "-m", "benchmarks.zoo_one", name, compiler]
+    receiver, sender = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=report, args=(name, compiler, sender))
+    process.start()
+    sender.close()
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False, timeout=SECONDS
-        )
-    except subprocess.TimeoutExpired:
+        if receiver.poll(SECONDS):
+            found: dict[str, Any] = receiver.recv()
+            return found
+        process.kill()
         return {"error": f"took more than {SECONDS} s"}
-    last = done.stdout.splitlines()[-1:]
-    if done.returncode or not last or not last[0].startswith("{"):
-        words = done.stderr.strip().splitlines()[-1:] or [f"the process ended with {done.returncode}"]
-        return {"error": words[0]}
-    found: dict[str, Any] = json.loads(last[0])
-    return found
+    except EOFError:
+        process.join()
+        return {"error": f"the process ended with exit code {process.exitcode}"}
+    finally:
+        process.join()
 
 
 def line(name: str, found: dict[str, Any], theirs: dict[str, Any] | None) -> str:
@@ -108,10 +107,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--json", type=Path, help="write everything to this file")
     given = parser.parse_args()
-    names = given.names or subprocess.run(
-        [sys.executable, "-m", "benchmarks.zoo_one", "--list"], capture_output=True, text=True, cwd=ROOT, check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ).stdout.split()  # fmt: skip
+    names = given.names or NAMES
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no model {unknown[0]!r} in the zoo")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    FORKS.set_forkserver_preload(["benchmarks.zoo_one", "framelift.api", "torch._dynamo"])
     console = Console(soft_wrap=True)
     ours: dict[str, dict[str, Any]] = {}
     theirs: dict[str, dict[str, Any]] = {}

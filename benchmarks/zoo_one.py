@@ -1,10 +1,8 @@
-"""One model of the zoo in this process, with framelift or with torch.compile; prints what was found as JSON."""
+"""One model of the zoo in this process, with framelift or with torch.compile."""
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.compare import difference
-from benchmarks.transformers_zoo import NAMES, build
+from benchmarks.transformers_zoo import build
 
 
 def other_numbers(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -101,15 +99,12 @@ def run(name: str, compiled: Callable[[Any], Any], captures: Callable[[], int]) 
     }
 
 
-def main() -> None:
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(NAMES))
-        return
-    name, compiler = sys.argv[1:]
+def report(name: str, compiler: str, sender: Any) -> None:
+    """What was found, or what went wrong, to whoever started this process."""
     torch.set_num_threads(1)
-    found = with_framelift(name) if compiler == "framelift" else with_torch(name)
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    try:
+        found = with_framelift(name) if compiler == "framelift" else with_torch(name)
+    except Exception as error:  # noqa: BLE001  (whatever it is, it is what is to be reported)
+        found = {"error": f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"}
+    sender.send(found)
+    sender.close()

@@ -3,7 +3,9 @@
 from framelift.values import (
     builtins,
     caches,
+    copies,
     lifted,
+    numpy_floats,
     object_methods,
     partials,
     signatures,
@@ -17,7 +19,9 @@ from framelift.values import (
 FAMILIES = (
     builtins,
     caches,
+    copies,
     lifted,
+    numpy_floats,
     object_methods,
     partials,
     signatures,

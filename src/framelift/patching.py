@@ -60,8 +60,8 @@ class Patches:
             if self._users > 1:
                 return
             self._originals = MappingProxyType({"compile": torch.compile, "module": torch.nn.Module.compile})
-            torch.compile = _torch_compile(compile)  # type: ignore[assignment]
-            torch.nn.Module.compile = _module_compile(compile_module)  # type: ignore[method-assign]
+            torch.compile = _torch_compile(compile)
+            torch.nn.Module.compile = _module_compile(compile_module)
 
     def remove(self) -> None:
         """Put torch's own back when nobody wants them replaced any more."""
@@ -69,7 +69,7 @@ class Patches:
             self._users -= 1
             if self._users == 0:
                 torch.compile = self._originals["compile"]
-                torch.nn.Module.compile = self._originals["module"]  # type: ignore[method-assign]
+                torch.nn.Module.compile = self._originals["module"]
                 self._originals = MappingProxyType({})
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import abc
 import collections
 import enum
 import functools
+import gc
 import types
 from typing import Any
 

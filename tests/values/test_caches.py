@@ -137,7 +137,13 @@ class Model:
 def signature_of_a_function(x):
     found = inspect.signature(forward)
     kinds = [(p.name, p.kind is p.VAR_KEYWORD, p.default is inspect.Parameter.empty) for p in found.parameters.values()]
-    return x + len(found.parameters), kinds, "c" in found.parameters, set(found.parameters), found.parameters["c"].default
+    return (
+        x + len(found.parameters),
+        kinds,
+        "c" in found.parameters,
+        set(found.parameters),
+        found.parameters["c"].default,
+    )
 
 
 @programs

@@ -36,7 +36,6 @@ from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet, Location
 from framelift.guards.source import Source, Sources
-from framelift.models import python_model
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
@@ -63,6 +62,7 @@ from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.pymodules import ModuleObjectValue
+from framelift.values.python_models import python_model
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framelift.values.constants import is_constant
+from framelift.guards.kinds import is_constant
 
 
 class Source:

@@ -66,8 +66,7 @@ static PyObject *pick(PyObject *outputs, const Direct *direct)
             result = PySequence_GetItem(outputs, direct->output);
         } else {
             if (found >= 0) {
-                PyErr_Format(PyExc_ValueError, "the graph returned %zd values instead of %zd", found,
-                             direct->noutputs);
+                PyErr_Format(PyExc_ValueError, "the graph returned %zd values instead of %zd", found, direct->noutputs);
             }
             result = NULL;
         }

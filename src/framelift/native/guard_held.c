@@ -288,7 +288,8 @@ static int hold_by_parts(Held *held, Death *death)
         int result = add_word(held, (Py_ssize_t)offsetof(PyObject, ob_type));
         result = result < 0 ? result : add_word(held, (Py_ssize_t)offsetof(PyVarObject, ob_size));
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object) && result == 0; i++) {
-            result = add_part(held, (Py_ssize_t)(offsetof(PyTupleObject, ob_item) + (size_t)i * sizeof(PyObject *)), death);
+            result =
+                add_part(held, (Py_ssize_t)(offsetof(PyTupleObject, ob_item) + (size_t)i * sizeof(PyObject *)), death);
         }
         return result;
     }

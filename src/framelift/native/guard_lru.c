@@ -51,7 +51,8 @@ PyObject *lru_result(PyObject *wrapper, const Held *key)
         tail[i] = visit.last[(visit.seen + i) % TAIL];
     }
     if (!PyDict_CheckExact(tail[AT_CACHE]) || !Py_IS_TYPE(tail[AT_MARK], &PyBaseObject_Type) ||
-        !PyType_Check(tail[AT_LINK_TYPE]) || !PyType_Check(tail[AT_INFO_TYPE]) || !PyDict_CheckExact(tail[AT_NAMESPACE])) {
+        !PyType_Check(tail[AT_LINK_TYPE]) || !PyType_Check(tail[AT_INFO_TYPE]) ||
+        !PyDict_CheckExact(tail[AT_NAMESPACE])) {
         return NULL;
     }
     PyObject *value = NULL;

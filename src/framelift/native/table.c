@@ -351,7 +351,8 @@ static PyObject *table_get_code(Table *self, void *Py_UNUSED(closure))
 static PyMethodDef table_methods[] = {
     {"install", (PyCFunction)(void (*)(void))table_install, METH_VARARGS | METH_KEYWORDS,
      "install(tree, residual, label=None, direct=None) -> Entry\n\n"
-     "Adds an entry; it is the first to be tried on the next call. With direct=(function, inputs, output, outputs) the\n"
+     "Adds an entry; it is the first to be tried on the next call. With direct=(function, inputs, output, outputs) "
+     "the\n"
      "residual function returns function(...)[output] of as many outputs, on the slots and fetched objects with these\n"
      "indices, and nothing else; it is then not run."},
     {"remove", (PyCFunction)table_remove, METH_O, "remove(entry)\n\nDrops one entry."},

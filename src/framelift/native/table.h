@@ -13,8 +13,8 @@ typedef struct {
     PyObject *residual; /* a Python function of nslots + nfetched positional arguments */
     PyObject *label;
     Py_ssize_t nslots, nfetched;
-    Direct *direct;     /* how to do what the residual function does without it; NULL if that cannot be */
-    bool reruns; /* the residual function may ask for the original to be run instead */
+    Direct *direct; /* how to do what the residual function does without it; NULL if that cannot be */
+    bool reruns;    /* the residual function may ask for the original to be run instead */
     uint64_t hits;
     uint64_t used; /* the table's clock at the last hit */
 } Entry;

@@ -129,9 +129,8 @@ def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
     names = code.co_varnames
     found = []
     for index, name in enumerate(names[:count]):
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        if index < code.co_posonlyargcount:
-            kind = inspect.Parameter.POSITIONAL_ONLY
+        by_place = index < code.co_posonlyargcount
+        kind = inspect.Parameter.POSITIONAL_ONLY if by_place else inspect.Parameter.POSITIONAL_OR_KEYWORD
         first = count - len(defaults)
         found.append(ParameterValue(name, kind, defaults[index - first] if index >= first else MISSING))
     if code.co_flags & _VARARGS:

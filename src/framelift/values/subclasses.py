@@ -14,19 +14,15 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import instances
 from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.constants import is_constant
 from framelift.values.dict_types import DefaultDictValue, OrderedDictValue
 from framelift.values.dicts import DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
-    class_lookup,
     container_base,
-    defines,
     has_default,
     is_subclass,
-    mro_of,
     name_of,
     raw_lookup,
     special_method,
@@ -77,7 +73,8 @@ class ContainerObjectValue(UserObjectValue):
 
     def overrides(self, lift: Lift, *names: str) -> bool:
         """Whether the class has an own version of one of these methods of its C base; noted."""
-        return not all([has_default(lift, self.cls, name, raw_lookup(self.base, name)) for name in names])
+        defaults = [has_default(lift, self.cls, name, raw_lookup(self.base, name)) for name in names]
+        return not all(defaults)
 
     def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C base."""
@@ -170,7 +167,7 @@ class Storage:
     def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
         raise NotImplementedError
 
-    def _own(self, owner: ContainerObjectValue) -> Any:
+    def _own(self: Any, owner: ContainerObjectValue) -> Any:
         self.owner = owner
         self.noted = True  # the owner's type is
         return self

@@ -1,0 +1,32 @@
+"""Functions implemented in C that `framelift.models` has in Python: a call of one is a call of the other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.models import model_function
+from framelift.values import protocol as py
+from framelift.values.primitives import Arity, Model
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+def python_model(target: Any) -> Model | None:
+    function = model_function(target)
+    return None if function is None else _inlined(function, target.__qualname__)
+
+
+@functools.cache
+def _inlined(function: Callable[..., Any], name: str) -> Model:
+    fits = Arity(function, 0)
+
+    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not fits(args, kwargs):
+            raise GraphBreak(FL0102, what=f"{name} with these arguments")
+        return py.call(lift, lift.known_object(function), args, kwargs)
+
+    return model

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -38,6 +39,18 @@ class UnionValue(Value, models=types.UnionType):
             self.given = py.items(lift, lift.wrap(self.concrete.__args__, self.source.child("GETATTR", "__args__")))
         return self.given
 
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__args__" and self.source is not None:
+            return lift.wrap(self.concrete.__args__, self.source.child("GETATTR", name))
+        if name == "__class__":
+            return lift.known_object(types.UnionType)
+        if not hasattr(types.UnionType, name):
+            raise_error(AttributeError, f"'types.UnionType' object has no attribute '{name}'")
+        return super().attribute(lift, name)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"comparison {operator}")
+
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator != "|":
             return NotImplemented
@@ -52,6 +65,29 @@ class UnionValue(Value, models=types.UnionType):
         for part in rest:
             generate.value(part)
             generate.builder.binary_op("|")
+
+
+class GenericAliasValue(Value, models=types.GenericAlias):
+    """`list[int]`: a class with arguments, which the class itself does not look at."""
+
+    __slots__ = ()
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        assert self.source is not None
+        if name in ("__origin__", "__args__"):
+            return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+        if name == "__class__":
+            return lift.known_object(types.GenericAlias)
+        return super().attribute(lift, name)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        self.refuse("calling")
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"comparison {operator}")
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
 
 
 def union(lift: Lift, left: Any, right: Any) -> Any:

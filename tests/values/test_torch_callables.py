@@ -169,3 +169,57 @@ def test_types_as_dtypes(name: str) -> None:
 
 def test_types_that_are_no_dtypes() -> None:
     check(lambda x: (x * 1).type(int), X, expect_ops=0, expect_breaks=None)
+
+
+class Limits(torch.nn.Module):
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.info = torch.finfo(dtype)
+        self.integers = torch.iinfo(torch.int8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + self.info.min * self.integers.max).to(getattr(torch, self.info.dtype))
+
+
+def test_limits_that_came_from_outside() -> None:
+    module = Limits(torch.float16)
+    lifted = framelift.compile(module, backend="eager", fullgraph=True)
+    for dtype in (torch.float16, torch.bfloat16, torch.float16):
+        module.info = torch.finfo(dtype)
+        assert torch.equal(lifted(X), module(X)) and lifted(X).dtype == module(X).dtype
+
+
+def test_flags_of_backends() -> None:
+    lifted = framelift.compile(
+        lambda x: x + 1 if torch.backends.cuda.flash_sdp_enabled() else x - 1, backend="eager", fullgraph=True
+    )
+    before = torch.backends.cuda.flash_sdp_enabled()
+    try:
+        for flag in (True, False, True):
+            torch.backends.cuda.enable_flash_sdp(flag)
+            assert torch.equal(lifted(X), X + 1 if flag else X - 1)
+    finally:
+        torch.backends.cuda.enable_flash_sdp(before)
+
+
+def test_tensor_types() -> None:
+    def f(x: torch.Tensor) -> Any:
+        kinds = (torch.FloatTensor, torch.DoubleTensor, torch.cuda.FloatTensor, torch.LongTensor)
+        return (
+            x * 2,
+            [isinstance(x, kind) for kind in kinds],
+            isinstance(x.long(), torch.LongTensor),
+            isinstance(3, kinds),
+        )
+
+    assert len(check(f, X, changed=[(X.double(),)]).graphs) == 2
+
+
+def test_functions_that_torch_compiles_are_left_to_it() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    compiled = torch.compile(inner, backend="eager")
+    lifted = framelift.compile(lambda x: compiled(x * 2) * 3, backend="eager")
+    for _ in range(2):
+        assert torch.equal(lifted(X), inner(X * 2) * 3)

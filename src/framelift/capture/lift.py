@@ -426,6 +426,8 @@ class Lift:
             raise GraphBreak(FL0104, what=function.describe(), why=f": {mark.reason}" if mark.reason else "")
         if isinstance(function.concrete, types.FunctionType) and function.concrete.__dict__.get("_torchdynamo_disable"):
             raise GraphBreak(FL0104, what=function.describe(), why="")
+        if isinstance(function.concrete, types.FunctionType) and is_compiled_by_torch(function.concrete):
+            raise GraphBreak(FL0102, what=f"{function.describe()}, which torch compiles")
 
     def super_arguments(self) -> builtins.tuple[Any, Any]:
         """What `super()` without arguments means in the calling frame."""
@@ -539,6 +541,11 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+def is_compiled_by_torch(function: types.FunctionType) -> bool:
+    """Whether a function is the wrapper that torch's own compiler made."""
+    return "_torchdynamo_orig_callable" in function.__dict__
 
 
 def has_own_builtins(function: Any) -> bool:

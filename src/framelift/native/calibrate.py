@@ -27,7 +27,10 @@ PLAIN_KEYS = (
     *("AutocastCPU", "AutocastCUDA", "AutocastMPS", "AutocastXPU"),
     *("ADInplaceOrView", "Conjugate", "Negative"),
 )
-VALUE_TYPES = (torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size)
+VALUE_TYPES = (
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size),
+    *(torch.finfo, torch.iinfo),
+)
 # Others (quantized, sub-byte, half complex: some warn when they are made) are read by Python.
 DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "bool"),

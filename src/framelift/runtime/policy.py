@@ -35,8 +35,11 @@ def worth_lifting(code: CodeType, function: FunctionType) -> bool:
 
 
 def is_cut_off(function: FunctionType) -> bool:
-    """Whether a frame and all it calls are left to Python: the wrapper that `torch.compiler.disable` makes."""
-    return bool(function.__dict__.get("_torchdynamo_disable"))
+    """Whether a frame and all it calls are left alone: the wrappers that torch's own compiler and its `disable` make.
+
+    That compiler would see our frames among those of the function it compiles.
+    """
+    return bool(function.__dict__.get("_torchdynamo_disable")) or "_torchdynamo_orig_callable" in function.__dict__
 
 
 def has_tensors_in_sight(code: CodeType, function: FunctionType, slots: tuple[Any, ...]) -> bool:

@@ -15,6 +15,7 @@ from framelift.values.base import Value
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.torch_functions import call_method
 
@@ -150,6 +151,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return lift.call_torch(UNARY[operator], (self,), {})
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if isinstance(other, NumpyFloatValue):
+            other = float(other.concrete)  # here torch takes it for a float
         if not _is_operand(other):
             return NotImplemented
         return lift.call_torch(BINARY[operator], (self, other), {})

@@ -45,6 +45,15 @@ _STATE = [
     torch._C._len_torch_function_stack,
     torch._C._get_deterministic_algorithms,
     torch._C._get_deterministic_algorithms_warn_only,
+    torch._C._get_deterministic_fill_uninitialized_memory,
+    torch._C._get_flash_sdp_enabled,
+    torch._C._get_mem_efficient_sdp_enabled,
+    torch._C._get_math_sdp_enabled,
+    torch._C._get_cudnn_sdp_enabled,
+    torch._C._get_cudnn_enabled,
+    torch._C._get_mkldnn_enabled,
+    torch.get_autocast_gpu_dtype,
+    torch.get_autocast_cpu_dtype,
 ]
 # The same for the whole life of the process, or of constants alone.
 _FIXED = [
@@ -173,6 +182,19 @@ def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
     return py.truth(lift, py.attribute(lift, obj, flag))
 
 
+def _is_of_tensor_type(lift: Lift, obj: Any, cls: Any) -> bool:
+    """`isinstance(x, torch.FloatTensor)`: a matter of dtype, layout and device."""
+    if not isinstance(obj, TensorValue):
+        return False
+    facts = [py.attribute(lift, obj, name) for name in ("dtype", "layout")]
+    return facts == [cls.dtype, cls.layout] and py.attribute(lift, obj, "device").type == _device_of(cls)
+
+
+def _device_of(cls: Any) -> str:
+    return "cuda" if cls.is_cuda else "cpu"
+
+
 _FLAGS = {id(torch.nn.Parameter): "_is_param", id(torch.nn.Buffer): "_is_buffer"}
 INSTANCE_CHECKS[type(torch.nn.Parameter)] = _is_flagged
 INSTANCE_CHECKS[type(torch.nn.Buffer)] = _is_flagged
+INSTANCE_CHECKS[type(torch.FloatTensor)] = _is_of_tensor_type

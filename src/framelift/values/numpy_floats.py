@@ -1,0 +1,105 @@
+"""NumPy on plain numbers: `numpy.log(10000.0)`, and what programs compute from the result.
+
+A `numpy.float64` is no Python float everywhere: `numpy.float64(2) * tensor` and `torch.tensor(numpy.float64(2))` give
+other dtypes. Modelled is what means the same; arrays and everything else are left to Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.protocol import BINARY, UNARY
+
+try:
+    import numpy
+except ImportError:
+    numpy = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_NUMBERS = (int, float)
+_OPERATORS = frozenset({"+", "-", "*", "/", "**", "+=", "-=", "*=", "/=", "**="})
+
+
+class UfuncValue(Value, models=() if numpy is None else numpy.ufunc):
+    """A function of NumPy's own that works item by item; guarded by what it says of itself, as it has no weak refs."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        if getattr(numpy, self.concrete.__name__, None) is not self.concrete:
+            raise GraphBreak(FL0102, what=f"the ufunc {self.concrete.__name__}")
+        super().note_facts(lift)
+        for name in ("__name__", "__doc__"):
+            lift.guard(self.source.child("GETATTR", name), "EQUALS", getattr(self.concrete, name))
+
+    def describe(self) -> str:
+        return f"numpy.{self.concrete.__name__}"
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        plain = [number(lift, arg) for arg in args]
+        if kwargs or None in plain or self.concrete.nout != 1 or len(args) != self.concrete.nin:
+            raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")
+        return compute(self.concrete, plain, self.describe())
+
+
+class NumpyFloatValue(Value):
+    """A `numpy.float64` the program computed from constants."""
+
+    __slots__ = ()
+    answers_operators = False
+
+    def __init__(self, real: Any) -> None:
+        super().__init__(None, real)
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        return compute(UNARY[operator], [self.concrete], "numpy.float64")
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combine(lift, operator, other, swapped=False)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combine(lift, operator, other, swapped=True)
+
+    def _combine(self, lift: Lift, operator: str, other: Any, swapped: bool) -> Any:
+        plain = number(lift, other)
+        if plain is None or operator not in _OPERATORS:
+            self.refuse(f"operator {operator}")
+        operands = [plain, self.concrete] if swapped else [self.concrete, plain]
+        return compute(BINARY[operator], operands, "numpy.float64")
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"comparison {operator}")
+
+    def truth(self, lift: Lift) -> bool:
+        return bool(self.concrete)
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(numpy.float64)
+        generate.constant(float(self.concrete))
+        generate.call(1)
+
+
+def number(lift: Lift, value: Any) -> Any:
+    """A plain number or `numpy.float64`, guarded; None for everything else."""
+    if isinstance(value, NumpyFloatValue):
+        return value.concrete
+    return lift.constant(value) if py.type_of(value) in _NUMBERS else None
+
+
+def compute(function: Any, operands: list[Any], name: str) -> NumpyFloatValue:
+    """What NumPy computes now, unless it would warn each time."""
+    try:
+        with numpy.errstate(all="raise"):
+            result = function(*operands)
+    except (ArithmeticError, TypeError, ValueError):
+        raise GraphBreak(FL0102, what=f"{name} with these arguments") from None
+    if type(result) is not numpy.float64:
+        raise GraphBreak(FL0102, what=f"{name}, which gives a {type(result).__name__}")
+    return NumpyFloatValue(result)

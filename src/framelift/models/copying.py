@@ -51,7 +51,7 @@ def _deepcopy(x: Any, memo: list[Any]) -> Any:
         return _deepcopy_tuple(x, memo)
     if not is_plain_object(x) or hasattr(x, "__deepcopy__") or cls in copyreg.dispatch_table:
         return copying.deepcopy(x, {})
-    copied = cls.__new__(cls)
+    copied = cls.__new__(cls)  # type: ignore[call-overload]
     memo.append((x, copied))
     return _give_state(copied, _deepcopy(x.__dict__, memo))
 
@@ -89,4 +89,4 @@ def copy(x: Any, /) -> Any:
         return cls.__copy__(x)
     if not is_plain_object(x) or cls in copyreg.dispatch_table:
         return copying.deepcopy(x, {})  # has no model: Python makes the copy
-    return _give_state(cls.__new__(cls), x.__dict__)
+    return _give_state(cls.__new__(cls), x.__dict__)  # type: ignore[call-overload]

@@ -122,9 +122,14 @@ class ClassValue(Value, models=type):
         )
 
     def item(self, lift: Lift, key: Any) -> Any:
-        if not defines(type(self.concrete), "__getitem__"):
+        if defines(type(self.concrete), "__getitem__"):
+            return self._by_metaclass(lift, "__getitem__", "", key)
+        if self.concrete is type:
             self.refuse("indexing")
-        return self._by_metaclass(lift, "__getitem__", "", key)
+        found = class_lookup(lift, self.concrete, "__class_getitem__")
+        if found is None:
+            raise_error(TypeError, f"type '{qualified_name_of(self.concrete)}' is not subscriptable")
+        return py.call(lift, bind(lift, found, None, self.concrete), [key], {})
 
     def truth(self, lift: Lift) -> bool:
         if type(self.concrete) is type:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from framelift.models.copying import is_atomic, is_plain_object
@@ -18,9 +19,8 @@ from framelift.values.primitives import primitive
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
-_ATOMIC = frozenset(
-    map(id, [cls for cls, copier in copy._deepcopy_dispatch.items() if copier is copy._deepcopy_dispatch[int]])
-)
+# What `copy` takes for unchangeable, besides constants and classes.
+_ATOMIC = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType, weakref.ref, property)))
 _SLOT: type = type(type("_Slotted", (), {"__slots__": ("field",)}).__dict__["field"])
 
 
@@ -31,7 +31,11 @@ def _is_atomic(lift: Lift, obj: Any) -> bool:
         return is_constant(obj)
     if isinstance(obj, EnumValue):
         return all(_is_default(lift, kind, name) for name in ("__deepcopy__", "__copy__", "__reduce_ex__"))
-    return id(kind) in _ATOMIC or any(base is type for base in mro_of(kind)) or (obj.source is not None and is_constant(obj.concrete))
+    return (
+        id(kind) in _ATOMIC
+        or any(base is type for base in mro_of(kind))
+        or (obj.source is not None and is_constant(obj.concrete))
+    )
 
 
 def _is_default(lift: Lift, kind: type, name: str) -> bool:

@@ -17,6 +17,7 @@ from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
+from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ class DictValue(Value, models=dict):
     def _get_object(self, lift: Lift, key: Any) -> Any:
         """Look up an object that is equal to itself only, such as a class."""
         obj = key.value.concrete if isinstance(key, Identity) else None
-        if type(obj) not in _GUARDED_BY_IDENTITY:
+        if type(obj) is types.FunctionType:
+            lift.guard(key.value.source, "IS", obj)
+        elif type(obj) not in _GUARDED_BY_IDENTITY and not any(base is type for base in mro_of(type(obj))):
             self.fill(lift)
             return self.get_key(lift, key)
         assert self.source is not None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import abc
 import types
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
+from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -70,24 +72,57 @@ class UnionValue(Value, models=types.UnionType):
 class GenericAliasValue(Value, models=types.GenericAlias):
     """`list[int]`: a class with arguments, which the class itself does not look at."""
 
-    __slots__ = ()
+    __slots__ = ("origin", "args")
+
+    def __init__(self, origin: Any, args: Any, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self.origin = origin
+        self.args = args
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, None, source, obj)
+
+    def python_type(self) -> type:
+        return types.GenericAlias
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        assert self.source is not None
         if name in ("__origin__", "__args__"):
+            if self.source is None:
+                return self.origin if name == "__origin__" else self.args
             return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
         if name == "__class__":
             return lift.known_object(types.GenericAlias)
         return super().attribute(lift, name)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self.refuse("calling")
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(operator)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(operator)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
     def key(self, lift: Lift) -> Any:
         self.refuse("use as a key")
+
+    def parts(self) -> list[Any]:
+        return [self.origin, self.args]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(types.GenericAlias)
+        generate.value(self.origin)
+        generate.value(self.args)
+        generate.call(2)
+
+
+def _generic_alias(lift: Lift, cls: Any, key: Any, /) -> Any:
+    return GenericAliasValue(cls, key if py.type_of(key) is tuple else lift.tuple([key]))
+
+
+for _cls in (list, dict, tuple, set, frozenset, deque, defaultdict):
+    primitive(_cls.__dict__["__class_getitem__"])(_generic_alias)
 
 
 def union(lift: Lift, left: Any, right: Any) -> Any:

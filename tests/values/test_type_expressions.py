@@ -1,0 +1,77 @@
+"""Generic aliases and unions at run time, dicts keyed by classes and functions."""
+
+from __future__ import annotations
+
+import abc
+import types
+import typing
+
+import torch
+
+from tests.values.cases import Cases, vector
+
+cases = Cases()
+X = vector()
+ALIAS = list[int]
+UNION = int | None
+TABLES = {torch.Tensor: 1, torch.nn.Parameter: 2, int: 3}
+
+
+def double(x):
+    return x * 2
+
+
+def half(x):
+    return x / 2
+
+
+BY_FUNCTION = {double: 1, half: 2}
+
+
+@cases(X)
+def aliases_made(x):
+    made = dict[str, list[int]]
+    return x + 1, made, made.__origin__ is dict, list[int].__args__, tuple[int, ...]
+
+
+@cases(X)
+def aliases_read(x):
+    return x + 1, typing.get_origin(ALIAS) is list, typing.get_args(ALIAS), typing.get_origin(int)
+
+
+@cases(X)
+def unions_read(x):
+    return x + 1, typing.get_args(UNION), typing.get_origin(UNION) is types.UnionType, hasattr(UNION, "nothing")
+
+
+@cases(X)
+def not_subscriptable(x):
+    try:
+        return int[3]
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@cases(X, X, changed=[(X, 3), (X, torch.nn.Parameter(X)), (X, "s")])
+def keyed_by_class(x, y):
+    return x + TABLES.get(type(y), 9)
+
+
+@cases(X, double, changed=[(X, half), (X, abs)])
+def keyed_by_function(x, function):
+    return x + BY_FUNCTION.get(function, 7)
+
+
+class Generic(abc.ABC):
+    """A class that answers subscripts itself."""
+
+    def __class_getitem__(cls, item):
+        return (cls, item)
+
+
+@cases(X)
+def own_subscript(x):
+    return x + 1, Generic[3]
+
+
+test_programs = cases.test

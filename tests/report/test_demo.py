@@ -16,6 +16,13 @@ def test_demo():
         text=True,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    for words in ("What you wrote", "the FX graph", "the guards", "residual normalize", "a hit", "the guard that failed"):
+    for words in (
+        "What you wrote",
+        "the FX graph",
+        "the guards",
+        "residual normalize",
+        "a hit",
+        "the guard that failed",
+    ):
         assert words in done.stdout
     assert "NOT" not in done.stdout and "internal failure" not in done.stdout

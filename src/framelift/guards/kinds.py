@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextvars
 import functools
 import gc
 import operator
@@ -333,6 +334,18 @@ def c_attribute(obj: Any, name: str) -> Any:
 def cached_result(obj: Any, key: Any) -> Any:
     found = lru_entry(obj, key)
     return MISSING if found is None else found[1]
+
+
+@accessor("CONTEXT_VALUE", "{source}.get()")
+def context_value(obj: Any, _: Any) -> Any:
+    return _of_variable(obj, MISSING) if type(obj) is contextvars.ContextVar else MISSING
+
+
+def _of_variable(variable: contextvars.ContextVar[Any], missing: Any) -> Any:
+    try:
+        return variable.get()  # with its own default, if it has one
+    except LookupError:
+        return missing
 
 
 # ---- checks ----

@@ -102,6 +102,7 @@ _SPELLINGS: dict[str, Callable[[str, Any], str]] = {
     "MODULE_DICT": lambda parent, _: f"{parent}.__dict__",
     "SLOT": lambda parent, descriptor: f"{parent}.{descriptor.__name__}",
     "GETATTR": lambda parent, name: f"{parent}.{name}",
+    "CONTEXT_VALUE": lambda parent, _: f"{parent}.get()",
     "LRU_RESULT": lambda parent, key: f"{parent}.cache[{key!r}]" if is_constant(key) else f"{parent}.cache[...]",
 }
 

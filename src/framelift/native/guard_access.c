@@ -210,5 +210,12 @@ PyObject *access_step(const Node *node, PyObject *parent)
     if (node->accessor == ACCESS_LRU_RESULT) {
         return Py_XNewRef(lru_result(parent, &node->held));
     }
+    if (node->accessor == ACCESS_CONTEXT_VALUE) {
+        PyObject *value = NULL; /* stays so where the variable has no value */
+        if (PyContextVar_CheckExact(parent) && PyContextVar_Get(parent, NULL, &value) < 0) {
+            PyErr_Clear();
+        }
+        return value;
+    }
     return Py_XNewRef(access_borrowed(node, parent));
 }

@@ -33,7 +33,8 @@
     X(MODULE_DICT, 17)                                                                                                 \
     X(SLOT, 18)                                                                                                        \
     X(GETATTR, 19)                                                                                                     \
-    X(LRU_RESULT, 20)
+    X(LRU_RESULT, 20)                                                                                                  \
+    X(CONTEXT_VALUE, 21)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -139,7 +140,7 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 
 /* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
 PyObject *access_step(const Node *node, PyObject *parent);
-PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR */
+PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR and what follows it */
 
 /* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
 PyObject *lru_result(PyObject *wrapper, const Held *key);

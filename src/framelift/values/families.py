@@ -3,6 +3,7 @@
 from framelift.values import (
     builtins,
     caches,
+    contexts,
     copies,
     lifted,
     numpy_floats,
@@ -19,6 +20,7 @@ from framelift.values import (
 FAMILIES = (
     builtins,
     caches,
+    contexts,
     copies,
     lifted,
     numpy_floats,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 
 import pytest
@@ -71,7 +72,11 @@ def missing_keyword_only(x):
         return x + 1, str(error)
 
 
-@programs
+# Python 3.13 guesses in its message what was meant; such a call is left to it.
+GUESSES = {"expect_breaks": 1, "expect_ops": 0} if sys.version_info >= (3, 13) else {}
+
+
+@programs(**GUESSES)
 def unexpected_keyword(x):
     def inner(a):
         return a

@@ -48,13 +48,12 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         lift.require(source)
         return lift.wrap(value, source)
 
+    @method
     def set(self, lift: Lift, value: Any, /) -> Any:
         lift.journal.touch(self)
         token = TokenValue(self)
         self.pending.append((token, value))
         return token
-
-    set = method(set)
 
     @method
     def reset(self, lift: Lift, token: Any, /) -> None:

@@ -5,7 +5,7 @@
     python -m benchmarks.zoo --names bloom opt --json out.json
 
 A model is called three times: the first call captures, the second (same inputs) must not, and the third (other numbers
-in the same shapes) only where the program depends on them. All three results are compared with eager PyTorch, bit by bit.
+in the same shapes) only where the program depends on them. All results are compared with eager PyTorch, bit by bit.
 """
 
 from __future__ import annotations
@@ -68,6 +68,9 @@ def line(name: str, found: dict[str, Any], theirs: dict[str, Any] | None) -> str
         text += f" {theirs['ops']} ops {theirs['seconds']:.3f} s"
     for reason in dict.fromkeys(found.get("breaks", [])):
         text += f"\n{'':30}[yellow]{_plain(reason)}[/]"
+    if found.get("again"):
+        for reason in dict.fromkeys(found["recompiled"]):
+            text += f"\n{'':30}[red]captured again: {_plain(reason)}[/]"
     for reason in dict.fromkeys(found.get("failures", [])):
         text += f"\n{'':30}[red]{_plain(reason)}[/]"
     return text
@@ -93,8 +96,8 @@ def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def summary(who: str, total: dict[str, Any]) -> str:
     return (
         f"{who:13} {total['models']} models: {total['equal']} equal to eager, {total['one_graph']} in one graph, "
-        f"{total['graphs']} graphs, {total['breaks']} breaks, {total['captured_again']} captured again on the 2nd call, "
-        f"{total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
+        f"{total['graphs']} graphs, {total['breaks']} breaks, "
+        f"{total['captured_again']} captured again on the second call, {total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
     )
 
 

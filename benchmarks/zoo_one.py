@@ -31,16 +31,19 @@ def with_framelift(name: str) -> dict[str, Any]:
     def captures() -> int:
         return sum(isinstance(event, events.CaptureStarted) for event in seen)
 
-    found = run(name, compiled, captures)
-    graphs = [event for event in seen if isinstance(event, events.GraphCaptured)]
-    broke = [event for event in seen if isinstance(event, events.GraphBroke)]
-    return {
-        **found,
-        "graphs": len(graphs),
-        "ops": sum(event.ops for event in graphs),
-        "breaks": [f"{e.id} {e.reason} ({e.filename.rpartition('/')[2]}:{e.line}: {e.text})" for e in broke],
-        "failures": [f"{e.id} {e.function}: {e.error}" for e in seen if isinstance(e, events.InternalFailure)],
-    }
+    def summary() -> dict[str, Any]:
+        graphs = [event for event in seen if isinstance(event, events.GraphCaptured)]
+        broke = [event for event in seen if isinstance(event, events.GraphBroke)]
+        return {
+            "graphs": len(graphs),
+            "ops": sum(event.ops for event in graphs),
+            "breaks": [f"{e.id} {e.reason} ({e.filename.rpartition('/')[2]}:{e.line}: {e.text})" for e in broke],
+        }
+
+    found = run(name, compiled, captures, summary)
+    failures = [f"{e.id} {e.function}: {e.error}" for e in seen if isinstance(e, events.InternalFailure)]
+    recompiled = [reason for e in seen if isinstance(e, events.Recompiled) for reason in e.reasons]
+    return {**found, "failures": failures, "recompiled": recompiled}
 
 
 def with_torch(name: str) -> dict[str, Any]:
@@ -57,9 +60,13 @@ def with_torch(name: str) -> dict[str, Any]:
     _warm_up(torch.compile)
     torch._dynamo.reset()
     counters.clear()
-    found = run(name, lambda model: torch.compile(model, backend=counting), lambda: len(graphs))
-    reasons = [reason.splitlines()[0] for reason, count in counters["graph_break"].items() for _ in range(count)]
-    return {**found, "graphs": len(graphs), "ops": sum(graphs), "breaks": reasons, "failures": []}
+
+    def summary() -> dict[str, Any]:
+        reasons = [reason.splitlines()[0] for reason, count in counters["graph_break"].items() for _ in range(count)]
+        return {"graphs": len(graphs), "ops": sum(graphs), "breaks": reasons}
+
+    found = run(name, lambda model: torch.compile(model, backend=counting), lambda: len(graphs), summary)
+    return {**found, "failures": [], "recompiled": []}
 
 
 def _warm_up(compiler: Callable[..., Any]) -> None:
@@ -68,8 +75,13 @@ def _warm_up(compiler: Callable[..., Any]) -> None:
     compiler(model, backend="eager")(torch.randn(4, 4))
 
 
-def run(name: str, compiled: Callable[[Any], Any], captures: Callable[[], int]) -> dict[str, Any]:
-    """The first call's seconds, whether all calls gave eager's results, how many captures the later calls made."""
+def run(
+    name: str,
+    compiled: Callable[[Any], Any],
+    captures: Callable[[], int],
+    summary: Callable[[], dict[str, Any]],
+) -> dict[str, Any]:
+    """Seconds and summary of the first call, whether all calls gave eager's results, captures of the later calls."""
     model, inputs = build(name)
     calls = [inputs, inputs, other_numbers(inputs)]
     # Each on a model of its own: a model may keep things from call to call. And one eager call first, since torch
@@ -80,18 +92,21 @@ def run(name: str, compiled: Callable[[Any], Any], captures: Callable[[], int]) 
     differences = []
     seconds = 0.0
     captured = []
+    first: dict[str, Any] = {}
     for index, given in enumerate(calls):
         torch.manual_seed(index)
         began = time.perf_counter()
         actual = lifted(**{key: value.clone() for key, value in given.items()})
         if index == 0:
             seconds = time.perf_counter() - began
+            first = summary()
         captured.append(captures())
         torch.manual_seed(index)
         expected = twin(**{key: value.clone() for key, value in given.items()})
         differences.append(difference(actual, expected))
     different = [f"call {index}: {words}" for index, words in enumerate(differences) if words]
     return {
+        **first,
         "seconds": seconds,
         "equal": not different,
         "difference": "; ".join(different),

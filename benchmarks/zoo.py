@@ -97,7 +97,8 @@ def summary(who: str, total: dict[str, Any]) -> str:
     return (
         f"{who:13} {total['models']} models: {total['equal']} equal to eager, {total['one_graph']} in one graph, "
         f"{total['graphs']} graphs, {total['breaks']} breaks, "
-        f"{total['captured_again']} captured again on the second call, {total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
+        f"{total['captured_again']} captured again on the second call, "
+        f"{total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
     )
 
 

@@ -87,3 +87,27 @@ def test_a_program_that_raises_either_way_raises() -> None:
         raise KeyError(str(y.shape[0]))
 
     check(program, torch.ones(3, 2), expect_ops=0, expect_breaks=1)
+
+
+def test_only_the_question_that_leads_astray_is_answered_with_no() -> None:
+    def program(x: torch.Tensor) -> Any:
+        first = torch.compiler.is_compiling()
+        mask = None
+        if not torch.compiler.is_compiling():
+            mask = torch.ones(2)
+        return x * mask[None], first  # type: ignore[index]
+
+    lifted = framelift.compile(program, backend="eager", fullgraph=True)
+    result, first = lifted(torch.ones(3, 2))
+    assert first and torch.equal(result, torch.ones(3, 2))
+
+
+def test_operators_for_torchs_own_compiler_are_not_called_by_programs_that_need_not() -> None:
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_compiling():
+            return associative_scan(torch.add, x, dim=0, combine_mode="generic")
+        return x.cumsum(0)
+
+    assert len(check(program, torch.ones(3, 2)).graphs) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import framelift
 from tests.helpers import check
 
 X = torch.arange(24.0).reshape(2, 3, 4) / 7 + 0.5
@@ -516,3 +517,50 @@ VALUES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", VALUES)
 def test_values_of_tensors_break(name: str) -> None:
     check(VALUES[name], X, expect_breaks=None)
+
+
+def test_attributes_hung_on_computed_tensors() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x + 1
+        y.label = "y"
+        y.friend = x * 2
+        z = y.view(-1)
+        return y * 2, y, z, hasattr(z, "label"), y.label, y.friend + 1
+
+    checked = check(f, torch.ones(2, 3))
+    assert len(checked.graphs) == 1
+    lifted = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        y = lifted(torch.ones(2, 3))[1]
+        assert y.label == "y" and torch.equal(y.friend, torch.full((2, 3), 2.0))
+
+
+def test_a_tensor_with_attributes_is_returned() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        y.label = y.shape[0]  # type: ignore[attr-defined]
+        return y
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    assert [lifted(torch.ones(size)).label for size in (2, 2, 3)] == [2, 2, 3]
+
+
+def test_attributes_hung_on_inputs() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.seen = getattr(x, "seen", 0) + 1  # type: ignore[attr-defined]
+        return x * x.seen  # type: ignore[attr-defined]
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    assert [lifted(x)[0].item() for _ in range(3)] == [1, 2, 3] and x.seen == 3  # type: ignore[attr-defined]
+
+
+def test_attributes_undone_by_a_break() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x + 1
+        y.label = "a"
+        framelift.graph_break()
+        y.label = y.label + "b"
+        return y, y.label
+
+    check(f, torch.ones(2), expect_breaks=None)

@@ -15,9 +15,10 @@ from framelift.bytecode.decode import decode
 from framelift.bytecode.liveness import Liveness
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import opcodes, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
+from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
-from framelift.capture.outermost import Left, NotCompiling, OutermostFrame, Restart
+from framelift.capture.outermost import Left, OutermostFrame, Restart
 from framelift.capture.program import Programs
 from framelift.errors import FullGraphError
 from framelift.graph import GraphBuilder
@@ -78,15 +79,17 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     """Capture one call. Raises FullGraphError or BackendError; anything else it raises is a failure of framelift."""
     code = request.function.__code__
     break_before: Restart | None = None
-    says_compiling = True
+    answers = Answers()
     while True:
         with room_to_work():
             lift = Lift(programs, request.make_graph(), argument_names(code))
-            lift.says_compiling = says_compiling
+            lift.answers = answers
+            answers.begin()
             try:
                 return _Capture(request, lift, number).run(break_before)
             except NotCompiling:
-                says_compiling, break_before = False, None
+                answers.reconsider()
+                break_before = None
             except Restart as restart:
                 # Always earlier than the last time, so that it comes to an end: with nothing captured.
                 count = restart.count if break_before is None or restart.count < break_before.count else 1
@@ -98,19 +101,21 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
     """Trace a call that must not break: the finished trace and the value it returns."""
-    for says_compiling in (True, False):
+    answers = Answers()
+    while True:
         with room_to_work():
             lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__))
-            lift.says_compiling = says_compiling
+            lift.answers = answers
+            answers.begin()
             try:
                 ending = _Capture(request, lift, number)._trace(None)
             except NotCompiling:
+                answers.reconsider()
                 continue
             finally:
                 lift.modes.leave()
         assert isinstance(ending, Return), "a break raises FullGraphError"
         return lift, ending.value
-    raise AssertionError("nothing tells a program the second time that it is compiled")
 
 
 class _Capture:
@@ -131,7 +136,7 @@ class _Capture:
 
     def run(self, break_before: Restart | None) -> Captured:
         code = self.code
-        if break_before is None and self.lift.says_compiling:
+        if break_before is None and not self.lift.answers.reconsidered:
             self._announce()
         state = _core.torch_state()
         ending = self._trace(break_before)

@@ -26,6 +26,7 @@ from framelift.breaks import (
     GraphBreak,
 )
 from framelift.capture.arguments import bind_arguments
+from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
 from framelift.capture.location import ProgramPoint
@@ -88,9 +89,7 @@ class Lift:
         self.modes = Modes()
         self.frame: Frame | None = None
         self.headroom = Headroom()
-        # What the program hears when it asks whether it is compiled, and whether it asked and heard so.
-        self.says_compiling = True
-        self.told_compiling = False
+        self.answers = Answers()
         self.handled: Any = None
         # The number of the outermost frame's current instruction, and the generators made so far.
         self.step = 0
@@ -180,8 +179,8 @@ class Lift:
         return ref
 
     def answer_compiling(self) -> bool:
-        self.told_compiling = self.says_compiling
-        return self.says_compiling
+        """Whether the program is compiled, as far as it hears. Most ask through a function that asks for others."""
+        return self.answers.to(self.program_point().frames[-2:])
 
     # -- constants and the plain containers ------------------------------------------------------------------------
 
@@ -428,6 +427,10 @@ class Lift:
             raise GraphBreak(FL0104, what=function.describe(), why="")
         if isinstance(function.concrete, types.FunctionType) and is_compiled_by_torch(function.concrete):
             raise GraphBreak(FL0102, what=f"{function.describe()}, which torch compiles")
+        if function.code.co_filename.startswith(_HIGHER_ORDER):
+            if self.answers.can_reconsider:
+                raise NotCompiling
+            raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
 
     def super_arguments(self) -> builtins.tuple[Any, Any]:
         """What `super()` without arguments means in the calling frame."""
@@ -541,6 +544,10 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+# Operators that take functions of the user; torch's own compiler traces those for them.
+_HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
 
 
 def is_compiled_by_torch(function: types.FunctionType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0401, GraphBreak
+from framelift.capture.compiling import NotCompiling
 from framelift.capture.frame import LEAVE, Frame
 from framelift.values.base import Raised
 
@@ -22,13 +23,6 @@ class Restart(Exception):
         super().__init__(count, reason)
         self.count = count
         self.reason = reason
-
-
-class NotCompiling(Exception):
-    """The program raised after it was told that it is compiled: capture again without telling it.
-
-    Programs leave out work where they believe in a compiler of one kind; what they do on their own decides.
-    """
 
 
 class Left(Exception):
@@ -90,7 +84,7 @@ class OutermostFrame(Frame):
     def _handle(self, raised: Raised) -> int:
         step = self.program.steps[self.pc]
         if step.handler is None:
-            if self.lift.told_compiling:
+            if self.lift.answers.can_reconsider:
                 raise NotCompiling from raised
             reason = GraphBreak(FL0401, what=_spell(raised.value))
             if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning

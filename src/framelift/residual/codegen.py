@@ -110,6 +110,8 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
+    if ending.value.has_attributes:
+        return None
     first = len(argument_names(code))
     where = {source: first + index for index, source in enumerate(needs.fetched)}
     inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in graph.inputs)

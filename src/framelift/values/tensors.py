@@ -12,9 +12,10 @@ from framelift.graph import TensorRef
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.dicts import MISSING
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.torch_functions import call_method
@@ -42,7 +43,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
         self._ref = ref
-        self._namespace: Any = None
+        self._namespace: Any = None  # what the program hung on it
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -134,16 +135,23 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def _user_attribute(self, lift: Lift, name: str) -> Any:
         """Attributes a program hung on a tensor."""
-        if self.source is not None:
-            if self._namespace is None:
-                self._namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
-            found = self._namespace.get_key(lift, name)
-            if found is not MISSING:
-                return found
+        found = self._attributes(lift).get_key(lift, name)
+        if found is not MISSING:
+            return found
         raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
 
+    def _attributes(self, lift: Lift) -> DictValue:
+        if self._namespace is None:
+            if self.source is None:
+                self._namespace = NamespaceValue(self)
+            else:
+                self._namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+        return self._namespace
+
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        self.refuse(f"assignment of attribute {name!r}")
+        if hasattr(torch.Tensor, name):
+            self.refuse(f"assignment of attribute {name!r}")
+        self._attributes(lift).set_key(lift, name, value)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -167,8 +175,19 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return NotImplemented
         return lift.call_torch(COMPARE[operator], (self, other), {})
 
+    @property
+    def has_attributes(self) -> bool:
+        """Whether the program hung something on a tensor that the graph computes."""
+        return isinstance(self._namespace, NamespaceValue) and bool(self._namespace.overlay)
+
+    def parts(self) -> list[Any]:
+        return [self._namespace] if self.has_attributes else []
+
     def rebuild(self, generate: Generator) -> None:
         generate.graph_output(self)
+        if self.has_attributes:
+            generate.remember(self)
+            self._namespace.fill_real(generate)
 
 
 def _is_operand(other: Any) -> bool:

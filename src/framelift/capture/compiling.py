@@ -1,0 +1,50 @@
+"""What a program hears when it asks whether it is compiled: yes, unless that leads it astray.
+
+Programs leave out work where they believe in a compiler of one kind, and then raise, or call what only that compiler
+takes. Such a program is captured again, and the question it asked last is answered with no. What it does on its own
+is always right.
+
+    >>> answers = Answers()
+    >>> answers.begin(), answers.to("here"), answers.to("there")
+    (None, True, True)
+    >>> answers.reconsider(), answers.begin(), answers.to("here"), answers.to("there")
+    (None, None, True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+# So many questions are reconsidered one by one, then all of them.
+_PATIENCE = 4
+
+
+class NotCompiling(Exception):
+    """The program relies on a compiler that does more than we do: capture again with other answers."""
+
+
+class Answers:
+    """The answers over all attempts to capture one call. A question is known by where it is asked."""
+
+    def __init__(self) -> None:
+        self._denied: set[Hashable] = set()
+        self._confirmed: list[Hashable] = []
+        self.reconsidered = 0
+
+    def begin(self) -> None:
+        """A new attempt."""
+        self._confirmed = []
+
+    @property
+    def can_reconsider(self) -> bool:
+        return bool(self._confirmed)
+
+    def to(self, question: Hashable) -> bool:
+        if self.reconsidered > _PATIENCE or question in self._denied:
+            return False
+        self._confirmed.append(question)
+        return True
+
+    def reconsider(self) -> None:
+        self.reconsidered += 1
+        self._denied.add(self._confirmed[-1])

@@ -8,6 +8,9 @@ import typing
 
 import torch
 
+import framelift
+
+from tests.helpers.record import Record
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -75,3 +78,22 @@ def own_subscript(x):
 
 
 test_programs = cases.test
+
+
+def test_sets_of_classes():
+    known = {int, torch.Tensor, double}
+
+    def f(x, y):
+        return x + (1 if type(y) in known else 2) + (10 if str in known else 20)
+
+    lifted = framelift.compile(f, backend="eager")
+    assert lifted(X, X).equal(X + 21)
+    assert lifted(X, "s").equal(X + 22)
+    known.add(str)
+    assert lifted(X, "s").equal(X + 11)
+    known.discard(torch.Tensor)
+    assert lifted(X, X).equal(X + 12)
+    known.add(float)
+    with Record().listening() as record:
+        assert lifted(X, X).equal(X + 12)
+    assert not record.captures

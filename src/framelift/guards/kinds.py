@@ -456,6 +456,20 @@ def key_absent(obj: Any, key: Any) -> bool:
     return _is(obj, dict) and dict_lookup(obj, key) is MISSING
 
 
+def _has_member(obj: Any, member: Any) -> bool:
+    return any(same_item(member, found) for found in (set if _is(obj, set) else frozenset).__iter__(obj))
+
+
+@guard("MEMBER", lambda source, key: f"{shown(key)} in {source}", _becomes("{source}, a member of it,"))
+def has_member(obj: Any, member: Any) -> bool:
+    return _is(obj, (set, frozenset)) and _has_member(obj, member)
+
+
+@guard("NO_MEMBER", lambda source, key: f"{shown(key)} not in {source}", _becomes("{source}, no member of it,"))
+def has_no_member(obj: Any, member: Any) -> bool:
+    return _is(obj, (set, frozenset)) and not _has_member(obj, member)
+
+
 @guard(
     "SET_EQUALS",
     lambda source, items: f"{source} == {_set_shown(items)}",

@@ -90,6 +90,8 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_SET_EQUALS:
         return hold_items(check, argument, death);
     case CHECK_KEY_ABSENT:
+    case CHECK_MEMBER:
+    case CHECK_NO_MEMBER:
         return hold_one(check, argument, death);
     case CHECK_TYPE_ABSENT:
     case CHECK_HASATTR:
@@ -238,6 +240,19 @@ static int dict_keys_hold(const Check *check, PyObject *dict)
     return 1;
 }
 
+/* Whether a set holds that very object, without asking it for its hash. */
+static bool has_member(PyObject *set, const Held *member)
+{
+    const PySetObject *members = (const PySetObject *)set;
+    for (Py_ssize_t i = 0; i <= members->mask; i++) {
+        PyObject *found = members->table[i].key;
+        if (found != NULL && held_matches(member, found)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int set_equals(const Check *check, PyObject *set)
 {
     if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != check->count) {
@@ -319,6 +334,10 @@ int check_holds(const Check *check, PyObject *object)
         return PyDict_Check(object) && dict_find(object, check->held, &value) == ABSENT;
     case CHECK_SET_EQUALS:
         return set_equals(check, object);
+    case CHECK_MEMBER:
+        return PyAnySet_Check(object) && has_member(object, check->held);
+    case CHECK_NO_MEMBER:
+        return PyAnySet_Check(object) && !has_member(object, check->held);
     case CHECK_TYPE_ABSENT:
         return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
     case CHECK_HASATTR:

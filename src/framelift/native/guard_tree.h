@@ -50,7 +50,9 @@
     X(NO_ATTR, 111)                                                                                                    \
     X(CELL_EMPTY, 112)                                                                                                 \
     X(TENSOR, 113)                                                                                                     \
-    X(REGISTRATIONS, 114)
+    X(REGISTRATIONS, 114)                                                                                              \
+    X(MEMBER, 115)                                                                                                     \
+    X(NO_MEMBER, 116)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Value
+from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
+from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,18 @@ class SetValue(Value, models=(set, frozenset)):
     def contains(self, lift: Lift, item: Any) -> Any:
         if isinstance(item, SetValue):
             return frozenset(item.members(lift)) in self.members(lift)  # Python looks for a set as if it were frozen
-        return py.key_of(lift, item) in self.members(lift)
+        key = py.key_of(lift, item)
+        if self._members is None and isinstance(key, Identity) and not all(map(is_constant, self.concrete)):
+            return self._contains_object(lift, key.value)
+        return key in self.members(lift)
+
+    def _contains_object(self, lift: Lift, value: Value) -> bool:
+        """Whether an input that was not read has a class as a member: only that is guarded."""
+        if self.source is None or not any(base is type for base in mro_of(type(value.concrete))):
+            self.refuse("use with members that are not plain constants")
+        found = any(member is value.concrete for member in self.concrete)
+        lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", value.concrete)
+        return found
 
     def iterate(self, lift: Lift) -> Any:
         if not self.in_order(lift):

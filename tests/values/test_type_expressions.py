@@ -9,7 +9,6 @@ import typing
 import torch
 
 import framelift
-
 from tests.helpers.record import Record
 from tests.values.cases import Cases, vector
 

@@ -183,7 +183,7 @@ class ListValue(SequenceValue, models=list):
 
     __slots__ = ("_appended",)
     item_access = "LIST_ITEM"
-    kind = list
+    kind: type = list
 
     def __init__(self, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(items, source, concrete)

@@ -1,0 +1,220 @@
+"""`collections.deque`, as far as the program makes it; one that existed before cannot be guarded item by item."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Exhausted
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import IteratorValue
+from framelift.values.methods import method
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class DequeValue(ListValue):
+    """A list that is short at both ends: what does not fit leaves at the other side."""
+
+    __slots__ = ("limit",)
+    kind: type = deque
+
+    def __init__(self, items: list[Any], limit: int | None) -> None:
+        super().__init__([])
+        self.limit = limit
+        assert self._items is not None
+        self._items.extend(items if limit is None else items[max(0, len(items) - limit) :])
+
+    def make(self, lift: Lift, items: list[Any]) -> Any:
+        return DequeValue(items, self.limit)
+
+    def iterate(self, lift: Lift) -> Any:
+        return DequeIterator(self, list(self.items(lift)))
+
+    def key(self, lift: Lift) -> Any:
+        raise_error(TypeError, "unhashable type: 'collections.deque'")
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        return self.items(lift)[self._position(lift, key)]
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        self.change(lift)[self._position(lift, key)] = value
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        del self.change(lift)[self._position(lift, key)]
+
+    def _position(self, lift: Lift, key: Any) -> int:
+        if py.type_of(key) is slice:
+            raise_error(TypeError, "sequence index must be integer, not 'slice'")
+        position = lift.as_index(key)
+        count = len(self.items(lift))
+        if not -count <= position < count:
+            raise_error(IndexError, "deque index out of range")
+        return position
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "+=":
+            self.add(lift, py.items(lift, other))
+            return self
+        self.refuse(operator)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(operator)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        return super().compare(lift, operator, other) if isinstance(other, DequeValue) else NotImplemented
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return self.limit if name == "maxlen" else super().attribute(lift, name)
+
+    def graph_argument(self, lift: Lift) -> Any:
+        self.refuse("passing to a tensor operation")
+
+    def constant(self, lift: Lift) -> Any:
+        self.refuse("use as a constant")
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        limit = "" if self.limit is None else f", maxlen={self.limit}"
+        return f"deque([{', '.join(lift.text(item, 'repr') for item in self.items(lift))}]{limit})"
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def add(self, lift: Lift, new: list[Any]) -> None:
+        items = self.change(lift)
+        items.extend(new)
+        if self.limit is not None:
+            del items[: max(0, len(items) - self.limit)]
+
+    @method
+    def appendleft(self, lift: Lift, item: Any, /) -> None:
+        items = self.change(lift)
+        items.insert(0, item)
+        if self.limit is not None:
+            del items[self.limit :]
+
+    @method
+    def extendleft(self, lift: Lift, iterable: Any, /) -> None:
+        for item in py.items(lift, iterable):
+            self.appendleft(lift, item)
+
+    @method
+    def pop(self, lift: Lift) -> Any:  # type: ignore[override]
+        items = self.change(lift)
+        if not items:
+            raise_error(IndexError, "pop from an empty deque")
+        return items.pop()
+
+    @method
+    def popleft(self, lift: Lift) -> Any:
+        items = self.change(lift)
+        if not items:
+            raise_error(IndexError, "pop from an empty deque")
+        return items.pop(0)
+
+    @method
+    def rotate(self, lift: Lift, n: Any = 1, /) -> None:
+        steps = lift.as_index(n)
+        items = self.change(lift)
+        if items:
+            steps %= len(items)
+            items[:] = items[len(items) - steps :] + items[: len(items) - steps]
+
+    @method
+    def insert(self, lift: Lift, index: Any, item: Any, /) -> None:
+        position = lift.as_index(index)
+        items = self.change(lift)
+        if self.limit is not None and len(items) >= self.limit:
+            raise_error(IndexError, "deque already at its maximum size")
+        items.insert(position, item)
+
+    @method
+    def remove(self, lift: Lift, item: Any, /) -> None:
+        for position, member in enumerate(self.items(lift)):
+            if py.equal(lift, member, item):
+                del self.change(lift)[position]
+                return
+        self.refuse("remove() of what is not there")
+
+    @method
+    def index(self, lift: Lift, item: Any, /) -> Any:  # type: ignore[override]
+        for position, member in enumerate(self.items(lift)):
+            if py.equal(lift, member, item):
+                return position
+        self.refuse("index() of what is not there")
+
+    def copy(self, lift: Lift) -> Any:
+        return self.make(lift, list(self.items(lift)))
+
+    copy = method(copy)
+    sort = None  # type: ignore[assignment]
+
+    def rebuild(self, generate: Generator) -> None:
+        # It may hold itself: it is made first and filled after.
+        generate.callable(deque)
+        generate.build_list(0)
+        generate.constant(self.limit)
+        generate.call(2)
+        generate.remember(self)
+        if self.parts():
+            generate.copy_top()
+            generate.load_method("extend")
+            for item in self.parts():
+                generate.value(item)
+            generate.build_list(len(self.parts()))
+            generate.call(1)
+            generate.pop_top()
+
+
+class DequeIterator(IteratorValue):
+    """Walks a deque that must not change meanwhile."""
+
+    __slots__ = ("owner", "expected", "position")
+
+    def __init__(self, owner: DequeValue, expected: list[Any]) -> None:
+        super().__init__()
+        self.owner = owner
+        self.expected = expected
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(deque()))
+
+    def next(self, lift: Lift) -> Any:
+        items = self.owner.items(lift)
+        if len(items) != len(self.expected) or any(a is not b for a, b in zip(items, self.expected, strict=True)):
+            self.refuse("iteration while it is changed")
+        if self.position == len(items):
+            raise Exhausted
+        lift.journal.touch(self)
+        self.position += 1
+        return items[self.position - 1]
+
+    def state(self) -> Any:
+        return self.position
+
+    def restore(self, state: Any) -> None:
+        self.position = state
+
+    def parts(self) -> list[Any]:
+        return self.expected[self.position :]
+
+    def rebuild(self, generate: Generator) -> None:
+        for item in self.parts():
+            generate.value(item)
+        generate.build_list(len(self.parts()))
+        generate.get_iter()
+
+
+@primitive(deque)
+def _deque(lift: Lift, iterable: Any = (), maxlen: Any = None) -> Any:
+    limit = lift.constant(maxlen)
+    if limit is not None and type(limit) is not int:
+        raise_error(TypeError, "an integer is required")
+    if limit is not None and limit < 0:
+        raise_error(ValueError, "maxlen must be non-negative")
+    return DequeValue(py.items(lift, iterable), limit)

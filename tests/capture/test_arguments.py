@@ -58,7 +58,8 @@ def test_random_signature(seed):
     namespace: dict = {}
     exec(source, namespace)
     try:
-        check(namespace["fn"], x())
+        # For an unexpected keyword Python 3.13 guesses what was meant; such calls are left to it.
+        check(namespace["fn"], x(), expect_breaks=0 if sys.version_info < (3, 13) else None)
     except AssertionError as error:
         raise AssertionError(f"{source}\n\n{error}") from error
 

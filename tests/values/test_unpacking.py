@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -99,7 +101,8 @@ def calls_of_every_kind(x):
     )
 
 
-@cases(X)
+# For an unexpected keyword Python 3.13 guesses what was meant; such calls are left to it.
+@cases(X, expect_breaks=0 if sys.version_info < (3, 13) else None)
 def call_errors(x):
     y = x + 1
     found = []

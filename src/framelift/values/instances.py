@@ -6,6 +6,7 @@ descriptors its C base class brings: slots, and attributes computed in C.
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,7 +71,7 @@ def write(lift: Lift, instance: Any, name: str, value: Any) -> None:
         return
     namespace = instance.namespace(lift)
     if namespace is None:
-        what = "attribute '{}' is read-only" if found is not None else "has no attribute '{}'"
+        what = "attribute '{}' is read-only" if found is not None else _NO_PLACE
         raise_error(AttributeError, f"'{name_of(cls)}' object {what.format(name)}")
     namespace.set_key(lift, name, value)
 
@@ -135,3 +136,8 @@ def _call_descriptor(lift: Lift, found: Found, method: str, args: list[Any], nam
     if type(py.type_of(function)) is not type or py.type_of(function) is not types.MethodType:
         raise GraphBreak(FL0203, type=name_of(kind), name=f"{method} (of attribute {name!r})")
     py.call(lift, function, args, {})
+
+
+_NO_PLACE = "has no attribute '{}'" + (
+    " and no __dict__ for setting new attributes" if sys.version_info >= (3, 13) else ""
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
@@ -42,6 +43,16 @@ def mro_of(cls: type) -> tuple[type, ...]:
 def name_of(cls: type) -> str:
     name: str = _name(cls)
     return name
+
+
+def name_in_slot_errors(cls: type) -> str:
+    """How a class is named where a slot of an instance has no value: with its module since 3.13."""
+    if sys.version_info < (3, 13):
+        return name_of(cls)
+    module = type.__getattribute__(cls, "__dict__").get("__module__")
+    if type(module) is not str or module in ("builtins", "__main__"):
+        return qualified_name_of(cls)
+    return f"{module}.{qualified_name_of(cls)}"
 
 
 def qualified_name_of(cls: type) -> str:

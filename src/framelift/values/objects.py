@@ -17,6 +17,7 @@ from framelift.values.lookup import (
     has_default,
     has_instance_dict,
     instance_dict,
+    name_in_slot_errors,
     name_of,
     qualified_name_of,
     raw_lookup,
@@ -77,7 +78,9 @@ class UserObjectValue(Value):
                 self.refuse(f"reading the unset slot {descriptor.__name__!r}")
             found = self.slots[descriptor] = lift.wrap(real, self.source.child("SLOT", descriptor))
         if found is MISSING or found is DELETED:
-            raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{descriptor.__name__}'")
+            raise_error(
+                AttributeError, f"'{name_in_slot_errors(self.cls)}' object has no attribute '{descriptor.__name__}'"
+            )
         return found
 
     def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:

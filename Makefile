@@ -9,6 +9,8 @@
 #   make asan                  the native tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; then echo $$p; break; fi; done)
+# A python3.X that a version manager keeps may not start under its bare name.
+override PYTHON := $(shell scripts/find_python $(PYTHON))
 MINOR  := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 VENV   := .venv/$(MINOR)
 PY     := $(VENV)/bin/python

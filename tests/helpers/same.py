@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from framelift.native import _core
 from tests.tolerances import EXACT, Tolerance
 
 Tolerances = Callable[[torch.dtype | None], Tolerance]
@@ -219,7 +220,7 @@ EMPTY_CELL = object()
 _EMPTY = object()
 _CONSTANTS = {int, bool, str, bytes, type(None), type(...), type(NotImplemented), range}
 _CONSTANTS |= {torch.dtype, torch.device, torch.layout, torch.memory_format}
-_BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, types.CodeType, weakref.ref)
+_BY_IDENTITY = (_core.Lifted, type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, types.CodeType, weakref.ref)
 
 _WALKS: list[tuple[Any, Callable[..., None]]] = [
     (torch.Tensor, Comparison.tensors),

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from framelift.native import _core
 from tests.helpers.same import EMPTY_CELL, cell_value
 
 try:
@@ -134,7 +135,7 @@ def _globals_read(function: Any) -> tuple[dict[str, Any], list[str]]:
     return inner.__globals__, names
 
 
-_NOT_DATA = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+_NOT_DATA = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, _core.Lifted)
 
 
 def seed(number: int) -> None:

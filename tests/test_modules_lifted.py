@@ -337,3 +337,21 @@ def test_train_and_eval_are_two_entries() -> None:
         assert torch.equal(expected, compiled(ROWS))
     assert torch.equal(eager.norm.running_mean, lifted.norm.running_mean)
     assert eager.norm.num_batches_tracked == lifted.norm.num_batches_tracked == 2
+
+
+class Sliced(torch.nn.Module):
+    """Slicing a list of modules makes a module while the forward method runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x
+
+
+def test_modules_made_while_torch_compile_keeps_its_books() -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    check(Sliced(), torch.randn(2, 3), fullgraph=True)

@@ -151,7 +151,14 @@ def _dynamo_model(target: types.FunctionType) -> Model | None:
         return _graph_break
     if target.__name__ == "is_compiling" and target is _loaded("torch._dynamo.external_utils", "is_compiling"):
         return lambda lift, args, kwargs: lift.answer_compiling()
+    if target.__name__ == "tag" and target is getattr(_module_tags(), "__func__", None):
+        return lambda lift, args, kwargs: None
     return None
+
+
+def _module_tags() -> Any:
+    """Once torch.compile was used, every new module is entered in a table of its own, which no program reads."""
+    return getattr(_loaded("torch._dynamo.mutation_guard", "GenerationTracker"), "tag", None)
 
 
 def _loaded(module: str, name: str) -> Any:

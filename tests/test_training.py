@@ -88,6 +88,18 @@ def test_steps_in_a_block(task: str, backend: str) -> None:
     torch.testing.assert_close(lifted_state, state, **CLOSE)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_graphs_are_not_lifted_themselves(backend: str) -> None:
+    def squares(x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum()
+
+    x = torch.ones(3, requires_grad=True)
+    with framelift.optimize(backend):
+        for _ in range(2):
+            squares(x).backward()
+    assert framelift.counters().captures == 1
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_evaluation_between_steps(backend: str) -> None:
     """Each mode has its entry; coming back captures nothing."""

@@ -178,6 +178,14 @@ class TestInputs:
         assert a.fake.untyped_storage()._cdata == b.fake.untyped_storage()._cdata
         assert b.fake.storage_offset() == 2
 
+    def test_an_alias_that_comes_late(self) -> None:
+        base = torch.ones(6)
+        builder, (x,) = new(x=base)
+        builder.call_function(torch.relu, (x,))
+        late = builder.add_input("late", base[:4])
+        assert builder.call_method("detach", (late,)).storage is late.storage is x.storage
+        assert x.fake.untyped_storage()._cdata == late.fake.untyped_storage()._cdata
+
     @pytest.mark.parametrize(
         "make",
         [

@@ -116,6 +116,13 @@ def set_whose_order_cannot_be_made_again(x):
 
 
 @cases(X)
+def set_whose_members_collide(x):
+    s = {7}
+    s.add(15)  # finds its place taken, and stands before the 7
+    return x + 1, s, frozenset((15, 7, 23))
+
+
+@cases(X)
 def order_of_copies(x):
     s = set(range(0, 100, 9))
     s.discard(0)

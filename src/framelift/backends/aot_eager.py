@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 
 from framelift.backends.registry import takes_no_options
 from framelift.backends.tracing import compiling
+from framelift.controls import disable_function
 
 
 @takes_no_options
@@ -28,4 +29,5 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
 
 def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     del example_inputs
-    return make_boxed_func(module.forward)
+    # The backward is called from outside the lifted frame, where frames may be watched: it is compiled already.
+    return make_boxed_func(disable_function(module.forward, recursive=True, reason="it is a compiled graph"))

@@ -98,7 +98,7 @@ class Materialiser:
             storage.forget_fakes()
 
     def _from_source(self, ref: TensorRef) -> torch.Tensor:
-        if ref.example is None or (_is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.changes):
+        if ref.example is None or _is_alone(ref):
             return self._fakes.sketch(ref.descriptor, ref.storage)
         try:
             return self._fakes.from_example(ref.example, ref.storage)
@@ -140,7 +140,7 @@ class _Plan:
                 pending += self._make(item)
 
     def _make(self, ref: TensorRef) -> list[TensorRef | Record | Storage]:
-        if ref.storage.changed_after(ref.record):
+        if ref.storage.changed_after(ref.record) or _came_late(ref):
             return [ref.storage]
         self.made.append(ref)
         if ref.record is None or _is_fresh(ref):
@@ -188,6 +188,20 @@ def written_storages(record: Record, seen: Observed) -> tuple[Storage, ...]:
 def _is_fresh(ref: TensorRef) -> bool:
     """Whether all there is to know about a value is in its descriptor."""
     return can_sketch(ref.descriptor) and not ref.descriptor.is_view and not ref.aliases
+
+
+def _is_alone(ref: TensorRef) -> bool:
+    """Whether an input can be made without regard to others: nothing else is known to live in its storage."""
+    return _is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.changes
+
+
+def _came_late(ref: TensorRef) -> bool:
+    """Whether an input was added when the fake of another tensor of its storage had been made from a descriptor.
+
+    Fakes made from real tensors would live in another fake storage than that one, so all of them are made again.
+    """
+    storage = ref.storage
+    return ref.example is not None and storage.untyped is not None and storage.converter is None
 
 
 def _bind(ref: TensorRef, fake: torch.Tensor) -> None:

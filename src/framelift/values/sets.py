@@ -7,7 +7,8 @@ what was computed from one, may be asked everything but its order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
@@ -33,6 +34,8 @@ _IN_PLACE = {
 }
 # Types whose distinct members have one order, whatever order they come in.
 _TOTALLY_ORDERED = (int, str)
+# For a set of so many members every order of insertion is tried.
+_MANY_ORDERS = 6
 
 
 class SetValue(Value, models=(set, frozenset)):
@@ -294,9 +297,12 @@ class SetValue(Value, models=(set, frozenset)):
     def ordered_members(self) -> list[Any]:
         """The members in an order that makes an equal set with the same order."""
         members = list(self._members or ())
-        if all(map(is_constant, members)) and list(self.kind(members)) != members:
-            raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
-        return members
+        if not all(map(is_constant, members)):
+            return members
+        for candidate in _insertion_orders(members):
+            if list(self.kind(candidate)) == members:
+                return candidate
+        raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
 
     def rebuild(self, generate: Generator) -> None:
         members = self.ordered_members()
@@ -305,6 +311,14 @@ class SetValue(Value, models=(set, frozenset)):
             generate.value(py.from_key(member))
         generate.build_list(len(members))
         generate.call(1)
+
+
+def _insertion_orders(members: list[Any]) -> Iterator[list[Any]]:
+    """Orders of insertion that may lead to an order of iteration: where members collide, who came first matters."""
+    yield members
+    yield members[::-1]
+    if len(members) <= _MANY_ORDERS:
+        yield from map(list, itertools.permutations(members))
 
 
 _CHANGING = frozenset(dir(set)) - frozenset(dir(frozenset))

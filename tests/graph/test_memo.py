@@ -250,6 +250,18 @@ class TestHits:
         with pytest.raises(MemoMismatch, match="relu: tensor 0: shape"):
             call(memo, torch.relu, X)
 
+    def test_check_mode_does_not_ask_what_lies_behind_a_new_tensor(self) -> None:
+        """Torch's decompositions, once some module has loaded them, allocate less than the kernel does."""
+        memo = MetadataMemo(check=True)
+        call(memo, torch.relu, X)
+        (template,) = memo._entries.values()
+        ((descriptor, home),) = template.tensors
+        facts = dict(zip(descriptor.__slots__, descriptor.facts, strict=True))
+        facts["storage_bytes"] += 4
+        template.tensors = ((memo.interner.intern(tuple(facts.values())), home),)
+        call(memo, torch.relu, X)
+        assert memo.hits == 1
+
     def test_clear(self) -> None:
         memo = MetadataMemo()
         call(memo, torch.relu, X)

@@ -73,10 +73,12 @@ class Descriptor:
     def facts(self) -> Facts:
         return tuple(getattr(self, name) for name in self.__slots__)
 
-    def difference(self, other: Descriptor) -> str:
-        """The fields in which two descriptors differ, in words."""
+    def difference(self, other: Descriptor, but: tuple[str, ...] = ()) -> str:
+        """The fields, but some, in which two descriptors differ, in words."""
         parts = []
         for name in self.__slots__:
+            if name in but:
+                continue
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 parts.append(f"{name} {mine} != {theirs}")

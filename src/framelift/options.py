@@ -17,10 +17,6 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether it looks at the fake tensors on the nodes."""
-
     def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import time
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -34,13 +33,13 @@ def transformer(builder: GraphBuilder, parameters: list[torch.Tensor], layers: i
     return h, 19 * layers
 
 
-def once(memo: MetadataMemo | None, parameters: list[torch.Tensor], layers: int, **how: Any) -> dict[str, float]:
+def once(memo: MetadataMemo | None, parameters: list[torch.Tensor], layers: int) -> dict[str, float]:
     """Microseconds per operation of each step."""
     start = time.perf_counter()
     builder = GraphBuilder(memo)
     output, count = transformer(builder, parameters, layers)
     called = time.perf_counter()
-    module = builder.finish([output], **how)
+    module = builder.finish([output])
     finished = time.perf_counter()
     lookup("eager")(module, builder.example_inputs)
     generated = time.perf_counter()
@@ -48,8 +47,8 @@ def once(memo: MetadataMemo | None, parameters: list[torch.Tensor], layers: int,
     return {name: seconds / count * 1e6 for name, seconds in steps.items()}
 
 
-def best(repeats: int, memo: MetadataMemo | None, parameters: list[torch.Tensor], layers: int, **how: Any) -> str:
-    runs = [once(memo, parameters, layers, **how) for _ in range(repeats)]
+def best(repeats: int, memo: MetadataMemo | None, parameters: list[torch.Tensor], layers: int) -> str:
+    runs = [once(memo, parameters, layers) for _ in range(repeats)]
     return "  ".join(f"{name} {min(run[name] for run in runs):7.2f}" for name in runs[0])
 
 
@@ -65,7 +64,6 @@ def main() -> None:
         print(f"us per operation, parameters {'require' if requires_grad else 'do not require'} grad")
         print("  run on fake tensors   ", best(2, None, parameters, 5))
         print("  from the memo         ", best(10, memo, parameters, LAYERS))
-        print("  without example values", best(10, memo, parameters, LAYERS, example_values=False))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,3 @@ def eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | Non
     # Generates the code now: a call through a module that does it lazily costs microseconds every time.
     _LazyGraphModule.force_recompile(module)
     return module.forward
-
-
-eager.reads_metadata = False  # type: ignore[attr-defined]

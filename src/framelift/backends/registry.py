@@ -39,11 +39,6 @@ class Backend:
         self.options = options
         self._key = (id(function), mode, frozen(options))
 
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether it looks at the fake tensors on the nodes; the graph can be finished faster if it does not."""
-        return bool(getattr(self.function, "reads_metadata", True))
-
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
         keywords: dict[str, Any] = {}

@@ -235,8 +235,7 @@ class _Capture:
         self._lap("codegen")
         module = call = None
         if has_graph:
-            shown = self.request.options.backend.reads_metadata or stream.wanted(events.GraphCaptured)
-            module = graph.finish([value.ref(lift) for value in needs.outputs], example_values=shown)
+            module = graph.finish([value.ref(lift) for value in needs.outputs])
             module.meta["framelift_function"] = code.co_qualname
             inputs = [_source_of(lift, ref) for ref in graph.live_inputs]
             self._lap("graph")

@@ -345,21 +345,17 @@ class GraphBuilder:
 
     # The end
 
-    def finish(self, outputs: Sequence[Any], example_values: bool = True) -> GraphModule:
-        """The graph as a module that takes ``live_inputs`` and returns the tuple of outputs.
-
-        ``example_values=False`` leaves out the fake tensors on the nodes, for a backend that does not look at them.
-        """
+    def finish(self, outputs: Sequence[Any]) -> GraphModule:
+        """The graph as a module that takes ``live_inputs`` and returns the tuple of outputs."""
         self._check_open()
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
         kept, live = alive(self.records, returned)
         self.live_inputs = [ref for ref in self.inputs if ref in live]
-        if example_values:
-            shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
-            shown.update((id(ref), ref) for record in kept for ref in record.outputs)
-            self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
-        graph = Emitter(example_values).emit(self.live_inputs, kept, live, returned)
+        shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
+        shown.update((id(ref), ref) for record in kept for ref in record.outputs)
+        self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
+        graph = Emitter().emit(self.live_inputs, kept, live, returned)
         self._finished = True
         graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.

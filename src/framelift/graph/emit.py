@@ -23,11 +23,10 @@ KEEP = torch._assert
 
 
 class Emitter:
-    """Writes one graph, with or without the fake tensors that show the backend what each node computes."""
+    """Writes one graph."""
 
-    def __init__(self, example_values: bool) -> None:
+    def __init__(self) -> None:
         self.graph = Graph()
-        self._example_values = example_values
         self._names = Names()
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
@@ -50,8 +49,7 @@ class Emitter:
         node = ref.node = self._node("placeholder", name, name, (), {})
         node.meta["input_source"] = ref.source_name
         node.meta["input_kind"] = ref.kind
-        if self._example_values:
-            node.meta["example_value"] = ref.fake
+        node.meta["example_value"] = ref.fake
 
     def _record(self, record: Record, live: set[Ref]) -> Node:
         args = map_refs(record.args, _node_of)
@@ -100,8 +98,7 @@ class Emitter:
         modules: Modules | None,
     ) -> None:
         meta = node.meta
-        if self._example_values:
-            meta["example_value"] = map_refs(result, _value)
+        meta["example_value"] = map_refs(result, _value)
         if trace is not None:
             meta["stack_trace"] = trace
         if modules:

@@ -312,10 +312,7 @@ class _Capture:
     def _report_guards(self) -> None:
         if not stream.wanted(events.GuardsBuilt):
             return
-        texts = [
-            events.GuardText(guard.words, guard.source.name, _event_location(guard.location))
-            for guard in self.lift.guards.guards
-        ]
+        texts = [events.GuardText(guard.words, guard.source.name, guard.location) for guard in self.lift.guards.guards]
         texts += [events.GuardText(relation.words, relation.sources[0].name) for relation in self.lift.guards.relations]
         stream.emit(events.GuardsBuilt(self.number, tuple(texts)))
 
@@ -340,10 +337,6 @@ def _without(values: list[TensorValue], left_out: list[TensorValue]) -> list[Ten
 
 def _shares_memory(value: TensorValue, others: list[TensorValue]) -> bool:
     return any(other is not value and _core.tensors_overlap(value.concrete, other.concrete) for other in others)
-
-
-def _event_location(location: Any) -> events.Location | None:
-    return None if location is None else events.Location(location.filename, location.line)
 
 
 def _source_of(lift: Lift, ref: Any) -> Source:

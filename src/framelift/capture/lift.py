@@ -35,8 +35,9 @@ from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
-from framelift.guards.guardset import GuardSet, Location
+from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
+from framelift.report.events import Location
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from framelift.guards.kinds import ACCESSORS, CHECKS
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.native.calibrate import tensor_spec
+from framelift.report.events import Location
 
 _ACCESS_NUMBERS = {accessor.name: number for number, accessor in ACCESSORS.items()}
 _CHECK_NUMBERS = {check.name: number for number, check in CHECKS.items()}
 
 # A node of the tree: parent, accessor, its argument, checks, index among the fetched objects.
 Node = tuple[int, int, Any, list[tuple[int, Any]], int]
-
-
-class Location(NamedTuple):
-    """The user's line that needed a fact."""
-
-    filename: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.filename}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)

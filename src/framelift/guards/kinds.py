@@ -388,7 +388,7 @@ def equals(obj: Any, constant: Any) -> bool:
     return constants_equal(constant, obj)
 
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     "==": operator.eq,
@@ -410,7 +410,7 @@ def compares(obj: Any, spec: tuple[str, Any, bool]) -> bool:
     if type(obj) not in (int, float, bool, str):
         return False
     try:
-        return _OPERATORS[op](obj, constant) is expected
+        return COMPARISONS[op](obj, constant) is expected
     except TypeError:
         return False
 

@@ -12,7 +12,7 @@ import linecache
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Outcome = Literal["captured", "partial", "eager"]
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A line of the user's program."""
 
     filename: str

@@ -203,6 +203,25 @@ class Value:
         return f"<{type(self).__name__}{origin}>"
 
 
+class KnownObject(Value):
+    """An object that is guarded by identity: whether it is another one needs no further guard."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "IS", self.concrete)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        self.note(lift)
+        other.note(lift)
+        return self.concrete is other.concrete
+
+    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+        self.note(lift)
+        return False
+
+
 class Identity:
     """A hashable stand-in for a value that is equal to itself only."""
 

@@ -11,7 +11,7 @@ import torch
 from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.base import KnownObject, Value
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
     bind,
@@ -40,29 +40,16 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class ClassValue(Value, models=type):
+class ClassValue(KnownObject, models=type):
     """A class that existed before the frame; guarded by identity."""
 
     __slots__ = ()
-
-    def note_facts(self, lift: Lift) -> None:
-        assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
 
     def python_type(self) -> type:
         return type(self.concrete)
 
     def describe(self) -> str:
         return f"class {qualified_name_of(self.concrete)}"
-
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
-        return self.concrete is other.concrete
-
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
-        self.note(lift)
-        return False
 
     def attribute(self, lift: Lift, name: str) -> Any:
         cls = self.concrete

@@ -348,6 +348,10 @@ class DictValue(Value, models=dict):
 
     def rebuild(self, generate: Generator) -> None:
         self.rebuild_empty(generate)
+        self.rebuild_entries(generate)
+
+    def rebuild_entries(self, generate: Generator) -> None:
+        """Fill the new dict on top of the stack, which is known from now on: entries may refer to it."""
         generate.remember(self)
         for key, value in self.overlay.items():
             generate.copy_top()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.values import instances
 from framelift.values import protocol as py
+from framelift.values.base import KnownObject
 from framelift.values.lookup import has_default, is_subclass, raw_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
@@ -18,23 +19,10 @@ if TYPE_CHECKING:
 _MIXINS = (int, str, float)
 
 
-class EnumValue(UserObjectValue):
+class EnumValue(KnownObject, UserObjectValue):
     """A member, guarded by identity."""
 
     __slots__ = ()
-
-    def note_facts(self, lift: Lift) -> None:
-        assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
-
-    def is_same(self, lift: Lift, other: Any) -> bool:
-        self.note(lift)
-        other.note(lift)
-        return self.concrete is other.concrete
-
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
-        self.note(lift)
-        return False
 
     def _plain(self, lift: Lift, method: str) -> Any:
         """The member as a plain number or string, where that type's own `method` answers; else NotImplemented."""

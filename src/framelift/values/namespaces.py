@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
 
@@ -33,11 +32,5 @@ class NamespaceValue(DictValue):
         generate.load_remembered(self.owner)
         generate.constant("__dict__")
         generate.call(2)
-        generate.remember(self)
-        for key, value in self.overlay.items():
-            generate.copy_top()
-            generate.value(value)
-            generate.swap()
-            generate.value(py.from_key(key))
-            generate.store_subscript()
+        self.rebuild_entries(generate)
         generate.pop_top()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0201, GraphBreak
+from framelift.guards.kinds import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error, raised_from
@@ -46,14 +47,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "|=": operator.ior,
     "^=": operator.ixor,
 }
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+COMPARE = COMPARISONS
 MIRRORED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 

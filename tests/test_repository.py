@@ -19,7 +19,7 @@ SOURCES = sorted(path for pattern in ("*.py", "*.pyi", "*.c", "*.h") for path in
 LIBRARIES = """
     transformers huggingface accelerate peft diffusers timm torchvision torchaudio torchbench torchrec fairseq lightning
     fastai detectron2 mmdet monai sentence_transformers xformers vllm deepspeed megatron
-    bert roberta gpt gpt2 llama mistral mixtral qwen gemma falcon bloom mamba whisper wav2vec2 clip vit swin deit
+    bert roberta gpt gpt2 llama mistral mixtral qwen gemma falcon bloom mamba whisper wav2vec2 vit swin deit
     resnet resnet18 resnet50 vgg alexnet densenet mobilenet efficientnet convnext unet yolo dlrm
 """.split()
 # Directories of a particular machine or user.

@@ -19,6 +19,8 @@ from framelift.report.events import (
     Event,
     GraphBroke,
     InternalFailure,
+    PassRan,
+    PassReverted,
     RanEagerly,
     Recompiled,
 )
@@ -44,6 +46,8 @@ class Counts:
     breaks: Mapping[str, int] = field(default_factory=dict)  # "FL0102 a call of time.sleep is not traced"
     failures: Mapping[str, int] = field(default_factory=dict)  # by id
     eager: Mapping[str, int] = field(default_factory=dict)  # calls that ran the original code, by reason
+    rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
+    reverted: Mapping[str, int] = field(default_factory=dict)  # passes that failed and were taken back, by name
     capture_seconds: float = 0.0
     backend_seconds: float = 0.0
 
@@ -77,7 +81,8 @@ class Counters:
         with self._lock:
             self._totals = Counter()
             self._seconds = {"capture_seconds": 0.0, "backend_seconds": 0.0}
-            self._reasons = {"breaks": Counter(), "failures": Counter(), "eager": Counter()}
+            names = ("breaks", "failures", "eager", "rewrites", "reverted")
+            self._reasons = {name: Counter() for name in names}
 
     def __call__(self, event: Event) -> None:
         with self._lock:
@@ -114,6 +119,13 @@ class Counters:
     def _eager(self, event: RanEagerly) -> None:
         self._reasons["eager"][event.reason] += 1
 
+    def _pass_ran(self, event: PassRan) -> None:
+        if event.rewrites:
+            self._reasons["rewrites"][event.name] += event.rewrites
+
+    def _pass_reverted(self, event: PassReverted) -> None:
+        self._reasons["reverted"][event.name] += 1
+
 
 _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     CaptureStarted: Counters._started,
@@ -123,6 +135,8 @@ _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     GraphBroke: Counters._broke,
     InternalFailure: Counters._failed,
     RanEagerly: Counters._eager,
+    PassRan: Counters._pass_ran,
+    PassReverted: Counters._pass_reverted,
 }
 
 # The process's own counters, listening from the first import on.

@@ -4,6 +4,8 @@ Every event of one capture carries the same `capture` number (`stream.new_captur
 graph, its guards and its residual code together:
 
     CaptureStarted  GraphCaptured*  GraphBroke*  BackendCalled*  GuardsBuilt?  ResidualBuilt?  CaptureFinished
+
+Passes also run outside of captures, so their events carry no number.
 """
 
 from __future__ import annotations
@@ -148,6 +150,26 @@ class RanEagerly(Event):
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class PassRan(Event):
+    """A pass changed a graph, or found nothing to do: how many rewrites, and the number of nodes before and after."""
+
+    name: str
+    rewrites: int
+    nodes_before: int
+    nodes_after: int
+    seconds: float
+    rejected: Mapping[str, int] = field(default_factory=dict)  # why candidates were left alone, and how often
+
+
+@dataclass(frozen=True, slots=True)
+class PassReverted(Event):
+    """A pass failed and what it had done was taken back; `error` says why."""
+
+    name: str
+    error: str
+
+
 EVENTS: tuple[type[Event], ...] = (
     CaptureStarted,
     GraphCaptured,
@@ -159,4 +181,6 @@ EVENTS: tuple[type[Event], ...] = (
     CaptureFinished,
     InternalFailure,
     RanEagerly,
+    PassRan,
+    PassReverted,
 )

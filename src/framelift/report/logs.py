@@ -28,6 +28,8 @@ from framelift.report.events import (
     GraphCaptured,
     GuardsBuilt,
     InternalFailure,
+    PassRan,
+    PassReverted,
     RanEagerly,
     Recompiled,
     ResidualBuilt,
@@ -60,6 +62,11 @@ def _capture_line(event: CaptureFinished) -> Text:
     return Text(f"{text} ({phases})" if phases else text)
 
 
+def _pass_line(event: PassRan) -> Text:
+    nodes = event.nodes_after - event.nodes_before
+    return Text(f"{event.name}: {event.rewrites} rewrites, {nodes:+d} nodes, {event.seconds * 1e3:.1f} ms")
+
+
 LOGS: Mapping[str, Log] = {
     "graph_code": Log("each graph as Python code", {GraphCaptured: lambda event: graph_code(event.graph_module)}),
     "graph": Log("each graph as a table of nodes", {GraphCaptured: lambda event: graph_table(event.graph_module)}),
@@ -81,10 +88,14 @@ LOGS: Mapping[str, Log] = {
             RanEagerly: lambda event: Text(f"ran in Python: {event.reason}"),
         },
     ),
+    "passes": Log(
+        "what each pass did to a graph",
+        {PassRan: _pass_line, PassReverted: lambda event: Text(f"{event.name} was reverted: {event.error}")},
+    ),
 }
 
 # torch's names for the same thing; names it has for other things are its own business.
-TORCH_NAMES = {name: name for name in LOGS if name != "capture"} | {
+TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "passes")} | {
     "dynamo": "capture",
     "graph_code_verbose": "graph_code",
     "recompiles_verbose": "recompiles",

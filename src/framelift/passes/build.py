@@ -1,0 +1,147 @@
+"""Makes the nodes of a rewrite: each with its metadata, where it came from, and without steps that change nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import Node
+from torch.nn import functional
+
+from framelift.passes import facts, ops
+from framelift.passes.facts import Reject
+
+if TYPE_CHECKING:
+    from framelift.passes.work import Work
+
+
+class Builder:
+    """Makes nodes at one place of the graph.
+
+    `build.reshape(x, (2, 3))` and its like return x itself where there is nothing to do. What the table below does not
+    offer is made by `build.call(torch.cumsum, x, 1)`.
+    """
+
+    def __init__(self, work: Work, before: Node, is_differentiable: bool, origins: Sequence[Node]) -> None:
+        self.made: list[Node] = []
+        self._work = work
+        self._before = before
+        self._is_differentiable = is_differentiable
+        self._origins = [node.name for node in origins]
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Node:
+        """A node that calls a function of torch."""
+        graph = self._work.graph
+        args, kwargs = ops.named(function, args, kwargs)
+        with graph.inserting_before(self._before):
+            node = graph.create_node("call_function", function, args, kwargs)
+        self.made.append(node)
+        return self._described(node)
+
+    def method(self, name: str, *args: Any, **kwargs: Any) -> Node:
+        """A node that calls a method of its first argument."""
+        graph = self._work.graph
+        with graph.inserting_before(self._before):
+            node = graph.create_node("call_method", name, args, kwargs)
+        self.made.append(node)
+        return self._described(node)
+
+    def _described(self, node: Node) -> Node:
+        try:
+            found = self._work.metadata.run(node, self._is_differentiable)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            raise Reject(f"{node.target} does not take these operands: {error}") from error
+        self._work.metadata.describe(node, found)
+        node.meta["framelift_pass"] = self._work.record.name
+        node.meta["from"] = self._origins
+        return node
+
+    def undo(self) -> None:
+        """Takes back what was made, the last first."""
+        for node in reversed(self.made):
+            self._work.effects.keep_alive(node)
+            self._work.graph.erase_node(node)
+        self.made.clear()
+
+    # -- pieces and joins ------------------------------------------------------------------------------------------
+
+    def narrow(self, x: Node, dim: int, start: int, length: int) -> Node:
+        if start == 0 and facts.shape(x)[dim] == length:
+            return x
+        return self.call(torch.narrow, x, dim, start, length)
+
+    def split(self, x: Node, sections: Sequence[int], dim: int) -> list[Node]:
+        """The pieces of x."""
+        whole = self.call(torch.split, x, list(sections), dim)
+        return [self.item(whole, index) for index in range(len(sections))]
+
+    def unbind(self, x: Node, dim: int) -> list[Node]:
+        whole = self.call(torch.unbind, x, dim)
+        return [self.item(whole, index) for index in range(facts.shape(x)[dim])]
+
+    def item(self, whole: Node, index: int) -> Node:
+        return self.call(operator.getitem, whole, index)
+
+    def cat(self, tensors: Sequence[Node], dim: int) -> Node:
+        self._alike(tensors)
+        return tensors[0] if len(tensors) == 1 else self.call(torch.cat, list(tensors), dim)
+
+    def stack(self, tensors: Sequence[Node], dim: int) -> Node:
+        self._alike(tensors)
+        return self.call(torch.stack, list(tensors), dim)
+
+    def _alike(self, tensors: Sequence[Node]) -> None:
+        """cat and stack convert what differs, which a rewrite never means."""
+        first = facts.tensor(tensors[0])
+        if not all(facts.same_kind(first, facts.tensor(other)) for other in tensors[1:]):
+            raise Reject("operands differ in dtype or device")
+
+    # -- shapes ----------------------------------------------------------------------------------------------------
+
+    def reshape(self, x: Node, shape: Sequence[int]) -> Node:
+        return x if facts.shape(x) == tuple(shape) else self.call(torch.reshape, x, tuple(shape))
+
+    def flatten(self, x: Node, first: int, last: int) -> Node:
+        return x if first == last else self.call(torch.flatten, x, first, last)
+
+    def unflatten(self, x: Node, dim: int, sizes: Sequence[int]) -> Node:
+        return x if len(sizes) == 1 else self.call(torch.unflatten, x, dim, tuple(sizes))
+
+    def unsqueeze(self, x: Node, dim: int) -> Node:
+        return self.call(torch.unsqueeze, x, dim)
+
+    def permute(self, x: Node, dims: Sequence[int]) -> Node:
+        return x if list(dims) == sorted(dims) else self.call(torch.permute, x, tuple(dims))
+
+    def move(self, x: Node, source: int, destination: int) -> Node:
+        """x with one axis elsewhere and the others in their order."""
+        dims = [dim for dim in range(facts.rank(x)) if dim != source]
+        dims.insert(destination, source)
+        return self.permute(x, dims)
+
+    def swap(self, x: Node) -> Node:
+        """x with its last two axes exchanged."""
+        rank = facts.rank(x)
+        return self.permute(x, [*range(rank - 2), rank - 1, rank - 2])
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def linear(self, x: Node, weight: Node, bias: Node | None = None) -> Node:
+        return (
+            self.call(functional.linear, x, weight) if bias is None else self.call(functional.linear, x, weight, bias)
+        )
+
+    def contiguous(self, x: Node) -> Node:
+        return self.method("contiguous", x)
+
+    def clone(self, x: Node) -> Node:
+        """A copy that lies in memory as a new tensor does."""
+        tensor = facts.tensor(x)
+        if not tensor.is_contiguous():
+            return self.contiguous(x)
+        # Axes of length one may have any stride, and a plain clone keeps it.
+        if tensor.stride() == facts.dense_strides(tensor.shape):
+            return self.call(torch.clone, x)
+        return self.call(torch.clone, x, memory_format=torch.contiguous_format)

@@ -1,0 +1,154 @@
+"""How a pass is declared, and the registry of passes by name.
+
+A pass says what to look for, when it is right, when it pays, and what to put there:
+
+    @register
+    class TwiceNegated(Rewrite):
+        '''-(-x) is x.'''
+
+        name = "twice_negated"
+        roots = ("neg",)
+
+        def match(self, root, work):
+            inner = bound(bound(root, "neg")["input"], "neg")
+            return Match(root, inner.node, x=inner["input"])
+
+        def rewrite(self, match, build):
+            return {match.root: match.x}
+
+    pre_grad_passes(gm, inputs, add_passes="twice_negated")
+
+`match` looks at a node of one of the `roots` operations and returns the :class:`Match` (every node that takes part,
+root first, and whatever the rewrite needs), None if this is nothing for the pass, or raises :class:`~.facts.Reject`
+with a reason. `condition` may name a reason why the match is not legal, `profit` says whether it pays. `rewrite` makes
+new nodes with `build` (:mod:`framelift.passes.build`) and says which old values they stand for.
+
+The driver (:mod:`framelift.passes.work`) does all else: it refuses a match whose operands are written in between or
+whose nodes have effects; it refuses or repairs (by a copy) what would share memory it did not share, or lie otherwise
+in memory than somebody can see; it checks shapes and dtypes, moves metadata, redirects uses, removes what is dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from torch.fx import Node
+
+if TYPE_CHECKING:
+    from framelift.passes.build import Builder
+    from framelift.passes.work import Work
+
+# exact: the same bits. approx: the same up to the rounding of floating point. semantic: other results, on request only.
+Exactness = Literal["exact", "approx", "semantic"]
+
+
+class Match:
+    """What a pass found: the node it started from, all nodes that take part, and what it noted about them."""
+
+    def __init__(self, root: Node, *others: Node, **found: Any) -> None:
+        self.root = root
+        self.nodes: tuple[Node, ...] = tuple(dict.fromkeys((root, *others)))
+        self.__dict__.update(found)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Pass:
+    """A named step. `run` changes the graph through `work` only, which counts, checks and can take it back."""
+
+    name: ClassVar[str]
+    group: ClassVar[str] = ""  # selected together by "@group"
+    exactness: ClassVar[Exactness] = "exact"
+
+    def run(self, work: Work) -> None:
+        raise NotImplementedError
+
+    @property
+    def uuid(self) -> str:
+        """Changes when the pass does: for keys of compile caches."""
+        source = inspect.getsource(type(self))
+        return hashlib.sha256(f"{self.name}\n{source}".encode()).hexdigest()[:16]
+
+
+class Respelling(Pass):
+    """A pass that writes calls in another way and changes nothing else.
+
+    `respell` gets a node and returns what it should call, `(function, args, kwargs)`, or None to leave it.
+    """
+
+    def respell(self, node: Node, work: Work) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+        raise NotImplementedError
+
+    def run(self, work: Work) -> None:
+        work.respell_all(self)
+
+
+class Rewrite(Pass):
+    """A pass that replaces matched nodes by others; see the module's docstring for an example."""
+
+    roots: ClassVar[tuple[str, ...]] = ()  # operations to start from; nodes are visited from the last to the first
+    may_copy: ClassVar[bool] = True  # whether the driver may add a clone to keep memory apart
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        raise NotImplementedError
+
+    def condition(self, match: Match, work: Work) -> str | None:
+        """Why the match must not be rewritten, beyond the rules that hold for all passes; None if it may."""
+        return None
+
+    def profit(self, match: Match, work: Work) -> bool:
+        return True
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        raise NotImplementedError
+
+    def run(self, work: Work) -> None:
+        work.rewrite_all(self)
+
+
+class Fusion(Rewrite):
+    """A pass that replaces many independent nodes with equal keys by one computation.
+
+    `key` says which nodes belong together (None: not for this pass); the driver adds what must always agree (mode
+    region, dtype, device) and forms groups in which no node depends on another. `match` is called with the group.
+    """
+
+    min_size: ClassVar[int | None] = None  # None: the option min_fuse_set_size
+
+    def key(self, node: Node, work: Work) -> Hashable | None:
+        raise NotImplementedError
+
+    def gather(self, group: list[Node], work: Work) -> Match | None:
+        return Match(group[0], *group[1:])
+
+    def run(self, work: Work) -> None:
+        work.fuse_all(self)
+
+
+class Several(Pass):
+    """A pass that is a sequence of others."""
+
+    def steps(self, work: Work) -> list[Pass]:
+        raise NotImplementedError
+
+    def run(self, work: Work) -> None:
+        for step in self.steps(work):
+            step.run(work)
+
+
+REGISTRY: dict[str, Pass] = {}
+PassClass = TypeVar("PassClass", bound=type[Pass])
+
+
+def register(cls: PassClass) -> PassClass:
+    """Makes a pass known by its name; a second one of the same name takes the place of the first."""
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name.isidentifier():
+        raise TypeError(f"{cls.__name__} needs a name that is an identifier, not {name!r}")
+    REGISTRY[name] = cls()
+    return cls

@@ -1,0 +1,77 @@
+"""Groups of nodes that could run side by side: equal keys, and none depends on another, through data or effects."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
+
+from torch.fx import Node
+
+from framelift.passes import facts, order
+from framelift.passes.declare import Fusion
+from framelift.passes.effects import is_pure, storages
+from framelift.passes.facts import Reject
+
+if TYPE_CHECKING:
+    from framelift.passes.work import Work
+
+
+def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:
+    """Groups of at least `smallest` members, in the order of their first members."""
+    buckets: dict[Hashable, list[Node]] = {}
+    for node in work.nodes(rule.roots):
+        key = _key(rule, node, work)
+        if key is not None:
+            buckets.setdefault(key, []).append(node)
+    large = [bucket for bucket in buckets.values() if len(bucket) >= smallest]
+    if not large:
+        return
+    ancestors = ancestors_of(work)
+    for bucket in large:
+        for group in _independent(bucket, ancestors, work.options.max_fuse_set_size):
+            if len(group) >= smallest:
+                yield group
+
+
+def _key(rule: Fusion, node: Node, work: Work) -> Hashable | None:
+    """The pass's key, and what must agree in any case."""
+    try:
+        own = rule.key(node, work)
+        if own is None:
+            return None
+        tensor = facts.tensor(node)
+    except Reject as rejection:
+        work.record.rejected[rejection.reason] += 1
+        return None
+    if not is_pure(node):
+        work.record.rejected["a node has effects"] += 1
+        return None
+    read = {address for operand in node.all_input_nodes for address in storages(operand)}
+    writers = sum(writer < node for address in read for writer in work.effects.writers.get(address, ()))
+    return (own, tensor.dtype, tensor.device, tensor.requires_grad, work.effects.region(node), writers)
+
+
+def ancestors_of(work: Work) -> dict[Node, int]:
+    """For each node, the set of nodes that must run before it, as bits."""
+    found: dict[Node, int] = {}
+    for index, (node, before) in enumerate(order.dependencies(work.graph).items()):
+        bits = 1 << index
+        for other in before:
+            bits |= found[other]
+        found[node] = bits
+    return found
+
+
+def _independent(bucket: list[Node], ancestors: dict[Node, int], largest: int) -> list[list[Node]]:
+    """The bucket in groups none of whose members needs another."""
+    found: list[tuple[list[Node], int]] = []
+    own_bit = {node: ancestors[node].bit_length() - 1 for node in bucket}
+    for node in bucket:
+        for position, (group, members) in enumerate(found):
+            if len(group) < largest and not ancestors[node] & members:
+                group.append(node)
+                found[position] = (group, members | 1 << own_bit[node])
+                break
+        else:
+            found.append(([node], 1 << own_bit[node]))
+    return [group for group, _ in found]

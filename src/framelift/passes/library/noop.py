@@ -1,0 +1,181 @@
+"""Operations that change nothing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.nn import functional
+
+from framelift.passes import facts, ops
+from framelift.passes.build import Builder
+from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.effects import is_pure, storages
+from framelift.passes.facts import Reject
+from framelift.passes.ops import Bound
+from framelift.passes.work import Work
+
+# Calls that may return their operand's memory, by method name and by function.
+VIEW_METHODS = frozenset(
+    """view reshape flatten unflatten expand expand_as view_as reshape_as permute transpose movedim squeeze unsqueeze t
+    contiguous to type_as float double half bfloat16 cpu detach narrow swapaxes type""".split()
+)
+VIEW_FUNCTIONS = frozenset(
+    {
+        *(getattr(torch, name) for name in VIEW_METHODS if hasattr(torch, name) and callable(getattr(torch, name))),
+        torch.Tensor.view,
+        torch.Tensor.contiguous,
+        torch.Tensor.expand,
+        functional.dropout,
+        operator.getitem,
+    }
+) - {torch.float, torch.double, torch.half, torch.bfloat16}
+# Of these, the ones that make a new object although nothing changes.
+SAME_OBJECT = frozenset({"contiguous", "to", "type_as", "float", "double", "half", "bfloat16", "cpu", "type"})
+
+
+def operand_of(node: Node) -> Node | None:
+    """The tensor a call may return unchanged; for an item of a split, what was split."""
+    if node.op == "call_method":
+        return node.args[0] if node.target in VIEW_METHODS else None
+    if node.op != "call_function" or node.target not in VIEW_FUNCTIONS:
+        return None
+    first = node.args[0] if node.args else next(iter(node.kwargs.values()), None)
+    if not isinstance(first, Node):
+        return None
+    if node.target is operator.getitem and isinstance(facts.value(first), list | tuple):
+        whole = ops.bind(first)
+        return whole.first if whole is not None and whole.op in ops.SPLITS else None
+    return first
+
+
+def ways_up(node: Node) -> Iterator[tuple[Node, list[Node]]]:
+    """The values a node may be a mere view of, nearest first, with the nodes in between."""
+    chain = [node]
+    operand = operand_of(node)
+    while operand is not None:
+        yield operand, list(chain)
+        chain.append(operand)
+        operand = operand_of(operand)
+
+
+class Noop(Rewrite):
+    """Common to the no-ops: nothing is made, an operand stands for the result."""
+
+    may_copy = False
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        return {match.root: match.operand}
+
+
+class SameView(Noop):
+    """A view, or views that undo each other, with the very geometry of a value further up."""
+
+    name = "remove_noop_pass"
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        best: Match | None = None
+        for operand, chain in ways_up(root):
+            if storages(operand) != storages(root):
+                break
+            if facts.same_geometry(facts.value(operand), facts.value(root)):
+                best = Match(root, *chain, operand=operand)
+        return best
+
+    def condition(self, match: Match, work: Work) -> str | None:
+        if work.has_later_write(match.root):
+            return "written later"
+        if match.operand.op in ("placeholder", "get_attr") and not _is_same_object(match.root):
+            if any(user.op == "output" for user in match.root.users):
+                return "returned: it must be another object than the input"
+        return None
+
+
+def _is_same_object(node: Node) -> bool:
+    return node.target in SAME_OBJECT or node.target is functional.dropout
+
+
+def _same_copy(call: Bound) -> Node | None:
+    return call.first
+
+
+def _single(call: Bound) -> Node | None:
+    """The only operand of a cat that has any elements."""
+    tensors = facts.nodes(call["tensors"])
+    full = [each for each in tensors if facts.shape(each) != (0,)] or tensors[:1]
+    return full[0] if len(full) == 1 else None
+
+
+def _ones(call: Bound) -> Node | None:
+    return call.first if set(facts.ints(call["repeats"])) <= {1} else None
+
+
+def _by_one(call: Bound) -> Node | None:
+    return call.first if call["other"] == 1 and type(call["other"]) is int and _is_floating(call) else None
+
+
+def _by_zero(call: Bound) -> Node | None:
+    return call.first if call["other"] == 0 and type(call["other"]) is int and _is_floating(call) else None
+
+
+def _no_padding(call: Bound) -> Node | None:
+    return call.first if set(facts.ints(call["pad"])) <= {0} else None
+
+
+def _is_floating(call: Bound) -> bool:
+    return call.arguments.get("rounding_mode") is None and facts.tensor(call.first).is_floating_point()
+
+
+def _twice(call: Bound) -> Node | None:
+    return call.first if ops.op(call.first) == "relu" else None
+
+
+# Operations that copy, and the operand that is as good if nobody writes to either. x + 0 is not among them:
+# it turns -0.0 into 0.0.
+COPIES: dict[str, Any] = {
+    "clone": _same_copy,
+    "cat": _single,
+    "repeat": _ones,
+    "mul": _by_one,
+    "div": _by_one,
+    "sub": _by_zero,
+    "pad": _no_padding,
+    "relu": _twice,
+}
+
+
+class SameCopy(Noop):
+    """A copy of a value that nobody writes to."""
+
+    name = "remove_noop_pass"
+    roots = tuple(COPIES)
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        call = ops.bind(root)
+        if call is None or call.arguments.get("inplace"):
+            return None
+        operand = COPIES[call.op](call)
+        if not isinstance(operand, Node):
+            return None
+        if not facts.same_kind(facts.tensor(operand), facts.tensor(root)):
+            raise Reject("the copy has another dtype")
+        if facts.shape(operand) != facts.shape(root):
+            raise Reject("the copy has another shape")
+        return Match(root, operand=operand)
+
+
+@register
+class RemoveNoopPass(Rewrite):
+    """Removes views that change nothing, views that undo each other, and copies nobody needs."""
+
+    name = "remove_noop_pass"
+
+    def run(self, work: Work) -> None:
+        views = SameView()
+        candidates = [node for node in work.calls() if operand_of(node) is not None and is_pure(node)]
+        for node in reversed(candidates):
+            work.try_at(views, node)
+        work.rewrite_all(SameCopy())

@@ -1,0 +1,121 @@
+"""The fake tensors on the nodes: filled in where a graph has none, made for new nodes, carried on where they change."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from framelift.errors import FrameliftError
+from framelift.graph.fake import Fakes
+from framelift.passes.effects import traits
+from framelift.passes.facts import KEYS, is_described, tensors_in, value
+
+CALLS = ("call_function", "call_method", "call_module")
+
+
+class MetadataError(FrameliftError):
+    """A graph has no metadata and none can be made for it."""
+
+
+class Metadata:
+    """Runs calls on the fake tensors of a graph."""
+
+    def __init__(self, module: GraphModule, example_inputs: Sequence[Any] = ()) -> None:
+        self.module = module
+        self.key = _key(module.graph)
+        self.mode = _mode(module.graph, example_inputs)
+        if not all(is_described(node) for node in module.graph.nodes if node.op != "output"):
+            self._describe_all(example_inputs)
+
+    def run(self, node: Node, is_differentiable: bool) -> Any:
+        """What a call computes on the fake tensors of its operands."""
+        args, kwargs = map_arg((node.args, node.kwargs), value)
+        with _quietly(), self.mode, torch.set_grad_enabled(is_differentiable):
+            return self._call(node, args, kwargs)
+
+    def evaluate(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], is_differentiable: bool) -> Any:
+        """What a call computes on given values; None if it does not take them."""
+        try:
+            with _quietly(), self.mode, torch.set_grad_enabled(is_differentiable):
+                return self._call(node, args, kwargs)
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            return None
+
+    def describe(self, node: Node, found: Any) -> None:
+        node.meta[self.key] = found
+
+    def _call(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if node.op == "call_method":
+            return getattr(args[0], str(node.target))(*args[1:], **kwargs)
+        if node.op == "call_module":
+            return self.module.get_submodule(str(node.target))(*args, **kwargs)
+        return node.target(*args, **kwargs)
+
+    def _describe_all(self, example_inputs: Sequence[Any]) -> None:
+        """Fills in every node, from the inputs on."""
+        placeholders = self.module.graph.find_nodes(op="placeholder")
+        if len(placeholders) != len(example_inputs):
+            raise MetadataError(
+                f"the graph has no metadata, and to make it {len(placeholders)} example inputs are needed, "
+                f"not {len(example_inputs)}"
+            )
+        for node, example in zip(placeholders, example_inputs, strict=True):
+            self.describe(node, self._fake(example))
+        for node in self.module.graph.nodes:
+            if node.op == "get_attr":
+                self.describe(node, self._fake(_attribute(self.module, str(node.target))))
+            elif node.op in CALLS:
+                self._describe_call(node)
+
+    def _describe_call(self, node: Node) -> None:
+        if traits(node).is_mode:
+            self.describe(node, None)
+            return
+        try:
+            self.describe(node, self.run(node, torch.is_grad_enabled()))
+        except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
+            raise MetadataError(f"the metadata of {node.name} ({node.target}) cannot be made: {error}") from error
+
+    def _fake(self, example: Any) -> Any:
+        if isinstance(example, torch.Tensor) and not isinstance(example, FakeTensor):
+            return self.mode.from_tensor(example, static_shapes=True)
+        return example
+
+
+def _key(graph: Graph) -> str:
+    """Where this graph keeps its metadata."""
+    for node in graph.nodes:
+        for key in KEYS:
+            if key in node.meta:
+                return key
+    return KEYS[0]
+
+
+def _mode(graph: Graph, example_inputs: Sequence[Any]) -> FakeTensorMode:
+    """The mode of the fake tensors that are there, or a new one."""
+    for found in (*(value(node) for node in graph.nodes), *example_inputs):
+        for tensor in tensors_in(found):
+            if isinstance(tensor, FakeTensor):
+                return tensor.fake_mode
+    return Fakes().mode
+
+
+def _attribute(module: torch.nn.Module, path: str) -> Any:
+    found: Any = module
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

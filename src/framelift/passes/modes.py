@@ -1,0 +1,42 @@
+"""The modes of torch in each region of a graph, told from the switches that stand between regions."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Graph
+
+from framelift.passes.effects import traits
+from framelift.passes.facts import tensors_in, value
+
+_ENTERING = (torch.amp.autocast_mode._enter_autocast, torch.autograd.grad_mode._enter_inference_mode)
+_LEAVING = (torch.amp.autocast_mode._exit_autocast, torch.autograd.grad_mode._exit_inference_mode)
+
+
+class Modes:
+    """Region number -> whether gradients are recorded there, and whether another mode is on."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._differentiable: set[int] = set()
+        self._foreign: set[int] = set()
+        region = depth = 0
+        for node in graph.nodes:
+            known = traits(node)
+            if known.is_mode or known.is_opaque:
+                region += 1
+                if known.is_mode and node.target is not torch._C._set_grad_enabled:
+                    depth += (node.target in _ENTERING) - (node.target in _LEAVING)
+                    # A setting that is no region of its own is not followed: all that comes after it is foreign.
+                    depth += 0 if node.target in _ENTERING or node.target in _LEAVING else 1_000_000
+            if depth:
+                self._foreign.add(region)
+            if node.op not in ("placeholder", "get_attr", "output"):
+                if any(tensor.requires_grad for tensor in tensors_in(value(node))):
+                    self._differentiable.add(region)
+
+    def is_differentiable(self, region: int) -> bool:
+        """Whether results are seen to require gradients there."""
+        return region in self._differentiable
+
+    def is_foreign(self, region: int) -> bool:
+        """Whether autocast or inference mode is on: new nodes might compute something else there."""
+        return region in self._foreign

@@ -1,0 +1,73 @@
+"""What can be asked of the passes, in one immutable object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from framelift.errors import short, unknown
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "layout": ("strict", "relaxed"),
+    "verify": ("off", "meta", "numeric"),
+    "on_error": ("revert", "raise"),
+}
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """How `pre_grad_passes` works.
+
+    >>> PassOptions(on_error="raise").layout
+    'strict'
+    """
+
+    # Results keep the strides they have without the passes; "relaxed" lets them change where nobody looks.
+    layout: Literal["strict", "relaxed"] = "strict"
+    # Passes that re-associate floating point run; off for backends that promise eager's very bits.
+    approximate: bool = False
+    # Names of passes that may change results.
+    allow_semantic_changes: frozenset[str] = frozenset()
+    # The user declares that parameters never change again: packed weights are made once and kept.
+    freeze_weights: bool = False
+    # Batch fusions may round differently in half precision.
+    allow_precision_loss: bool = False
+    # Nodes of a fusing backend are not separate kernels: some passes pay only, or only not, for it.
+    fusing_backend: bool = False
+    # Which fusions group_batch_fusion_passes runs; None: its own choice.
+    batch: tuple[str, ...] | None = None
+    min_fuse_set_size: int = 5
+    max_fuse_set_size: int = 300
+    threshold_to_cat: int = 10
+    # Rewrites are made even where they do not pay (tests of legality want that).
+    ignore_profit: bool = False
+    verify: Literal["off", "meta", "numeric"] = "meta"
+    on_error: Literal["revert", "raise"] = "revert"
+    # No new pass is started after so many milliseconds; no rewrite made after so many rewrites (for bisection).
+    budget_ms: float | None = None
+    max_rewrites: int | None = None
+    # Where to write a page per changing pass.
+    diff_dir: str | None = None
+    # Other values of these options for single passes: {"fuse_parallel_linear_pass": {"min_fuse_set_size": 2}}.
+    overrides: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            given = getattr(self, name)
+            if given not in allowed:
+                raise ValueError(unknown(name, given, allowed))
+        names = [each.name for each in fields(self)]
+        for name, changes in self.overrides.items():
+            if not isinstance(changes, dict):
+                raise TypeError(f"overrides[{name!r}] is {short(changes)}: a dict of options is needed")
+            for option in changes:
+                if option not in names:
+                    raise ValueError(unknown("option", option, names))
+
+    def of(self, name: str) -> PassOptions:
+        """The options as one pass sees them."""
+        changes = self.overrides.get(name)
+        if not changes:
+            return self
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "overrides"}
+        return PassOptions(**{**plain, **changes})

@@ -1,0 +1,170 @@
+"""The passes in their order: which run, what surrounds each, and what happens when one fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch.fx import GraphModule
+
+from framelift.errors import short, unknown
+from framelift.passes.declare import REGISTRY, Pass
+from framelift.passes.facts import value
+from framelift.passes.interface import Interface
+from framelift.passes.metadata import Metadata
+from framelift.passes.options import PassOptions
+from framelift.passes.report import PassRecord, PassReport
+from framelift.passes.work import Work
+from framelift.report import stream
+from framelift.report.events import PassRan, PassReverted
+
+# The order in which passes run by default.
+DEFAULT = (
+    "normalization_pass_aten",
+    "normalize_node_kwargs_pass",
+    "remove_noop_pass",
+    "relu_nan_to_num",
+)
+# What closes every run.
+TAIL = ("remove_noop_pass",)
+# `remove_passes="remove_noop"` takes only the last run of remove_noop_pass away.
+LAST_NOOP = "remove_noop"
+
+
+def pre_grad_passes(
+    gm: GraphModule,
+    example_inputs: Sequence[Any] = (),
+    add_passes: str | Iterable[str] | None = None,
+    remove_passes: str | Iterable[str] | None = None,
+    *,
+    options: PassOptions | None = None,
+) -> GraphModule:
+    """Runs the passes on a graph module, in place, and returns it.
+
+    `add_passes` and `remove_passes` name passes, separated by commas; `@group` names a group. What was done is in
+    `gm.meta["pass_report"]`, in the event stream and in the log "passes".
+
+    >>> gm, _ = framelift.export(lambda x: x.reshape(4, 6).relu(), torch.randn(4, 6))
+    >>> print(pre_grad_passes(gm).code)
+    """
+    options = options if options is not None else PassOptions()
+    chosen = planned(add_passes, remove_passes, options)
+    report = PassReport()
+    _run_inside(gm, chosen, options, report)
+    _run(gm, example_inputs, chosen, options, report)
+    gm.meta["pass_report"] = report
+    return gm
+
+
+def run_passes(
+    gm: GraphModule, names: Iterable[str], example_inputs: Sequence[Any] = (), *, options: PassOptions | None = None
+) -> PassReport:
+    """Runs just these passes, in this order."""
+    options = options if options is not None else PassOptions()
+    known = names_in("names", list(names))
+    report = PassReport()
+    _run(gm, example_inputs, [REGISTRY[name] for name in known], options, report)
+    gm.meta["pass_report"] = report
+    return report
+
+
+# -- which ---------------------------------------------------------------------------------------------------------
+
+
+def planned(
+    add_passes: str | Iterable[str] | None, remove_passes: str | Iterable[str] | None, options: PassOptions
+) -> list[Pass]:
+    """The passes to run, in order."""
+    removed = names_in("remove_passes", remove_passes, extra=(LAST_NOOP,))
+    added = names_in("add_passes", add_passes)
+    body = [name for name in DEFAULT if _runs_by_default(REGISTRY[name], added, options)]
+    body += [name for name in REGISTRY if name in added and (name not in DEFAULT or name in body)]
+    tail = [name for name in TAIL if not (name == "remove_noop_pass" and LAST_NOOP in removed)]
+    return [REGISTRY[name] for name in (*body, *tail) if name not in removed]
+
+
+def names_in(what: str, given: str | Iterable[str] | None, extra: Iterable[str] = ()) -> list[str]:
+    """Known names of passes, from a text with commas or a list; groups are taken apart."""
+    if given is None:
+        return []
+    words = given.split(",") if isinstance(given, str) else list(given)
+    groups = {f"@{each.group}" for each in REGISTRY.values() if each.group}
+    found: list[str] = []
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"{what} has {short(word)}: names of passes are str")
+        word = word.strip()
+        if word in REGISTRY or word in extra:
+            found.append(word)
+        elif word == "@all":
+            found += REGISTRY
+        elif word in groups:
+            found += [name for name, each in REGISTRY.items() if f"@{each.group}" == word]
+        elif word:
+            raise ValueError(unknown("pass", word, [*REGISTRY, *sorted(groups), "@all"], shown=80))
+    return list(dict.fromkeys(found))
+
+
+def _runs_by_default(each: Pass, added: list[str], options: PassOptions) -> bool:
+    """Exact passes always run; others only where their deviation is wanted."""
+    if each.exactness == "semantic":
+        return each.name in options.allow_semantic_changes or each.name in added
+    if each.exactness == "approx":
+        return options.approximate or each.name in added
+    return True
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    gm: GraphModule, example_inputs: Sequence[Any], chosen: list[Pass], options: PassOptions, report: PassReport
+) -> None:
+    work = Work(gm, Metadata(gm, example_inputs), options)
+    promised = Interface(gm.graph, strides=options.layout == "strict")
+    deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
+    for index, each in enumerate(chosen, 1):
+        if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
+            break
+        report.records.append(run_one(each, index, work, promised))
+    if any(record.rewrites for record in report.records):
+        gm.recompile()
+
+
+def run_one(each: Pass, index: int, work: Work, promised: Interface) -> PassRecord:
+    """One pass, with what surrounds it: its failure leaves the graph as it was."""
+    record = PassRecord(index, each.name, nodes_before=len(work.graph.nodes))
+    start = time.perf_counter()
+    work.begin(record)
+    try:
+        each.run(work)
+        if record.rewrites:
+            work.finish()
+            promised.check(Interface(work.graph, strides=work.options.layout == "strict"))
+    except Exception as error:  # whatever a pass raises, the graph it was given is still good
+        work.revert()
+        if work.options.on_error == "raise":
+            raise
+        record.error = f"{type(error).__name__}: {error}"
+        record.rewrites = 0
+        stream.emit(PassReverted(each.name, record.error))
+    record.seconds = time.perf_counter() - start
+    record.nodes_after = len(work.graph.nodes)
+    if stream.wanted(PassRan):
+        counts = (record.rewrites, record.nodes_before, record.nodes_after, record.seconds)
+        stream.emit(PassRan(each.name, *counts, dict(record.rejected)))
+    return record
+
+
+def _run_inside(gm: GraphModule, chosen: list[Pass], options: PassOptions, report: PassReport) -> None:
+    """Subgraphs of higher-order operators first, each once. Those without metadata are left alone."""
+    done: set[int] = set()
+    for node in gm.graph.find_nodes(op="get_attr"):
+        child = getattr(gm, str(node.target), None)
+        if isinstance(child, GraphModule) and id(child) not in done:
+            done.add(id(child))
+            examples = [value(each) for each in child.graph.find_nodes(op="placeholder")]
+            if all(example is not None for example in examples):
+                _run_inside(child, chosen, options, report)
+                _run(child, examples, chosen, options, report)

@@ -1,0 +1,187 @@
+"""The rules that hold for every rewrite, so that no pass has to remember them.
+
+Before anything is made (:func:`check_nodes`): the nodes of a match have no effects of their own, mean the same at one
+place, and nothing they read or make is written while they run.
+
+When the new nodes are there (:func:`settle`): each stands for a value of the same shape, dtype and device. It may share
+memory the old one did not share only if nobody writes to it later and it does not leave the graph; it may lie
+otherwise in memory only where nobody can see that. A copy repairs both where the pass allows one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch.fx import Node
+
+from framelift.passes import facts
+from framelift.passes.build import Builder
+from framelift.passes.declare import Match, Rewrite
+from framelift.passes.effects import is_pure, storages, traits, written_by
+from framelift.passes.facts import Reject
+
+if TYPE_CHECKING:
+    from framelift.passes.work import Work
+
+
+class PassError(Exception):
+    """A pass did what it must not: a fault of the pass, which is taken back."""
+
+
+def check_nodes(match: Match, work: Work) -> None:
+    """Effects: the nodes of the match could run together, at the place of the last."""
+    effects = work.effects
+    first, last = min(match.nodes), max(match.nodes)
+    region = effects.region(first)
+    if effects.region(last) != region:
+        raise Reject("a mode of torch changes in between")
+    if work.modes.is_foreign(region):
+        raise Reject("inside autocast or inference mode")
+    for node in match.nodes:
+        if node.op not in ("get_attr", "placeholder") and not is_pure(node):
+            raise Reject("a node has effects")
+    touched = touched_by(match)
+    if touched & effects.unstable:
+        raise Reject("an operand changes its shape in place")
+    if effects.is_written_between(touched, first, last):
+        raise Reject("an operand is written in between")
+
+
+def touched_by(match: Match) -> frozenset[int]:
+    """The memory that the nodes of a match read or make."""
+    found: set[int] = set()
+    for node in match.nodes:
+        found |= storages(node)
+        for operand in node.all_input_nodes:
+            found |= storages(operand)
+    return frozenset(found)
+
+
+def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: Builder, work: Work) -> None:
+    """Checks the new values against the old; replaces a new one by a copy of it where that is needed and allowed."""
+    for old, new in replacements.items():
+        _check_value(rule, old, new)
+    for old, new in list(replacements.items()):
+        if _must_be_copied(match, old, replacements, build, work):
+            if not rule.may_copy:
+                raise Reject("a copy would be needed to keep memory apart")
+            replacements[old] = new = build.clone(new)
+        if not _may_lie_so(rule, old, new, work):
+            if not rule.may_copy or not _is_dense(facts.tensor(old)):
+                raise Reject("the result would lie otherwise in memory")
+            replacements[old] = build.clone(new)
+
+
+def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
+    before, after = facts.tensor(old), facts.tensor(new)
+    if not facts.same_numbers(before.shape, after.shape):
+        raise PassError(
+            f"{rule.name} would replace {old.name} of shape {tuple(before.shape)} by one of {tuple(after.shape)}"
+        )
+    if not facts.same_kind(before, after):
+        raise Reject(f"the result would be {after.dtype} on {after.device}, not {before.dtype} on {before.device}")
+    if before.requires_grad != after.requires_grad:
+        raise Reject("the result would differ in requires_grad")
+
+
+def _must_be_copied(match: Match, old: Node, replacements: dict[Node, Node], build: Builder, work: Work) -> bool:
+    """Whether the new value shares memory the old did not, and leaves the graph so; a later write is a Reject."""
+    new = replacements[old]
+    before, after = storages(old), storages(new)
+    if before == after:
+        if facts.tensor(old).storage_offset() != facts.tensor(new).storage_offset():
+            raise PassError(f"{new.name} is another part of the memory of {old.name}")
+        return False
+    first = min(match.nodes)
+    becomes_alias = _becomes_alias(match, new, replacements, build)
+    was_alias = bool(before & _outside(match, replacements))
+    if becomes_alias and work.effects.is_written_after(before | after, first):
+        raise Reject("written later: the result must be a tensor of its own")
+    if was_alias and work.effects.is_written_after(before, first):
+        raise Reject("written later: the result must stay a view")
+    escapes = _reaches_output(old)
+    if was_alias and escapes:
+        raise Reject("returned: the result must stay a view")
+    return becomes_alias and escapes
+
+
+def _becomes_alias(match: Match, new: Node, replacements: dict[Node, Node], build: Builder) -> bool:
+    """Whether a new value lives in the memory of what was there, or of another new value."""
+    if new not in build.made:
+        return True
+    after = storages(new)
+    if any(after & storages(other) for other in replacements.values() if other is not new):
+        return True
+    there = {operand for node in match.nodes for operand in (node, *node.all_input_nodes)}
+    return any(after & storages(node) for node in there)
+
+
+def _outside(match: Match, replacements: dict[Node, Node]) -> frozenset[int]:
+    """The memory of what the match is given, and of its nodes that live on."""
+    inside = set(match.nodes)
+    given = {operand for node in match.nodes for operand in node.all_input_nodes if operand not in inside}
+    living = {node for node in inside - replacements.keys() if not inside.issuperset(node.users)}
+    return frozenset(address for node in given | living for address in storages(node))
+
+
+def _reaches_output(node: Node) -> bool:
+    """Whether a value, or a view of it, is returned."""
+    own = storages(node)
+    seen: set[Node] = set()
+    queue = [node]
+    while queue:
+        for user in queue.pop().users:
+            if user.op == "output":
+                return True
+            if user not in seen and storages(user) & own:
+                seen.add(user)
+                queue.append(user)
+    return False
+
+
+# -- layout --------------------------------------------------------------------------------------------------------
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    return tensor.stride() == facts.dense_strides(tensor.shape)
+
+
+def _may_lie_so(rule: Rewrite, old: Node, new: Node, work: Work) -> bool:
+    """Whether nobody can tell that the new value has other strides than the old one."""
+    before, after = facts.tensor(old), facts.tensor(new)
+    if before.stride() == after.stride():
+        return True
+    if rule.exactness == "exact" and work.options.layout == "strict":
+        # Kernels may round differently on another layout; axes of length one make no difference to them.
+        if any(a != b for a, b, size in zip(before.stride(), after.stride(), before.shape, strict=True) if size > 1):
+            return False
+    return propagate({old: after}, work) is not None
+
+
+def propagate(changed: dict[Node, torch.Tensor], work: Work) -> dict[Node, object] | None:
+    """The metadata of all that follows if some values lie otherwise in memory; None if somebody sees the difference."""
+    found: dict[Node, object] = dict(changed)
+    queue = sorted({user for node in changed for user in node.users})
+    while queue:
+        node = queue.pop(0)
+        if node.op == "output":
+            if work.options.layout == "strict":
+                return None
+            continue
+        if traits(node).observes_layout or traits(node).is_opaque or written_by(node):
+            return None
+        if traits(node).is_check:
+            continue
+        result = work.evaluate(node, found)
+        if result is None:
+            return None
+        if not _same_layouts(result, facts.value(node)):
+            found[node] = result
+            queue = sorted({*queue, *node.users})
+    return found
+
+
+def _same_layouts(some: object, others: object) -> bool:
+    pairs = list(zip(facts.tensors_in(some), facts.tensors_in(others), strict=True))
+    return all(facts.same_numbers(one.stride(), other.stride()) for one, other in pairs)

@@ -1,0 +1,253 @@
+"""The driver: the only hand that changes a graph. Passes propose, it checks, counts, commits, and can take back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from framelift.passes import facts, ops, order, rules
+from framelift.passes.build import Builder
+from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
+from framelift.passes.effects import Effects, is_pure
+from framelift.passes.facts import NoMatch, Reject
+from framelift.passes.groups import groups
+from framelift.passes.metadata import CALLS, Metadata
+from framelift.passes.modes import Modes
+from framelift.passes.options import PassOptions
+from framelift.passes.report import PassRecord
+from framelift.passes.rules import PassError
+
+MAX_ROUNDS = 100
+# What a new node takes over from the node it stands for.
+INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "input_source", "input_kind")
+
+
+class Work:
+    """A graph under the passes."""
+
+    def __init__(self, module: GraphModule, metadata: Metadata, options: PassOptions) -> None:
+        self.module = module
+        self.metadata = metadata
+        self.base_options = options
+        self.options = options
+        self.record = PassRecord(0, "")
+        self.left = options.max_rewrites
+        self.snapshot: Graph | None = None
+        self._look()
+
+    def _look(self) -> None:
+        self.effects = Effects(self.graph)
+        self.modes = Modes(self.graph)
+        self._index: dict[str, list[Node]] | None = None
+
+    @property
+    def graph(self) -> Graph:
+        return self.module.graph
+
+    # -- what passes ask -------------------------------------------------------------------------------------------
+
+    def nodes(self, names: Iterable[str]) -> list[Node]:
+        """The nodes that call one of these operations, in order."""
+        if self._index is None:
+            self._index = {}
+            for node in self.graph.nodes:
+                name = ops.op(node)
+                if name is not None:
+                    self._index.setdefault(name, []).append(node)
+        return sorted(node for name in names for node in self._index.get(name, ()))
+
+    def calls(self) -> Iterator[Node]:
+        """All nodes that compute something, in order."""
+        return (node for node in list(self.graph.nodes) if node.op in CALLS)
+
+    def has_later_write(self, node: Node) -> bool:
+        """Whether the memory of a value is written after it was computed."""
+        return self.effects.is_written_after(rules.storages(node), node)
+
+    def evaluate(self, node: Node, found: dict[Node, Any]) -> Any:
+        """What a node computes if some of its operands are other than their metadata says; None if it fails."""
+        args, kwargs = map_arg((node.args, node.kwargs), lambda n: found.get(n, facts.value(n)))
+        is_differentiable = self.modes.is_differentiable(self.effects.region(node))
+        return self.metadata.evaluate(node, args, kwargs, is_differentiable)
+
+    # -- one pass --------------------------------------------------------------------------------------------------
+
+    def begin(self, record: PassRecord) -> None:
+        self.record = record
+        self.options = self.base_options.of(record.name)
+        self.snapshot = None
+
+    def keep_snapshot(self) -> None:
+        """Called before the first change of a pass."""
+        if self.snapshot is None:
+            self.snapshot = copied(self.graph)
+
+    def revert(self) -> None:
+        """The graph as it was before the pass."""
+        if self.snapshot is not None:
+            self.module.graph = self.snapshot
+            self.snapshot = None
+            self._look()
+
+    def finish(self) -> None:
+        """Order, dead nodes and form, after a pass that changed something."""
+        order.sort(self.graph)
+        order.remove_dead(self.graph, self.effects)
+        self.graph.lint()
+        self._index = None
+
+    # -- rewrites --------------------------------------------------------------------------------------------------
+
+    def rewrite_all(self, rule: Rewrite) -> None:
+        """Tries every root, from the last to the first, until nothing is left to do."""
+        others = self.record.rejected.copy()
+        for _ in range(MAX_ROUNDS):
+            # What is rejected in the last round is what is left; earlier rounds saw the same candidates.
+            self.record.rejected = others.copy()
+            before = self.record.rewrites
+            for root in reversed(self.nodes(rule.roots)):
+                self.try_at(rule, root)
+            if self.record.rewrites == before:
+                return
+        raise PassError(f"{rule.name} does not come to an end")
+
+    def try_at(self, rule: Rewrite, root: Node) -> bool:
+        if root._erased:
+            return False
+        try:
+            match = rule.match(root, self)
+        except NoMatch:
+            return False
+        except Reject as rejection:
+            self.record.rejected[rejection.reason] += 1
+            return False
+        return match is not None and self.attempt(rule, match)
+
+    def fuse_all(self, rule: Fusion) -> None:
+        """Fuses one group of independent nodes after the other; a fusion changes who depends on whom."""
+        smallest = rule.min_size or self.options.min_fuse_set_size
+        tried: set[tuple[Node, ...]] = set()
+        fused = True
+        while fused:
+            fused = False
+            for group in groups(rule, self, smallest):
+                if tuple(group) in tried:
+                    continue
+                tried.add(tuple(group))
+                match = rule.gather(group, self)
+                if match is not None and self.attempt(rule, match):
+                    fused = True
+                    break
+
+    def attempt(self, rule: Rewrite, match: Match) -> bool:
+        """Rewrites a match if the rules, the pass's condition and its profit allow it."""
+        if self.left == 0:
+            return False
+        self.record.matches += 1
+        try:
+            rules.check_nodes(match, self)
+            reason = rule.condition(match, self)
+            if reason is not None:
+                raise Reject(reason)
+            if not self.options.ignore_profit and not rule.profit(match, self):
+                raise Reject("does not pay")
+            self.keep_snapshot()
+            self._rewrite(rule, match)
+        except Reject as rejection:
+            self.record.rejected[rejection.reason] += 1
+            return False
+        self.count_rewrite()
+        return True
+
+    def count_rewrite(self) -> None:
+        self.record.rewrites += 1
+        if self.left is not None:
+            self.left -= 1
+
+    def _rewrite(self, rule: Rewrite, match: Match) -> None:
+        place = getattr(match, "place", None) or max(match.nodes)
+        is_differentiable = self.modes.is_differentiable(self.effects.region(match.root))
+        build = Builder(self, place, is_differentiable, match.nodes)
+        try:
+            replacements = dict(rule.rewrite(match, build))
+            rules.settle(rule, match, replacements, build, self)
+        except Reject:
+            build.undo()
+            raise
+        self._commit(match, replacements, build)
+
+    def _commit(self, match: Match, replacements: dict[Node, Node], build: Builder) -> None:
+        made = set(build.made)
+        for old, new in replacements.items():
+            later = rules.propagate({old: facts.tensor(new)}, self) if _lies_otherwise(old, new) else None
+            old.replace_all_uses_with(new, delete_user_cb=lambda user: user not in made)
+            if new in made:
+                new.meta.update({key: old.meta[key] for key in INHERITED if key in old.meta})
+            for node, found in (later or {}).items():
+                if node is not old:
+                    self.metadata.describe(node, found)
+        last = max(match.nodes)
+        for node in build.made:
+            for key in INHERITED[:2]:
+                if key in last.meta:
+                    node.meta.setdefault(key, last.meta[key])
+        if any(user < new for new in replacements.values() for user in new.users):
+            order.sort(self.graph)
+        order.remove_dead(self.graph, self.effects, [*match.nodes, *build.made])
+        self._index = None
+
+    # -- other spellings -------------------------------------------------------------------------------------------
+
+    def respell_all(self, rule: Respelling) -> None:
+        """Writes calls in another way; their values, metadata and places stay."""
+        for node in self.calls():
+            if self.left == 0:
+                return
+            try:
+                spelled = rule.respell(node, self)
+            except Reject as rejection:
+                self.record.rejected[rejection.reason] += 1
+                continue
+            if spelled is not None:
+                self.respell(node, *spelled)
+
+    def respell(self, node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Lets a node call something else that computes the same value. A name is a method's."""
+        self.keep_snapshot()
+        kind = "call_method" if isinstance(target, str) else "call_function"
+        if node.op != kind:
+            node.op = kind
+        if node.target is not target:
+            node.target = target
+        node._update_args_kwargs(args, kwargs)
+        self._index = None
+        self.count_rewrite()
+
+    def merge(self, kept: Node, dropped: Node) -> None:
+        """Lets one of two nodes that compute the very same value stand for both."""
+        assert is_pure(dropped)
+        self.keep_snapshot()
+        dropped.replace_all_uses_with(kept)
+        order.remove_dead(self.graph, self.effects, [dropped])
+        self._index = None
+        self.count_rewrite()
+
+
+def _lies_otherwise(old: Node, new: Node) -> bool:
+    before, after = facts.tensor(old), facts.tensor(new)
+    return isinstance(before, torch.Tensor) and before.stride() != after.stride()
+
+
+def copied(graph: Graph) -> Graph:
+    """A copy of a graph, names and metadata included."""
+    copy = Graph(tracer_cls=graph._tracer_cls)
+    values: dict[Node, Node] = {}
+    result = copy.graph_copy(graph, values)
+    output = copy.output(result)
+    output.meta = dict(graph.output_node().meta)
+    copy._codegen = graph._codegen
+    return copy

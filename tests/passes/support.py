@@ -1,0 +1,178 @@
+"""Runs passes on a function's graph and compares: values, strides, sharing, changed inputs, gradients, a second run."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+import framelift
+from framelift.passes import PassOptions, PassReport, pre_grad_passes, run_passes
+from tests.tolerances import MERGED_PRODUCTS
+
+
+def calls(gm: GraphModule) -> list[str]:
+    """The calls of a graph in order, as the specification writes them; what only keeps writes alive is left out."""
+    found = []
+    for node in gm.graph.nodes:
+        if node.op == "call_method":
+            found.append(f".{node.target}")
+        elif node.op == "call_function" and node.target is not torch._assert:
+            found.append(node.target.__name__)
+    return found
+
+
+def exported(function: Any, *args: Any) -> GraphModule:
+    gm, _ = framelift.export(function, *copies(args))
+    return gm
+
+
+def copies(args: Any) -> Any:
+    """Copies that lie in memory as the originals do."""
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        copied = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+        return copied.copy_(x.detach()).requires_grad_(x.requires_grad)
+
+    return pytree.tree_map(one, args)
+
+
+def optimised(
+    function: Any,
+    *args: Any,
+    passes: str | None = None,
+    add: str | None = None,
+    exact: bool = True,
+    again: bool = True,
+    **options: Any,
+) -> tuple[GraphModule, PassReport]:
+    """The graph of a call after some passes (by default: all), proven equal to what it was.
+
+    `passes` names the passes that run, and only these; `add` adds to the default ones.
+    """
+    chosen = PassOptions(**{"on_error": "raise", "ignore_profit": True, **options})
+    gm = exported(function, *args)
+    original = copy.deepcopy(gm)
+
+    def run() -> PassReport:
+        if passes is None:
+            return pre_grad_passes(gm, args, add_passes=add, options=chosen).meta["pass_report"]
+        return run_passes(gm, passes.split(), args, options=chosen)
+
+    report = run()
+    gm.graph.lint()
+    same_results(original, gm, args, exact)
+    same_gradients(original, gm, args, exact)
+    if again:
+        text = str(gm.graph)
+        second = run()
+        assert second.rewrites == 0 or str(gm.graph) == text, f"a second run changes the graph again:\n{second}"
+    return gm, report
+
+
+def same_results(before: GraphModule, after: GraphModule, args: Any, exact: bool = True) -> None:
+    args_before, args_after = copies(args), copies(args)
+    with torch.no_grad():
+        torch.manual_seed(0)
+        expected = before(*args_before)
+        torch.manual_seed(0)
+        found = after(*args_after)
+        reference = expected if exact else _in_double(before, args)
+    expected_leaves, structure = pytree.tree_flatten(expected)
+    found_leaves, found_structure = pytree.tree_flatten(found)
+    assert structure == found_structure
+    for want, got, exactly in zip(expected_leaves, found_leaves, pytree.tree_leaves(reference), strict=True):
+        same_value(want, got, exactly, exact)
+    assert sharing(args_before, expected_leaves) == sharing(args_after, found_leaves)
+    for want, got in zip(args_before, args_after, strict=True):
+        same_value(want, got, want, True)
+
+
+def same_value(want: Any, got: Any, exactly: Any, exact: bool) -> None:
+    if not isinstance(want, torch.Tensor):
+        assert want == got
+        return
+    assert (want.dtype, want.shape, want.stride()) == (got.dtype, got.shape, got.stride())
+    if exact or not want.is_floating_point():
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(torch.signbit(want), torch.signbit(got)) or want.isnan().any()
+    else:
+        closer(want, got, exactly)
+
+
+def closer(want: torch.Tensor, got: torch.Tensor, exactly: torch.Tensor) -> None:
+    """The new error is not worse than twice the old one: both are approximations of the same value."""
+    if not want.numel():
+        return
+    exactly = exactly.double()
+    old = (want.double() - exactly).abs().max().item()
+    new = (got.double() - exactly).abs().max().item()
+    scale = exactly.abs().max().item()
+    assert new <= 2 * old + MERGED_PRODUCTS[want.dtype] * (1 + scale), (old, new)
+
+
+def _in_double(module: GraphModule, args: Any) -> Any:
+    def widened(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    return copy.deepcopy(module).double()(*pytree.tree_map(widened, copies(args)))
+
+
+def sharing(args: Any, results: Any) -> list[tuple[int, int]]:
+    """Which results share memory with which inputs or other results."""
+    tensors = [x for x in (*args, *results) if isinstance(x, torch.Tensor) and x.numel()]
+    addresses = [x.untyped_storage().data_ptr() for x in tensors]
+    return [(i, addresses.index(address)) for i, address in enumerate(addresses)]
+
+
+def same_gradients(before: GraphModule, after: GraphModule, args: Any, exact: bool = True) -> None:
+    if not any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args):
+        return
+    want, got = gradients(before, args), gradients(after, args)
+    if want is None:
+        return
+    assert got is not None
+    if exact:
+        for one, other in zip(want, got, strict=True):
+            torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)
+        return
+
+    def widened(x: Any) -> Any:
+        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    exactly = gradients(copy.deepcopy(before).double(), pytree.tree_map(widened, args))
+    for one, other, best in zip(want, got, exactly or (), strict=True):
+        closer(one, other, best)
+
+
+def gradients(module: GraphModule, args: Any) -> list[torch.Tensor] | None:
+    """Gradients of all floating inputs and parameters of a scalar made of all floating results."""
+    leaves = [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in copies(args)]
+    parameters = [p for p in module.parameters() if p.is_floating_point()]
+    # A leaf cannot be written in place, its copy can.
+    inner = [x.clone() if isinstance(x, torch.Tensor) and x.requires_grad else x for x in leaves]
+    torch.manual_seed(0)
+    try:
+        results = pytree.tree_leaves(module(*inner))
+    except RuntimeError:  # eager does not differentiate this program
+        return None
+    total: Any = 0.0
+    generator = torch.Generator().manual_seed(1)
+    for result in results:
+        if isinstance(result, torch.Tensor) and result.is_floating_point() and result.requires_grad:
+            weights = torch.randn(result.shape, generator=generator, dtype=torch.float64).to(result.dtype)
+            total = total + (result * weights).sum()
+    if not isinstance(total, torch.Tensor):
+        return None
+    wanted = [x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
+    wanted += [p for p in parameters if p.requires_grad]
+    try:
+        found = torch.autograd.grad(total, wanted, allow_unused=True)
+    except RuntimeError:
+        return None
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]

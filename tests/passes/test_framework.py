@@ -1,0 +1,340 @@
+"""The framework: selection, the rules of the driver, failures, metadata, reports; and a pass as a user writes it."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import framelift
+from framelift.passes import (
+    DEFAULT,
+    Match,
+    MetadataError,
+    PassOptions,
+    Reject,
+    Rewrite,
+    facts,
+    ops,
+    pre_grad_passes,
+    register,
+    run_passes,
+)
+from framelift.passes.declare import REGISTRY
+from framelift.passes.pipeline import planned
+from framelift.report import stream
+from framelift.report.events import PassRan, PassReverted
+from tests.passes.support import calls, exported, optimised
+
+
+@pytest.fixture
+def registry():
+    """Passes registered in a test are forgotten after it."""
+    before = dict(REGISTRY)
+    yield REGISTRY
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+# -- a pass of one's own -------------------------------------------------------------------------------------------
+
+
+def test_a_users_own_pass(registry):
+    @register
+    class Negations(Rewrite):
+        """-(-x) is x."""
+
+        name = "double_negation"
+        roots = ("neg",)
+
+        def match(self, root, work):
+            inner = ops.bound(ops.bound(root, "neg")["input"], "neg")
+            return Match(root, inner.node, x=inner["input"])
+
+        def rewrite(self, match, build):
+            return {match.root: match.x}
+
+    gm, report = optimised(lambda x: -(-(x + 1)) * 2, torch.randn(3), add="double_negation")
+    assert calls(gm) == ["add", "mul"]
+    assert report.of("double_negation")[0].rewrites == 1
+
+    def written_later(x):
+        y = x + 1
+        z = -(-y)
+        y.add_(1)
+        return z * y
+
+    gm, report = optimised(written_later, torch.randn(3), add="double_negation")
+    assert calls(gm) == ["add", "neg", "neg", ".add_", "mul"]
+    assert report.of("double_negation")[0].rejected == {"written later: the result must be a tensor of its own": 1}
+
+
+def test_what_is_returned_becomes_a_copy(registry):
+    @register
+    class Negations(Rewrite):
+        name = "double_negation"
+        roots = ("neg",)
+
+        def match(self, root, work):
+            inner = ops.bound(ops.bound(root, "neg")["input"], "neg")
+            return Match(root, inner.node, x=inner["input"])
+
+        def rewrite(self, match, build):
+            return {match.root: match.x}
+
+    gm, _ = optimised(lambda x: -(-x), torch.randn(3), passes="double_negation")
+    assert calls(gm) == ["clone"]
+
+
+# -- which passes run ----------------------------------------------------------------------------------------------
+
+
+def names(add=None, remove=None, **options):
+    return [each.name for each in planned(add, remove, PassOptions(**options))]
+
+
+def test_names_are_checked():
+    with pytest.raises(ValueError, match="unknown pass 'remove_noop_pas': did you mean 'remove_noop_pass'"):
+        pre_grad_passes(exported(lambda x: x + 1, torch.ones(2)), add_passes="remove_noop_pas")
+    with pytest.raises(ValueError, match="unknown pass '@nothing'"):
+        names(add="@nothing")
+    with pytest.raises(TypeError, match="names of passes are str"):
+        names(add=[3])
+
+
+def test_a_name_that_contains_another_removes_only_itself():
+    assert "remove_noop_pass" in names(remove=" normalization_pass_aten , ,")
+
+
+def test_removing_wins_and_removes_every_occurrence():
+    assert names().count("normalize_node_kwargs_pass") == DEFAULT.count("normalize_node_kwargs_pass")
+    assert "normalize_node_kwargs_pass" not in names("normalize_node_kwargs_pass", "normalize_node_kwargs_pass")
+
+
+def test_the_last_noop_pass_has_a_name_of_its_own():
+    assert names()[-1] == "remove_noop_pass"
+    assert names(remove="remove_noop").count("remove_noop_pass") == names().count("remove_noop_pass") - 1
+    assert "remove_noop_pass" not in names(remove="remove_noop_pass")
+
+
+def test_passes_that_change_results_run_on_request_only():
+    assert "relu_nan_to_num" not in names()
+    assert "relu_nan_to_num" in names(add="relu_nan_to_num")
+    assert "relu_nan_to_num" in names(allow_semantic_changes=frozenset({"relu_nan_to_num"}))
+
+
+def test_options_are_checked():
+    with pytest.raises(ValueError, match="unknown layout 'stric': did you mean 'strict'"):
+        PassOptions(layout="stric")
+    with pytest.raises(ValueError, match="unknown option 'min_fuse'"):
+        PassOptions(overrides={"x": {"min_fuse": 3}})
+    assert PassOptions(overrides={"p": {"min_fuse_set_size": 2}}).of("p").min_fuse_set_size == 2
+
+
+# -- failures ------------------------------------------------------------------------------------------------------
+
+
+def broken(registry, how):
+    @register
+    class Broken(Rewrite):
+        name = "broken"
+        roots = ("add",)
+
+        def match(self, root, work):
+            call = ops.bound(root, "add")
+            return Match(root, x=call["input"])
+
+        def rewrite(self, match, build):
+            return how(match, build)
+
+
+def raises(match, build):
+    build.call(torch.relu, match.x)
+    raise KeyError("a slip")
+
+
+def wrong_shape(match, build):
+    return {match.root: build.call(torch.sum, match.x)}
+
+
+@pytest.mark.parametrize("how", [raises, wrong_shape])
+def test_a_failing_pass_is_taken_back_named_and_counted(registry, how):
+    broken(registry, how)
+    gm = exported(lambda x: x + 1, torch.ones(2))
+    before = str(gm.graph)
+    framelift.reset()
+    heard = []
+    with stream.listening(heard.append, PassReverted, PassRan):
+        report = run_passes(gm, ["broken"], [torch.ones(2)])
+    assert str(gm.graph) == before
+    assert report.reverted == ["broken"]
+    assert [type(event) for event in heard] == [PassReverted, PassRan]
+    assert framelift.counters().reverted["broken"] >= 1
+    assert torch.equal(gm(torch.ones(2)), torch.full((2,), 2.0))
+    with pytest.raises((KeyError, Exception)):
+        run_passes(gm, ["broken"], [torch.ones(2)], options=PassOptions(on_error="raise"))
+    assert str(gm.graph) == before
+
+
+def test_a_pass_without_end_is_a_failure(registry):
+    broken(registry, lambda match, build: {match.root: build.call(torch.add, match.x, 1)})
+    gm = exported(lambda x: x + 1, torch.ones(2))
+    report = run_passes(gm, ["broken"], [torch.ones(2)])
+    assert "does not come to an end" in report.records[0].error
+
+
+def test_another_dtype_is_refused(registry):
+    broken(registry, lambda match, build: {match.root: build.method("double", match.x)})
+    gm = exported(lambda x: x + 1, torch.ones(2))
+    report = run_passes(gm, ["broken"], [torch.ones(2)])
+    assert not report.rewrites and "float64" in next(iter(report.records[0].rejected))
+
+
+def test_rewrites_can_be_limited():
+    def f(x):
+        return x.reshape(6) * 2 + x.reshape(6) * 3
+
+    for limit, left in ((0, 2), (1, 1), (2, 0)):
+        gm = exported(f, torch.randn(6))
+        run_passes(gm, ["remove_noop_pass"], options=PassOptions(max_rewrites=limit, on_error="raise"))
+        assert calls(gm).count(".reshape") == left
+
+
+# -- metadata ------------------------------------------------------------------------------------------------------
+
+
+def traced():
+    return torch.fx.symbolic_trace(lambda x: torch.cat([x.reshape(2, 3), x], 0).relu())
+
+
+def test_a_graph_without_metadata_gets_it():
+    gm = traced()
+    x = torch.randn(2, 3)
+    pre_grad_passes(gm, [x], options=PassOptions(on_error="raise"))
+    assert calls(gm) == ["cat", "relu"]
+    assert torch.equal(gm(x), torch.cat([x, x]).relu())
+    assert all("example_value" in node.meta for node in gm.graph.nodes if node.op != "output")
+
+
+def test_a_graph_without_metadata_and_examples_is_an_error():
+    with pytest.raises(MetadataError, match="1 example inputs are needed, not 0"):
+        pre_grad_passes(traced())
+    with pytest.raises(MetadataError, match="cannot be made"):
+        pre_grad_passes(traced(), [torch.randn(5)])
+
+
+def test_example_inputs_are_not_touched():
+    gm = torch.fx.symbolic_trace(lambda x: x.add_(1).reshape(4))
+    x = torch.zeros(4)
+    pre_grad_passes(gm, [x])
+    assert torch.equal(x, torch.zeros(4))
+
+
+def test_new_nodes_know_where_they_come_from():
+    gm, _ = optimised(lambda x: torch.relu(x), torch.randn(3), add="relu_nan_to_num", exact=True)
+    node = next(node for node in gm.graph.nodes if node.target is torch.nan_to_num)
+    assert node.meta["framelift_pass"] == "relu_nan_to_num"
+    assert node.meta["from"] and "stack_trace" in node.meta and "example_value" in node.meta
+
+
+# -- facts ---------------------------------------------------------------------------------------------------------
+
+
+def test_metadata_of_different_kinds_is_never_the_same():
+    shape_env = torch.fx.experimental.symbolic_shapes.ShapeEnv()
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = torch.randn(4, 6)
+    mode = FakeTensorMode(shape_env=shape_env)
+    symbolic = mode.from_tensor(x)
+    assert not facts.same_geometry(x, None) and not facts.same_geometry(3, 3)
+    assert not facts.same_geometry(x, x.shape[0])
+    assert facts.same_geometry(x[0:2], x[0:2]) and not facts.same_geometry(x[1:3], x[0:2])
+    assert facts.same_geometry(symbolic, symbolic)
+    assert not facts.same_geometry(x, x.t()) and not facts.same_geometry(x, x.to_sparse())
+    with pytest.raises(Reject):
+        facts.shape(torch.fx.Graph().placeholder("x"))
+
+
+# -- effects -------------------------------------------------------------------------------------------------------
+
+
+def test_writes_survive_dead_code_removal():
+    def f(x, y, w):
+        x.add_(1)
+        torch.relu_(y)
+        F.relu(x, inplace=True)
+        torch.mul(x, 2, out=w)
+        y[0] = 3
+        x += 1
+        F.dropout(y, 0.5, True)
+        dead = y * 5
+        return x.reshape(x.shape) * 1
+
+    args = (torch.randn(3), torch.randn(3), torch.randn(3))
+    gm, _ = optimised(f, *args)
+    found = calls(gm)
+    for name in (".add_", "relu_", "relu", "setitem", "dropout"):
+        assert name in found, (name, found)
+
+
+def test_modes_are_fences(registry):
+    def f(x):
+        with torch.no_grad():
+            y = x.permute(1, 0)
+        return y.permute(1, 0) + 1
+
+    gm, report = optimised(f, torch.randn(2, 3))
+    assert calls(gm).count("permute") == 2
+    assert "a mode of torch changes in between" in report.of("remove_noop_pass")[0].rejected
+
+
+# -- reports -------------------------------------------------------------------------------------------------------
+
+
+def test_reports_are_data():
+    gm, report = optimised(lambda x: x.reshape(4, 6).relu(), torch.randn(4, 6))
+    first = json.loads(json.dumps(report.as_dict()))
+    assert [entry["name"] for entry in first["passes"]][0] == "normalization_pass_aten"
+    assert "remove_noop_pass" in str(report)
+    assert "rewrites" in report.records[0].line()
+
+
+def test_what_ran_is_in_the_event_stream():
+    gm = exported(lambda x: x.reshape(4, 6).relu(), torch.randn(4, 6))
+    heard = []
+    with stream.listening(heard.append, PassRan):
+        pre_grad_passes(gm)
+    assert [event.name for event in heard] == names()
+    assert sum(event.nodes_before - event.nodes_after for event in heard) == 1
+
+
+def test_the_log_of_passes(capsys):
+    framelift.set_logs("passes")
+    try:
+        pre_grad_passes(exported(lambda x: x.reshape(4, 6).relu(), torch.randn(4, 6)))
+    finally:
+        framelift.set_logs()
+    assert "remove_noop_pass: 1 rewrites, -1 nodes" in capsys.readouterr().err
+
+
+def test_a_pass_has_an_identity_for_caches():
+    assert len({each.uuid for each in REGISTRY.values()}) == len(REGISTRY)
+
+
+def test_the_example_of_the_mission():
+    def toy(x):
+        return F.conv2d(x, torch.randn(1, 1, 3, 3))
+
+    gm, _ = framelift.export(toy, torch.randn(1, 1, 5, 5))
+    optimised_gm = copy.deepcopy(gm)
+    pre_grad_passes(optimised_gm, [torch.randn(1, 1, 5, 5)], options=PassOptions(on_error="raise"))
+    assert calls(optimised_gm) == ["randn", "conv2d"]
+    x = torch.randn(1, 1, 5, 5)
+    torch.manual_seed(3)
+    expected = gm(x)
+    torch.manual_seed(3)
+    assert torch.equal(optimised_gm(x), expected)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 Case = Callable[[], tuple[Any, tuple[torch.Tensor, ...]]]
 
@@ -49,6 +51,56 @@ class Chain(nn.Module):
         return x
 
 
+class UNet(nn.Module):
+    """Down and up again, with what was seen on the way down put beside what comes up."""
+
+    def __init__(self, channels: int = 8, depth: int = 3) -> None:
+        super().__init__()
+        widths = [channels * 2**level for level in range(depth + 1)]
+        self.stem = nn.Conv2d(3, channels, 3, padding=1)
+        self.down = nn.ModuleList([double_conv(a, b) for a, b in itertools.pairwise(widths)])
+        self.up = nn.ModuleList([double_conv(a + b, a) for a, b in itertools.pairwise(widths)])
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Conv2d(channels, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        skipped = []
+        for block in self.down:
+            skipped.append(x)
+            x = block(self.pool(x))
+        for block, skip in zip(reversed(self.up), reversed(skipped), strict=True):
+            x = block(torch.cat((functional.interpolate(x, scale_factor=2.0), skip), 1))
+        return self.head(x)
+
+
+def double_conv(before: int, after: int) -> nn.Sequential:
+    convolutions = (nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1))
+    layers = [layer for conv in convolutions for layer in (conv, nn.BatchNorm2d(after), nn.ReLU(inplace=True))]
+    return nn.Sequential(*layers)
+
+
+class Recommender(nn.Module):
+    """DLRM's shape: embeddings of categories and a perceptron's view of numbers, multiplied with one another."""
+
+    def __init__(self, tables: int = 8, rows: int = 100, width: int = 16) -> None:
+        super().__init__()
+        self.embeddings = nn.ModuleList([nn.EmbeddingBag(rows, width, mode="sum") for _ in range(tables)])
+        self.bottom = nn.Sequential(nn.Linear(13, 64), nn.ReLU(), nn.Linear(64, width), nn.ReLU())
+        pairs = (tables + 1) * tables // 2
+        self.top = nn.Sequential(nn.Linear(width + pairs, 64), nn.ReLU(), nn.Linear(64, 1), nn.Sigmoid())
+        row, column = torch.tril_indices(tables + 1, tables + 1, -1)
+        self.register_buffer("row", row)
+        self.register_buffer("column", column)
+
+    def forward(self, numbers: torch.Tensor, categories: torch.Tensor) -> torch.Tensor:
+        dense = self.bottom(numbers)
+        sparse = [embed(categories[:, i]) for i, embed in enumerate(self.embeddings)]
+        features = torch.stack([dense, *sparse], 1)
+        products = features @ features.transpose(1, 2)
+        return self.top(torch.cat((dense, products[:, self.row, self.column]), 1))
+
+
 def add_one(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
@@ -59,6 +111,14 @@ def chain() -> tuple[Any, tuple[torch.Tensor, ...]]:
 
 def residual() -> tuple[Any, tuple[torch.Tensor, ...]]:
     return ResidualNet(16).eval(), (torch.randn(2, 3, 8, 8),)
+
+
+def u_net() -> tuple[Any, tuple[torch.Tensor, ...]]:
+    return UNet().eval(), (torch.randn(2, 3, 32, 32),)
+
+
+def recommender() -> tuple[Any, tuple[torch.Tensor, ...]]:
+    return Recommender().eval(), (torch.randn(32, 13), torch.randint(100, (32, 8, 4)))
 
 
 def one_op() -> tuple[Any, tuple[torch.Tensor, ...]]:
@@ -93,6 +153,7 @@ def pretrained(name: str, layers: int) -> tuple[Any, tuple[torch.Tensor, ...]]:
         "BERT": ("Bert", text),
         "ViT": ("ViT", {**NARROW, "num_hidden_layers": layers, "image_size": 32, "patch_size": 8}),
         "T5": ("T5", {"d_model": 64, "d_ff": 128, "d_kv": 16, "num_heads": 4, "num_layers": layers, "vocab_size": 256}),
+        "GPT-2": ("GPT2", {"n_embd": 64, "n_head": 4, "n_layer": layers, "n_positions": 128, "vocab_size": 256}),
         "Mixtral": ("Mixtral", {**text, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2}),
     }
     family, sizes = kinds[name]
@@ -121,3 +182,17 @@ CASES: dict[str, Case] = {
     "Llama-32": case_of("Llama", 32),
 }
 GROWTH = ("Llama-2", "Llama-8", "Llama-32")
+
+# What Inductor compiles in seconds. The chain and the network of convolutions are those above, with fewer layers.
+COMPILED: dict[str, Case] = {
+    "MLP-10": lambda: (Chain(10, 64).eval(), (torch.randn(32, 64),)),
+    "CNN-4": lambda: (ResidualNet(4, 16).eval(), (torch.randn(2, 3, 16, 16),)),
+    "U-Net": u_net,
+    "DLRM": recommender,
+    "Llama-2": case_of("Llama", 2),
+    "BERT-2": case_of("BERT", 2),
+    "ViT-2": case_of("ViT", 2),
+    "T5-2": case_of("T5", 2),
+    "GPT-2-2": case_of("GPT-2", 2),
+    "Mixtral-2": case_of("Mixtral", 2),
+}

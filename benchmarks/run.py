@@ -1,6 +1,7 @@
 """`make bench`: every case in a process of its own, a table of ratios beside the least that is asked for.
 
 python benchmarks/run.py                      everything
+python benchmarks/run.py inductor             all cases compiled with Inductor, nothing else
 python benchmarks/run.py Llama-8 --no-growth  some cases, without the captures of 2, 8 and 32 layers
 python benchmarks/run.py --json figures.json
 """
@@ -13,6 +14,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
+INDUCTOR = "inductor"
 # case -> what is measured -> the least ratio torch.compile / framelift
 BARS: dict[str, dict[str, float]] = {
     "MLP-100": {"capture": 5, "call": 10},
@@ -32,17 +35,45 @@ BARS: dict[str, dict[str, float]] = {
     "x+1": {"call": 50},
     "64 shapes": {"call": 40},
 }
+# The same for models compiled with Inductor.
+COMPILED: dict[str, dict[str, float]] = {
+    f"{INDUCTOR} {name}": {"first call": 1, "steady": 1}
+    for name in ("MLP-10", "CNN-4", "U-Net", "DLRM", "Llama-2", "BERT-2", "ViT-2", "T5-2", "GPT-2-2", "Mixtral-2")
+}
+BARS |= COMPILED
 MODELS = [case for case, bars in BARS.items() if "capture" in bars]
-# The least geometric mean over the models.
-MEANS = {"capture": 6.0, "call": 10.0}
+# What is measured, the least geometric mean over which cases.
+MEANS = {
+    "capture": (6.0, MODELS),
+    "call": (10.0, MODELS),
+    "first call": (1.0, list(COMPILED)),
+    "steady": (1.0, list(COMPILED)),
+}
 GROWTH = {"Llama-2": 2, "Llama-8": 8, "Llama-32": 32}
-WHAT = ("capture", "call")
 
 
 def measure(case: str, *options: str) -> dict[str, Any]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+    """One case in a process of its own."""
+    return _run("benchmarks.measure", case, *options)
+
+
+def measure_compiled(cases: list[str]) -> dict[str, Any]:
+    """Cases compiled with Inductor. What it compiles once per machine is kept from one to the next."""
+    with tempfile.TemporaryDirectory(prefix="framelift-bench-") as caches:
+        return {
+            case: _run("benchmarks.inductor", case.removeprefix(f"{INDUCTOR} "), "--caches", caches) for case in cases
+        }
+
+
+def _run(module: str, *arguments: str) -> dict[str, Any]:
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}",
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.measure", case, *options],
+        [sys.executable, "-m", module, *arguments],
         capture_output=True,
         text=True,
         env=environment,
@@ -57,7 +88,7 @@ def measure(case: str, *options: str) -> dict[str, Any]:
 
 def ratios(results: dict[str, Any]) -> tuple[Table, int]:
     """The table of ratios, and how many are below what is asked for."""
-    table = Table(title="torch.compile / framelift (best of 5 rounds by turns, one thread)")
+    table = Table(title="torch.compile / framelift (one thread, by turns; best round, in steady state the median)")
     for column in (
         "case",
         "what",
@@ -74,7 +105,7 @@ def ratios(results: dict[str, Any]) -> tuple[Table, int]:
         if "error" in found:
             short += 1
             table.add_row(case, "[red]failed[/]", *[""] * 6)
-        for what in WHAT:
+        for what in MEANS:
             if what not in found:
                 continue
             part, least = found[what], BARS[case].get(what)
@@ -87,9 +118,9 @@ def ratios(results: dict[str, Any]) -> tuple[Table, int]:
                 case, what, _time(part["torch"]), _time(part["framelift"]), _ratio(part["ratio"], missed),
                 "" if least is None else f"{least:.0f}×", str(found.get("graphs", "")), guards,
             )  # fmt: skip
-    for what, least in MEANS.items():
-        found_ratios = [results[case][what]["ratio"] for case in MODELS if what in results.get(case, {})]
-        if len(found_ratios) == len(MODELS):
+    for what, (least, cases) in MEANS.items():
+        found_ratios = [results[case][what]["ratio"] for case in cases if what in results.get(case, {})]
+        if len(found_ratios) == len(cases):
             mean = math.exp(sum(map(math.log, found_ratios)) / len(found_ratios))
             missed = mean < least
             short += missed
@@ -132,7 +163,7 @@ def growth(results: dict[str, Any]) -> Table:
 
 
 def _ratio(ratio: float, missed: bool) -> str:
-    return f"[{'red' if missed else 'green'}]{ratio:.1f}×[/]"
+    return f"[{'red' if missed else 'green'}]{ratio:.{1 if ratio >= 10 else 2}f}×[/]"
 
 
 def _time(seconds: float) -> str:
@@ -144,15 +175,18 @@ def _time(seconds: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help=", ".join(BARS))
+    parser.add_argument("cases", nargs="*", help=", ".join([INDUCTOR, *BARS]))
     parser.add_argument("--no-growth", action="store_true", help="leave out the captures of 2, 8 and 32 layers")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     given = parser.parse_args()
-    unknown = [case for case in given.cases if case not in BARS]
+    unknown = [case for case in given.cases if case not in BARS and case != INDUCTOR]
     if unknown:
-        parser.error(f"there is no case {unknown[0]!r}: {', '.join(BARS)}")
+        parser.error(f"there is no case {unknown[0]!r}: {', '.join([INDUCTOR, *BARS])}")
     console = Console(width=None if sys.stdout.isatty() else 180)
-    results = {case: measure(case) for case in given.cases or BARS}
+    cases = [case for case in BARS if not given.cases or case in given.cases]
+    compiled = [case for case in COMPILED if case in cases or INDUCTOR in given.cases]
+    results = {case: measure(case) for case in cases if case not in COMPILED}
+    results |= measure_compiled(compiled)
     table, short = ratios(results)
     console.print(table)
     console.print(costs(results))

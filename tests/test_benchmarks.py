@@ -50,6 +50,14 @@ def test_no_name_of_a_benchmark_occurs_in_the_sources() -> None:
     assert not found, "\n".join(found)
 
 
+def test_every_model_has_its_bar() -> None:
+    from benchmarks.models import CASES, COMPILED, GROWTH
+    from benchmarks.run import BARS, INDUCTOR
+
+    names = [*CASES, "64 shapes", *(f"{INDUCTOR} {name}" for name in COMPILED)]
+    assert set(names) - set(GROWTH) == set(BARS) - set(GROWTH)
+
+
 @pytest.mark.slow
 def test_a_model_of_the_zoo() -> None:
     pytest.importorskip("transformers")

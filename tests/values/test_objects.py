@@ -9,6 +9,7 @@ import typing
 import pytest
 import torch
 
+import framelift
 from tests.helpers import check
 from tests.helpers.canary import Canary
 from tests.values.programs import Programs, follow, x
@@ -110,6 +111,20 @@ class Bare:
     pass
 
 
+class Sequence:
+    """Only a length and items; the items are fewer than the length says, which ends a walk backwards early."""
+
+    def __init__(self, *items, more=0):
+        self.items = items
+        self.more = more
+
+    def __len__(self):
+        return len(self.items) + self.more
+
+    def __getitem__(self, index):
+        return self.items[index]
+
+
 class Countdown:
     def __init__(self, n):
         self.n = n
@@ -199,6 +214,27 @@ def container_protocol(x):
     v[0] = 7
     del v[1]
     return x + v[0], len(v), 5 in v, 9 in v, list(v), [*v], v[-1], bool(v), bool(Vector()), list(reversed(v))
+
+
+@programs
+def backwards_by_items(x):
+    steps = reversed(Sequence(1, 2, 3))
+    first = next(steps)
+    return (
+        x + first,
+        list(steps),
+        list(steps),
+        list(reversed(Sequence(1, more=1))),
+        type(reversed(Sequence())) is reversed,
+    )
+
+
+@programs
+def backwards_over_what_has_no_items(x):
+    try:
+        reversed(Bare())
+    except TypeError as error:
+        return x + 1, str(error)
 
 
 @programs
@@ -560,6 +596,19 @@ def copied(x):
     v = Vector(1, [2])
     w = copy.copy(v)
     return y, w, w.items is v.items
+
+
+def test_a_way_backwards_that_comes_later():
+    """A class without `__reversed__` is walked by its items, until it gets one."""
+    lifted = framelift.compile(lambda x, s: [x + item for item in reversed(s)], backend="eager")
+    sequence, x = Sequence(1, 2), torch.ones(2)
+    assert [t.tolist() for t in lifted(x, sequence)] == [[3.0, 3.0], [2.0, 2.0]]
+    Sequence.__reversed__ = lambda self: iter((5,))
+    try:
+        assert [t.tolist() for t in lifted(x, sequence)] == [[6.0, 6.0]]
+    finally:
+        del Sequence.__reversed__
+    assert len(lifted(x, sequence)) == 2
 
 
 def test_a_field_of_a_dataclass_changes():

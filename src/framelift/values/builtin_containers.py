@@ -19,11 +19,12 @@ from framelift.values.iterators import (
     enumerate_step,
     filter_step,
     map_step,
+    reversed_step,
     sentinel_step,
     strict_zip_step,
     zip_step,
 )
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import name_of, raw_lookup, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.scalars import is_number
@@ -108,8 +109,8 @@ def _filter(lift: Lift, function: Any, iterable: Any, /) -> Any:
 
 @primitive(reversed)
 def _reversed(lift: Lift, sequence: Any, /) -> Any:
-    if isinstance(sequence, UserObjectValue) and raw_lookup(sequence.cls, "__reversed__") is not NotImplemented:
-        return py.call(lift, lift.special_method(sequence, "__reversed__", "sequence"), [], {})
+    if isinstance(sequence, UserObjectValue):
+        return _reversed_object(lift, sequence)
     if isinstance(sequence, DictValue):
         return DictIterator(sequence, "keys", lift, backwards=True)
     if isinstance(sequence, DictView):
@@ -120,6 +121,19 @@ def _reversed(lift: Lift, sequence: Any, /) -> Any:
         raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
     kind: type = type(reversed([])) if py.type_of(sequence) is list else reversed
     return SequenceIterator(py.items(lift, sequence)[::-1], kind)
+
+
+def _reversed_object(lift: Lift, sequence: UserObjectValue) -> Any:
+    cls = sequence.cls
+    lift.type_of(sequence)
+    if raw_lookup(cls, "__reversed__") is None:
+        raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
+    method = special_method(lift, sequence, cls, "__reversed__")
+    if method is not None:
+        return py.call(lift, method, [], {})
+    if special_method(lift, sequence, cls, "__getitem__") is None:
+        raise_error(TypeError, f"'{name_of(cls)}' object is not reversible")
+    return DerivedIterator(reversed, reversed_step, [sequence], py.binary(lift, "-", py.length(lift, sequence), 1))
 
 
 @primitive(sorted)

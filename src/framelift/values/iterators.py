@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Value
+from framelift.values.base import Exhausted, Raised, Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -241,6 +241,22 @@ def filter_step(lift: Lift, iterator: DerivedIterator) -> Any:
         item = py.next_item(lift, part)
         if py.truth(lift, item if function is None else py.call(lift, function, [item], {})):
             return item
+
+
+def reversed_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """`reversed(sequence)`, by its length and its items."""
+    if iterator.finished or not py.truth(lift, py.compare(lift, ">=", iterator.counter, 0)):
+        iterator.finished = True
+        raise Exhausted
+    try:
+        item = py.item(lift, iterator.inputs[0], iterator.counter)
+    except Raised as raised:
+        iterator.finished = True
+        if issubclass(py.type_of(raised.value), (IndexError, StopIteration)):
+            raise Exhausted from None
+        raise
+    iterator.counter = py.binary(lift, "-", iterator.counter, 1)
+    return item
 
 
 def sentinel_step(lift: Lift, iterator: DerivedIterator) -> Any:

@@ -11,6 +11,7 @@ import torch
 import framelift
 from tests.helpers import check
 from tests.helpers.record import Record
+from tests.helpers.untraced import print
 from tests.values.programs import Programs, x
 
 programs = Programs()

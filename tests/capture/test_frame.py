@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import framelift
-from tests.helpers import check
+from tests.helpers import check, untraced
 from tests.values.programs import x
 
 PRELUDE = """
@@ -148,7 +148,7 @@ class Writer:
 
 def run(seed: int, breaks: bool) -> None:
     source = Writer(seed, breaks).program()
-    namespace: dict = {}
+    namespace: dict = {"print": untraced.print}
     exec(compile(source, f"<random {seed}>", "exec"), namespace)
     try:
         check(namespace["fn"], x(), expect_breaks=None, expect_ops=0)

@@ -9,6 +9,7 @@ import torch
 
 import framelift
 from tests.helpers import check
+from tests.helpers.untraced import print
 from tests.values.programs import Programs, x
 
 programs = Programs()

@@ -7,6 +7,7 @@ import torch
 
 import framelift
 from tests.helpers import check
+from tests.helpers.untraced import print
 from tests.values import asserting
 from tests.values.programs import Programs, x
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.helpers.untraced import print
 from tests.values.programs import Programs, x
 
 programs = Programs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import enum
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,7 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike, FunctionValue
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.iterators import RangeIterator, SequenceIterator
+from framelift.values.later import percent, shows_tensor
 from framelift.values.lookup import (
     Found,
     container_base,
@@ -70,6 +72,7 @@ from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
 from framelift.values.slices import SliceValue
 from framelift.values.steering import torch_control
+from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.structs import StructSequenceValue
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.tensors import TensorValue
@@ -285,6 +288,12 @@ class Lift:
         plain = value if not isinstance(value, Value) else self.text(value, "str")
         text: str = py.fold(self, format, plain, plain_spec)
         return text
+
+    def format_by_percent(self, template: Any, arguments: Any) -> Any:
+        """`template % arguments` for a str or bytes."""
+        if shows_tensor(self, arguments):
+            return percent(self, template, arguments)
+        return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
 
     def as_set(self, value: Any) -> SetValue:
         return value if isinstance(value, SetValue) else SetValue(set(keys_of(self, value)), ordered=False)
@@ -566,6 +575,8 @@ def _family(kind: type) -> type[Value]:
     """The value class for types that are not modelled one by one."""
     if issubclass(kind, type):
         return ClassValue
+    if stream_base(kind) is not None:
+        return TextStreamValue
     if issubclass(kind, types.ModuleType):
         return ModuleObjectValue
     if is_subclass(type(kind), enum.EnumMeta):

@@ -18,6 +18,7 @@ from framelift.values.cells import EMPTY, CellValue
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
+from framelift.values.later import LaterValue, formatted, joined, text_of
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
@@ -511,15 +512,19 @@ def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
 def format_value(frame: Frame, arg: Format, value: Any, *spec: Any) -> Any:
     if arg.conversion is not None:
         value = convert_value(frame, arg.conversion, value)
-    return frame.lift.format(value, spec[0] if spec else "")
+    return formatted(frame.lift, value, spec[0] if spec else "")
 
 
 @opcode("CONVERT_VALUE")
 def convert_value(frame: Frame, conversion: str, value: Any) -> Any:
-    text = frame.lift.text(value, "str" if conversion == "s" else "repr")
-    return text.encode("ascii", "backslashreplace").decode("ascii") if conversion == "a" else text
+    if conversion != "a":
+        return text_of(frame.lift, value, "str" if conversion == "s" else "repr")
+    text = frame.lift.text(value, "repr")
+    return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 @opcode("BUILD_STRING")
 def build_string(frame: Frame, count: int, *strings: Any) -> Any:
+    if any(isinstance(part, LaterValue) for part in strings):
+        return joined(strings)
     return "".join(frame.lift.constant(part) for part in strings)

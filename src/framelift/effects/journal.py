@@ -46,6 +46,11 @@ class Journal:
             # Only values have a source: modes are of the process, not of an input.
             self.changed.append(cast("Value", value))
 
+    def perform(self, call: Value) -> None:
+        """Have `call` replayed here, in the order of the program."""
+        self._saved.append((call, None))
+        self.changed.append(call)
+
     def begin_step(self) -> None:
         """What happened so far is final; what follows can be undone up to here."""
         if self._saved:

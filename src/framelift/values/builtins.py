@@ -16,6 +16,7 @@ from framelift.values.base import Identity, Raised, Value
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.later import formatted, text_of
 from framelift.values.lookup import class_lookup, is_subclass, note_bases, raw_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
@@ -216,12 +217,12 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
 def _str(lift: Lift, value: Any = "", *rest: Any) -> Any:
     if rest or py.type_of(value) is bytes:
         return py.fold(lift, str, lift.constant(value), *map(lift.constant, rest))
-    return lift.text(value, "str")
+    return text_of(lift, value, "str")
 
 
 @primitive(repr)
 def _repr(lift: Lift, value: Any, /) -> Any:
-    return lift.text(value, "repr")
+    return text_of(lift, value, "repr")
 
 
 @primitive(ascii)
@@ -231,7 +232,7 @@ def _ascii(lift: Lift, value: Any, /) -> Any:
 
 @primitive(format)
 def _format(lift: Lift, value: Any, spec: Any = "", /) -> Any:
-    return lift.format(value, spec)
+    return formatted(lift, value, spec)
 
 
 @primitive(abs)

@@ -209,7 +209,7 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         if result is not NotImplemented:
             return result
     if symbol in ("%", "%=") and type_of(left) in (str, bytes):
-        return fold(lift, operator.mod, lift.constant(left), lift.constant(right))
+        return lift.format_by_percent(left, right)
     if _operands_are_known(left) and _operands_are_known(right):
         raise_error(
             TypeError,

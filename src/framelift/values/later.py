@@ -1,0 +1,290 @@
+"""What residual code computes or does after the graph has run: texts that show tensors, and calls that tell the world.
+
+A text that shows a tensor is not known while capturing. It is kept as the call that makes it, over a copy of the tensor
+as it was at that point. So is everything a journaled call is given.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from framelift.breaks import FL0201, GraphBreak
+from framelift.models.output import AFTERWARDS, Place, place, shown
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue
+from framelift.values.dicts import DictValue
+from framelift.values.exceptions import ExceptionValue
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+from framelift.values.scalars import ScalarValue
+from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class LaterValue(Value):
+    """A plain object that residual code computes as `function(*operands)`; only its type is known before."""
+
+    __slots__ = ("kind", "function", "operands")
+    answers_operators = False
+
+    def __init__(self, kind: type, function: Callable[..., Any], operands: Sequence[Any]) -> None:
+        super().__init__()
+        self.kind = kind
+        self.function = function
+        self.operands = list(operands)
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def _unknown(self, lift: Lift, *_: Any) -> NoReturn:
+        self.refuse("use of the value, which is known when the graph has run,")
+
+    truth = key = _unknown
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self._unknown(lift)
+
+    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+        return False if type(constant) is not self.kind else self._unknown(lift)
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._joined(lift, operator, [self, other])
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._joined(lift, operator, [other, self])
+
+    def _joined(self, lift: Lift, symbol: str, parts: list[Any]) -> Any:
+        if symbol not in ("+", "+=") or any(py.type_of(part) is not str for part in parts) or self.kind is not str:
+            self._unknown(lift)
+        return joined(parts)
+
+    def parts(self) -> list[Any]:
+        return self.operands
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(self.function)
+        for operand in self.operands:
+            generate.value(operand)
+        generate.call(len(self.operands))
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The concatenation of texts, some of which are made later."""
+    return LaterValue(str, _concatenate, list(parts))
+
+
+def _concatenate(*parts: str) -> str:
+    return "".join(parts)
+
+
+# -- copies of what is shown -------------------------------------------------------------------------------------------
+
+
+def shows_tensor(lift: Lift, value: Any) -> bool:
+    """Whether the text of a value depends on the data of a tensor: it is one, or a plain container of some."""
+    return _holds_tensor(lift, value, [])
+
+
+def _holds_tensor(lift: Lift, value: Any, around: list[Any]) -> bool:
+    if isinstance(value, (TensorValue, LaterValue)):
+        return True
+    if type(value) not in _PLAIN_CONTAINERS or any(value is outer for outer in around):
+        return False
+    return any(_holds_tensor(lift, part, [*around, value]) for part in _PLAIN_CONTAINERS[type(value)](lift, value))
+
+
+_PLAIN_CONTAINERS: dict[type, Callable[[Lift, Any], list[Any]]] = {
+    ListValue: py.items,
+    TupleValue: py.items,
+    DictValue: lambda lift, value: list(value.entries(lift).values()),
+}
+
+
+def as_it_is(lift: Lift, value: Any, around: Sequence[Any] = ()) -> Any:
+    """A value that stays what `value` is now, whatever the program does to it afterwards."""
+    if isinstance(value, TensorValue):
+        return _copied_tensor(lift, value, shows_gradient=True)
+    if any(value is outer for outer in around):
+        raise GraphBreak(FL0201, operation="the text of a container that contains itself", type=py.describe(value))
+    inside = (*around, value)
+    if type(value) is ListValue:
+        return ListValue([as_it_is(lift, item, inside) for item in py.items(lift, value)])
+    if type(value) is TupleValue:
+        return lift.tuple([as_it_is(lift, item, inside) for item in py.items(lift, value)])
+    if type(value) is DictValue:
+        return DictValue({key: as_it_is(lift, item, inside) for key, item in value.entries(lift).items()})
+    if isinstance(value, ScalarValue):
+        lift.type_of(value)
+    elif isinstance(value, Value) and not isinstance(value, _PASSED_ON):
+        value.refuse("a copy for later")
+    return value
+
+
+# What has no state that a text or a warning shows, or none that programs change once they passed it on.
+_PASSED_ON = (LaterValue, ClassValue, ExceptionValue)
+
+
+def _copied_tensor(lift: Lift, value: TensorValue, shows_gradient: bool) -> Any:
+    descriptor = value.ref(lift).descriptor
+    if value.python_type() is not torch.Tensor:
+        value.refuse("the text of a parameter")
+    if not descriptor.requires_grad:
+        return lift.call_torch(torch.clone, (value,), {})
+    if shows_gradient:
+        value.refuse("the text that names its gradient function")
+    return lift.call_torch(torch.clone, (lift.call_tensor_method("detach", (value,), {}),), {})
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def text_of(lift: Lift, value: Any, conversion: str) -> Any:
+    """`str(value)` or `repr(value)`: a plain text, or one that is made later."""
+    if isinstance(value, LaterValue) and value.kind is str and conversion == "str":
+        return value
+    if shows_tensor(lift, value):
+        return LaterValue(str, repr if conversion == "repr" else str, [as_it_is(lift, value)])
+    return lift.text(value, conversion)
+
+
+def formatted(lift: Lift, value: Any, spec: Any) -> Any:
+    """`format(value, spec)`: a plain text, or one that is made later."""
+    if isinstance(value, LaterValue) and value.kind is str and not lift.constant(spec):
+        return value
+    if isinstance(value, TensorValue):
+        plain_spec = lift.constant(spec)
+        _check_format(lift, value, plain_spec)
+        is_number = not value.ref(lift).descriptor.shape
+        copy = _copied_tensor(lift, value, shows_gradient=not is_number)
+        return LaterValue(str, format, [copy, plain_spec])
+    if shows_tensor(lift, value):
+        if lift.constant(spec):
+            raise GraphBreak(FL0201, operation="format() with a specification", type=py.describe(value))
+        return text_of(lift, value, "str")
+    return lift.format(value, spec)
+
+
+def _check_format(lift: Lift, value: TensorValue, spec: str) -> None:
+    """Whether formatting cannot fail: later is too late for an exception."""
+    descriptor = value.ref(lift).descriptor
+    if not spec:
+        return
+    sample = _sample(descriptor.dtype)
+    if descriptor.shape or sample is None:
+        value.refuse("format() with a specification")
+    try:
+        format(sample, spec)
+    except (TypeError, ValueError):
+        value.refuse("format() with a specification it may not take")
+
+
+def _sample(dtype: torch.dtype) -> Any:
+    """A number of the type that `item()` gives."""
+    if dtype is torch.bool:
+        return True
+    return 1.5 if dtype.is_floating_point else None if dtype.is_complex else 1
+
+
+@primitive(shown)
+def _shown(lift: Lift, value: Any) -> Any:
+    if isinstance(value, ScalarValue) and value.source is not None:
+        lift.type_of(value)
+        return LaterValue(str, str, [value])
+    return text_of(lift, value, "str")
+
+
+def percent(lift: Lift, template: Any, arguments: Any) -> Any:
+    """`template % arguments` where an argument shows a tensor."""
+    plain = lift.constant(template)
+    try:
+        plain % _stand_in(lift, arguments)
+    except (TypeError, ValueError, KeyError):
+        raise GraphBreak(FL0201, operation="formatting with %", type="tensor") from None
+    return LaterValue(str, operator.mod, [plain, as_it_is(lift, arguments)])
+
+
+def _stand_in(lift: Lift, value: Any) -> Any:
+    """A text wherever a tensor is shown: what can be formatted with texts needs nothing but texts."""
+    if type(value) is TupleValue:
+        return tuple([_stand_in(lift, item) for item in py.items(lift, value)])
+    if type(value) is DictValue:
+        return {key: _stand_in(lift, item) for key, item in value.entries(lift).items()}
+    return "" if shows_tensor(lift, value) else lift.constant(value)
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+class LaterCall(Value):
+    """A call that residual code makes when it replays the journal."""
+
+    __slots__ = ("function", "operands")
+
+    def __init__(self, function: Callable[..., Any], operands: Sequence[Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.operands = operands
+
+    def python_type(self) -> type:
+        return LaterCall
+
+    def replay(self, generate: Generator) -> None:
+        generate.callable(self.function)
+        for operand in self.operands:
+            generate.value(operand)
+        generate.call(len(self.operands))
+        generate.pop_top()
+
+
+def call_later(lift: Lift, function: Callable[..., Any], operands: Sequence[Any]) -> None:
+    """Have residual code call `function`, in the order of the program."""
+    lift.journal.perform(LaterCall(function, [_kept(lift, operand) for operand in operands]))
+
+
+def _kept(lift: Lift, operand: Any) -> Any:
+    """An operand of a call made later: the very object where it has an identity of its own, else a copy."""
+    if isinstance(operand, (UserObjectValue, DictValue)) and operand.source is not None:
+        return operand
+    return operand.kept() if hasattr(operand, "kept") else as_it_is(lift, operand)
+
+
+def _register_calls() -> None:
+    for function in AFTERWARDS:
+
+        def perform(lift: Lift, *operands: Any, _function: Any = function) -> None:
+            call_later(lift, _function, operands)
+
+        primitive(function)(perform)
+
+
+_register_calls()
+
+
+@primitive(place)
+def _place(lift: Lift, level: Any, internal: Any) -> Any:
+    """Where the caller of the model that asks stands, `level` - 1 frames up."""
+    frame = lift.frame
+    assert frame is not None
+    left, skipped = lift.constant(level), lift.constant(internal)
+    frame = frame.caller
+    while frame is not None:
+        if frame.program.canonical.code.co_filename != skipped:
+            left -= 1
+            if left == 0:
+                code = frame.program.canonical.code
+                return _place_value(lift, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
+        frame = frame.caller
+    return _place_value(lift, Place("", 0, "", None, left))
+
+
+def _place_value(lift: Lift, found: Place) -> Any:
+    return py.call(lift, lift.known_object(Place), list(found), {})

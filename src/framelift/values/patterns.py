@@ -1,0 +1,201 @@
+"""Regular expressions: a compiled pattern is known when it is guarded, and matching a constant runs while capturing.
+
+A pattern or match that leaves the frame is made again by the call that made it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.models.substitution import substituted
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.enums import EnumValue
+from framelift.values.exceptions import raised_from
+from framelift.values.iterators import SequenceIterator
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.guards.source import Source
+    from framelift.residual.generator import Generator
+
+
+class PatternValue(Value, models=re.Pattern):
+    """A compiled pattern: an input, guarded by identity, or compiled by the program from constants."""
+
+    __slots__ = ("flags",)
+
+    def __init__(self, source: Source | None, concrete: re.Pattern[Any], flags: int = 0) -> None:
+        super().__init__(source, concrete)
+        self.flags = flags  # as they were given, for `re` to find it in its cache
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        lift.guard(self.source, "IS", self.concrete)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        self.note(lift)
+        other.note(lift)
+        return self.concrete is other.concrete
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not isinstance(other, PatternValue):
+            return NotImplemented
+        other.note(lift)
+        return py.fold(lift, py.COMPARE[operator], self.concrete, other.concrete)
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return _attribute(lift, self, name)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return repr(self.concrete)
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(re.compile)
+        generate.constant(self.concrete.pattern)
+        generate.constant(self.flags)
+        generate.call(2)
+
+
+class MatchValue(Value, models=()):
+    """What matching a constant gave; `made_by` is the pattern, the method and its arguments."""
+
+    __slots__ = ("made_by",)
+
+    def __init__(self, concrete: Any, made_by: tuple[PatternValue, str, list[Any]] | None) -> None:
+        super().__init__(None, concrete)
+        self.made_by = made_by
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "re" and self.made_by is not None:
+            return self.made_by[0]
+        return _attribute(lift, self, name)
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        return _run(lift, self.concrete.__getitem__, [key], {})
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return repr(self.concrete)
+
+    def rebuild(self, generate: Generator) -> None:
+        if self.made_by is None:
+            super().rebuild(generate)
+            return
+        pattern, method, args = self.made_by
+        generate.value(pattern)
+        generate.load_method(method)
+        for argument in args:
+            generate.constant(argument)
+        generate.call(len(args))
+
+
+def _attribute(lift: Lift, owner: Value, name: str) -> Any:
+    found = getattr(owner.concrete, name, None)
+    if callable(found) and not name.startswith("_"):
+        return lift.builtin_method(owner, name, lambda *args, **kwargs: _method(lift, owner, name, args, kwargs))
+    if name not in _DATA:
+        owner.refuse(f"attribute {name!r}")
+    return py.fold(lift, getattr, owner.concrete, name)
+
+
+_DATA = frozenset({"pattern", "flags", "groups", "string", "pos", "endpos", "lastindex", "lastgroup", "regs"})
+
+
+def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if name in ("sub", "subn") and args and not _is_text(args[0]):
+        text, count = py.items(lift, py.call(lift, lift.known_object(substituted), [owner, *args], kwargs))
+        return text if name == "sub" else lift.tuple([text, count])
+    plain = [lift.constant(argument) for argument in args]
+    named = {key: lift.constant(argument) for key, argument in kwargs.items()}
+    result = _call(getattr(owner.concrete, name), plain, named)
+    if name == "finditer":
+        return SequenceIterator([MatchValue(match, None) for match in result], type(iter(int, 1)))
+    if isinstance(result, re.Match):
+        assert isinstance(owner, PatternValue)
+        return MatchValue(result, None if named else (owner, name, plain))
+    return lift.from_constant(result)
+
+
+def _is_text(value: Any) -> bool:
+    return py.type_of(value) in (str, bytes)
+
+
+def _run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return lift.from_constant(_call(function, [lift.constant(argument) for argument in args], kwargs))
+
+
+def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001  (whatever it raises on constants, the program raises)
+        raise raised_from(error) from None
+
+
+@primitive(re.compile)
+def _compile(lift: Lift, pattern: Any, flags: Any = 0) -> Any:
+    if isinstance(pattern, PatternValue):
+        if _flags(lift, flags):
+            pattern.refuse("compile() with flags")
+        return pattern
+    return PatternValue(None, _compiled(lift, pattern, flags), _flags(lift, flags))
+
+
+def _compiled(lift: Lift, pattern: Any, flags: Any) -> Any:
+    plain = lift.constant(pattern)
+    if type(plain) not in (str, bytes):
+        raise GraphBreak(FL0102, what=f"re.compile of {py.describe(pattern)}")
+    try:
+        return re.compile(plain, _flags(lift, flags))
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        raise GraphBreak(FL0102, what=f"re.compile, which fails: {error}") from None
+
+
+def _flags(lift: Lift, flags: Any) -> int:
+    if isinstance(flags, EnumValue):
+        flags.note(lift)
+        flags = py.attribute(lift, flags, "value")
+    plain = lift.constant(flags)
+    return plain if isinstance(plain, int) else 0
+
+
+def _register_functions() -> None:
+    """`re.match(pattern, string, flags=0)` is `re.compile(pattern, flags).match(string)`."""
+    for function in (re.match, re.fullmatch, re.search, re.findall, re.finditer):
+
+        def search(lift: Lift, pattern: Any, string: Any, flags: Any = 0, _name: str = function.__name__) -> Any:
+            return _method(lift, _compile(lift, pattern, flags), _name, (string,), {})
+
+        primitive(function)(search)
+
+
+_register_functions()
+
+
+@primitive(re.escape)
+def _escape(lift: Lift, pattern: Any) -> Any:
+    return py.fold(lift, re.escape, lift.constant(pattern))
+
+
+@primitive(re.split)
+def _split(lift: Lift, pattern: Any, string: Any, maxsplit: Any = 0, flags: Any = 0) -> Any:
+    return _method(lift, _compile(lift, pattern, flags), "split", (string, maxsplit), {})
+
+
+@primitive(re.sub)
+def _sub(lift: Lift, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
+    return _method(lift, _compile(lift, pattern, flags), "sub", (repl, string, count), {})
+
+
+@primitive(re.subn)
+def _subn(lift: Lift, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
+    return _method(lift, _compile(lift, pattern, flags), "subn", (repl, string, count), {})

@@ -1,0 +1,95 @@
+"""Text streams implemented in C, such as `sys.stdout`: what is written to them is journaled."""
+
+from __future__ import annotations
+
+import io
+import types
+from typing import TYPE_CHECKING, Any
+
+from framelift.models.output import flush, write
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.later import LaterValue, call_later
+from framelift.values.lookup import has_default, is_subclass, raw_lookup
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_BUFFERS = (io.BufferedWriter, io.BufferedRandom, io.FileIO, io.BytesIO)
+
+
+def stream_base(cls: type) -> type | None:
+    """The C class that writes for instances of `cls`."""
+    return next((base for base in (io.TextIOWrapper, io.StringIO) if is_subclass(cls, base)), None)
+
+
+class TextStreamValue(Value):
+    """A stream that existed before the frame. Writing cannot fail: it is open, and takes the text."""
+
+    __slots__ = ("base",)
+
+    def __init__(self, source: Any, concrete: Any) -> None:
+        super().__init__(source, concrete)
+        base = stream_base(type(concrete))
+        assert base is not None
+        self.base = base
+
+    def kept(self) -> Value:
+        """Itself, for a call made later."""
+        return self
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        model = _METHODS.get(name)
+        default = raw_lookup(self.base, name)
+        if model is None or not has_default(lift, type(self.concrete), name, default) or self._hides(lift, name):
+            self.refuse(f"attribute {name!r}")
+        return lift.builtin_method(self, name, lambda *args: model(self, lift, *args))
+
+    def _hides(self, lift: Lift, name: str) -> bool:
+        """Whether the instance itself has something of that name."""
+        assert self.source is not None
+        namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+        return bool(py.contains(lift, namespace, name))
+
+    def write(self, lift: Lift, text: Any) -> Any:
+        if py.type_of(text) is not str:
+            self.refuse(f"write() of {py.describe(text)}")
+        self._note_open(lift)
+        self._note_encoding(lift, text)
+        call_later(lift, write, [self, text])
+        return LaterValue(int, len, [text]) if isinstance(text, Value) else len(text)
+
+    def flush(self, lift: Lift) -> None:
+        self._note_open(lift)
+        call_later(lift, flush, [self])
+
+    def _note_open(self, lift: Lift) -> None:
+        assert self.source is not None
+        if (
+            self.base is io.TextIOWrapper
+            and type(io.TextIOWrapper.__dict__["buffer"].__get__(self.concrete)) not in _BUFFERS
+        ):
+            self.refuse("write() to something that is not a file")
+        closed = self.base.__dict__["closed"].__get__(self.concrete)
+        if closed:
+            self.refuse("write() after it was closed")
+        lift.guard(self.source.child("GETATTR", "closed"), "IS", False)
+
+    def _note_encoding(self, lift: Lift, text: Any) -> None:
+        """Every encoding has the characters of ASCII; for others it must be one that has them all."""
+        if self.base is io.StringIO or (isinstance(text, str) and text.isascii()):
+            return
+        assert self.source is not None
+        encoding = io.TextIOWrapper.__dict__["encoding"].__get__(self.concrete)
+        if encoding.lower() not in ("utf-8", "utf8") or (isinstance(text, str) and not _has_no_surrogates(text)):
+            self.refuse("write() of characters its encoding may not have")
+        lift.guard(self.source.child("GETATTR", "encoding"), "EQUALS", encoding)
+
+
+def _has_no_surrogates(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_METHODS: types.MappingProxyType[str, Any] = types.MappingProxyType(
+    {"write": TextStreamValue.write, "flush": TextStreamValue.flush}
+)

@@ -1,0 +1,99 @@
+"""Regular expressions on constants."""
+
+import re
+
+import torch
+
+import framelift
+from tests.helpers import check
+
+PATTERN = re.compile(r"(\w+)\.(?P<number>\d+)")
+
+
+def test_functions_of_the_module():
+    def fn(x):
+        match = re.match(r"layer(\d+)", "layer12")
+        assert match is not None
+        parts = (re.sub("a", "b", "banana"), re.subn("a", "b", "banana", 2), re.findall(r"\d", "1a2"))
+        more = (
+            re.split(r",\s*", "a, b,c"),
+            re.escape("a.b"),
+            re.fullmatch("a", "ab"),
+            re.search("B", "abc", re.I) is not None,
+        )
+        return x + int(match.group(1)), parts, more
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+
+def test_a_compiled_pattern():
+    def fn(x):
+        match = PATTERN.search("ab.3")
+        if not PATTERN.match("nothing"):
+            x = x + int(match["number"])
+        return x, match.groups(), match.span(), match.groupdict(), match.start("number"), PATTERN.pattern, match.string
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+
+def test_substitution_by_a_function():
+    seen = []
+
+    def fn(x):
+        def replace(match):
+            seen.append(match.group())
+            return match.group().upper()
+
+        return x + 1, re.sub(r"a(.)", replace, "abacad"), PATTERN.sub(lambda match: match["number"], "a.1 b.2", 1)
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+
+def test_patterns_and_matches_leave_the_frame():
+    def fn(x):
+        return x + 1, re.compile("a+", re.I).findall("aAb"), PATTERN.match("a.1").group(), re.compile("b+").pattern
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+    def returned(x):
+        return x + 1, re.compile("b+"), re.match("(b)", "b")
+
+    lifted = framelift.compile(returned, backend="eager", fullgraph=True)
+    _, pattern, match = lifted(torch.ones(2))
+    assert pattern is re.compile("b+")
+    assert match.group(1) == "b"
+
+
+def test_finditer():
+    def fn(x):
+        return x + sum(int(match.group()) for match in re.finditer(r"\d", "1a2b3"))
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+
+def test_an_invalid_pattern():
+    def fn(x):
+        y = x + 1
+        try:
+            re.compile("(")
+        except re.error as error:
+            return y, str(error)
+
+    check(fn, torch.ones(2), expect_breaks=None)
+
+
+def test_another_pattern_is_seen():
+    global PATTERN
+    before = PATTERN
+
+    def fn(x):
+        return x + len(PATTERN.findall("ab.3 cd.4"))
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    try:
+        assert torch.equal(lifted(x), fn(x))
+        PATTERN = re.compile("c")
+        assert torch.equal(lifted(x), fn(x))
+    finally:
+        PATTERN = before

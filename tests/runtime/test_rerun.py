@@ -10,10 +10,13 @@ import pytest
 import torch
 
 import framelift
+from framelift.graph.metadata import Interner, Storage, TensorRef
 from framelift.native import _core
+from framelift.values.torch_raising import may_raise
 from tests.helpers import check
 
 GOOD, BAD = torch.eye(2), -torch.eye(2)
+WEIGHT = torch.ones(2, requires_grad=True)
 backends = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
 
@@ -154,12 +157,95 @@ def test_a_write_after_what_may_raise(backend: str) -> None:
     check(f, GOOD.clone(), changed=[(BAD.clone(),)], backend=backend)
 
 
-def test_a_write_before_what_may_raise() -> None:
+@backends
+def test_a_write_before_what_may_raise(backend: str) -> None:
+    """Little memory: it is copied before the graph runs, and put back."""
+
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)
+        x[1:].mul_(2)
         return torch.linalg.cholesky(y * 1)
 
-    check(f, torch.zeros(2), GOOD, changed=[(torch.zeros(2), BAD)], expect_breaks=None)
+    check(f, torch.zeros(2), GOOD, changed=[(torch.zeros(2), BAD)], backend=backend, fullgraph=True)
+
+
+def test_writes_before_and_after_what_may_raise() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor, seen: list[int]) -> torch.Tensor:
+        x.add_(1)
+        try:
+            factor(y * 1)
+        except RuntimeError:
+            seen.append(1)
+        return x.mul_(3)
+
+    check(f, torch.zeros(2), GOOD, [], changed=[(torch.zeros(2), BAD, []), (torch.ones(2), GOOD, [])])
+
+
+def write_beyond(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.as_strided((4,), (1,)).add_(1)
+    return torch.linalg.cholesky(y * 1)
+
+
+def write_first(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x[0].add_(1)
+    return torch.linalg.cholesky(y * 1)
+
+
+def write_gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.mul_(WEIGHT)
+    return torch.linalg.cholesky(y * 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        pytest.param(write_beyond, lambda: torch.zeros(4)[:2], id="memory it does not show"),
+        pytest.param(write_first, lambda: torch.zeros(1).expand(2), id="two elements in one place"),
+        pytest.param(write_first, lambda: torch.zeros(2, 1 << 20), id="much memory"),
+        pytest.param(write_first, lambda: torch.zeros(2, 2)[:, 0], id="gaps"),
+        pytest.param(write_gradient, lambda: torch.zeros(2), id="it gets a gradient"),
+    ],
+)
+def test_writes_that_copies_do_not_undo(function: Callable[..., Any], make: Callable[[], torch.Tensor]) -> None:
+    lifted = framelift.compile(function, backend="eager")
+    lifted(make(), GOOD)
+    assert any(reason.startswith("FL0303") for reason in framelift.counters().breaks)
+    memory = []
+    for call in (function, lifted):
+        x = make()
+        raised_by(call, x, BAD)
+        base = x if x._base is None else x._base
+        memory.append((base.detach().clone(), x.requires_grad))
+    assert torch.equal(memory[0][0], memory[1][0]) and memory[0][1] == memory[1][1]
+
+
+def test_a_write_to_memory_another_input_shows() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return torch.linalg.cholesky(y * 1) + z.sum()
+
+    base, other = torch.zeros(4), torch.zeros(4)
+    check(f, base[:3], GOOD, base[1:], changed=[(other[:3], BAD, other[1:])], expect_breaks=None)
+
+
+def test_indices_raise_on_the_cpu_and_stop_a_gpu() -> None:
+    def tensor(device: str) -> TensorRef:
+        facts = (torch.Size([2]), (1,), 0, torch.int64, torch.device(device), False, True, *[False] * 6, 16, True)
+        return TensorRef(Interner().intern(facts), Storage(), None, (), lambda ref: torch.empty(0))
+
+    cpu, gpu = tensor("cpu"), tensor("cuda")
+    for name in ("gather", "__getitem__", "embedding"):
+        assert may_raise(name, (cpu, cpu))
+        assert not may_raise(name, (gpu, gpu))
+    assert may_raise("cholesky", (gpu,)) and may_raise("embedding", ())
+
+
+def test_a_result_nobody_uses_may_raise() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        torch.linalg.cholesky(x)
+        return x + 1
+
+    check(f, GOOD, changed=[(BAD,)], fullgraph=True)
 
 
 def test_a_graph_that_wrote_before_it_raised_is_not_run_again() -> None:

@@ -241,7 +241,9 @@ class _Capture:
             self._lap("graph")
             mutated = graph.mutated
             written = [source for source, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
-            precautions = Precautions(graph.uses_rng, _switches_modes(graph), bool(written))
+            precautions = Precautions(
+                graph.uses_rng, _switches_modes(graph), bool(written), graph.may_raise_after_writing
+            )
             call = GraphCall(self._call_backend(module), inputs, written, precautions)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)

@@ -515,10 +515,11 @@ class Lift:
     ) -> Any:
         plain_args = tuple([self.graph_argument(arg) for arg in args])
         plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
-        if may_raise(target, plain_args) and self.graph.mutated:
+        raises = may_raise(target, plain_args)
+        if raises and not self.graph.can_be_undone:
             raise GraphBreak(FL0303, op=_spell(target))
         try:
-            result = emit(target, plain_args, plain_kwargs, self.program_point())
+            result = emit(target, plain_args, plain_kwargs, self.program_point(), must_run=raises)
         except MetadataFailure as failure:
             if failure.kind == "data-dependent":
                 raise GraphBreak(FL0301, what=failure.operation) from failure

@@ -34,6 +34,7 @@ from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
 from framelift.graph.state import StateReader
+from framelift.graph.writes import can_be_put_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,19 @@ class GraphBuilder:
     def mutated(self) -> set[TensorRef]:
         """The inputs whose memory the graph writes to."""
         return {ref for ref in self.inputs if ref.storage.is_written}
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether copies of the inputs it writes to are enough to take back everything the graph did to them."""
+        mutated = self.mutated
+        return not any(ref in mutated for ref, _ in self._changes) and can_be_put_back(mutated)
+
+    @property
+    def may_raise_after_writing(self) -> bool:
+        """Whether an operation that may raise comes after one that writes to an input."""
+        inputs = {id(ref.storage) for ref in self.inputs}
+        writes = [record.index for record in self.records if any(id(storage) in inputs for storage in record.writes)]
+        return bool(writes) and any(record.must_run and record.index > writes[0] for record in self.records)
 
     @property
     def uses_rng(self) -> bool:

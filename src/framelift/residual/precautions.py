@@ -1,9 +1,10 @@
 """A graph that raises is undone by running Python; this is what has to be undone first.
 
 Nothing is replayed before the graph has returned. What a graph itself leaves behind when it raises half-way is: random
-numbers drawn, modes of torch switched, memory of inputs written to. The first two are put back. Memory is not, so if it
-was written to the exception goes on as it is (capture cuts graphs before operations whose data may make them raise
-after a write, so that takes something unforeseen, like memory that ran out).
+numbers drawn, modes of torch switched, memory of inputs written to. The first two are put back; memory where an
+operation that may raise, because of the data it sees, follows a write. (Copies cost time and memory on every call, so
+capture cuts graphs before such an operation where much was written.) Where no operation was expected to raise, and
+memory was written to, the exception goes on as it is: it must be something unforeseen, like memory that ran out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Precautions:
     draws_random: bool = False
     switches_modes: bool = False
     writes: bool = False
+    keeps_copies: bool = False
 
     def __bool__(self) -> bool:
         return self.draws_random or self.switches_modes or self.writes
@@ -33,14 +35,20 @@ class Precautions:
             _random_states() if self.draws_random else None,
             _modes() if self.switches_modes else None,
             [_version(tensor) for tensor in written],
+            [tensor.clone() for tensor in written] if self.keeps_copies else None,
         )
 
     def undo(self, saved: tuple[Any, ...], *written: torch.Tensor) -> bool:
         """Put back what can be; True if everything is as before and the original may run."""
-        random, modes, versions = saved
+        random, modes, versions, copies = saved
         if modes is not None:
             _restore_modes(modes)
-        if not all(_is_unwritten(tensor, before) for tensor, before in zip(written, versions, strict=True)):
+        if copies is not None:
+            # All of them: batch norm writes its statistics without counting it as a change.
+            with torch.no_grad():
+                for tensor, copy in zip(written, copies, strict=True):
+                    tensor.copy_(copy)
+        elif not all(_is_unwritten(tensor, before) for tensor, before in zip(written, versions, strict=True)):
             return False
         if random is not None:
             _restore_random_states(random)

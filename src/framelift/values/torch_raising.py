@@ -9,19 +9,23 @@ import torch
 
 from framelift.graph import TensorRef
 
-# Names of functions and methods whose errors depend on tensor contents: indices out of range, singular matrices,
-# probabilities that do not add up. Everything else is checked by metadata while capturing.
+# Names of functions and methods whose errors depend on tensor contents: singular matrices, probabilities that do not
+# add up. Everything else is checked by metadata while capturing.
 _NAMES = frozenset(
+    "embedding_bag one_hot multinomial bernoulli bernoulli_ multi_margin_loss multilabel_margin_loss cholesky "
+    "cholesky_solve cholesky_inverse inverse inv solve solve_triangular solve_ex lstsq qr svd svdvals eigh "
+    "eig eigvals eigvalsh det slogdet logdet pinv lu lu_factor lu_solve ldl_factor matrix_power matrix_rank "
+    "cond repeat_interleave bincount masked_scatter masked_scatter_ _assert _assert_async _check "
+    "binary_cross_entropy nonzero tensor_split segment_reduce ctc_loss grid_sample unique histc histogram "
+    "normal normal_ poisson binomial max_unpool1d max_unpool2d max_unpool3d lobpcg householder_product ormqr "
+    "tensorinv tensorsolve pack_padded_sequence pad_packed_sequence".split()
+)
+
+# Indices that may be out of range. On a GPU that is no exception: the device stops, at a time of its own, for good.
+_INDICES = frozenset(
     "index_select gather scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ index_add "
     "index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ "
-    "take take_along_dim put put_ embedding embedding_bag one_hot multinomial bernoulli bernoulli_ cross_entropy "
-    "nll_loss nll_loss2d multi_margin_loss multilabel_margin_loss cholesky cholesky_solve cholesky_inverse "
-    "inverse inv solve solve_triangular solve_ex lstsq qr svd svdvals eigh eig eigvals eigvalsh det slogdet "
-    "logdet pinv lu lu_factor lu_solve ldl_factor matrix_power matrix_rank cond repeat_interleave bincount "
-    "masked_scatter masked_scatter_ _assert _assert_async _check binary_cross_entropy nonzero tensor_split "
-    "segment_reduce ctc_loss grid_sample unique histc histogram normal normal_ poisson binomial max_unpool1d "
-    "max_unpool2d max_unpool3d lobpcg householder_product ormqr tensorinv tensorsolve pack_padded_sequence "
-    "pad_packed_sequence".split()
+    "take take_along_dim put put_ embedding cross_entropy nll_loss nll_loss2d".split()
 )
 
 # Whole numbers cannot be divided by zero, floating-point ones can.
@@ -49,10 +53,17 @@ def may_raise(target: Any, args: tuple[Any, ...]) -> bool:
     return False
 
 
+def _checked_at_once(args: tuple[Any, ...]) -> bool:
+    """Whether indices are looked at before the call returns."""
+    devices = [arg.device.type for arg in args if isinstance(arg, TensorRef)]
+    return not devices or any(device != "cuda" for device in devices)
+
+
 def _indexed_by_tensor(args: tuple[Any, ...]) -> bool:
     key = args[1] if len(args) > 1 else None
     parts = key if isinstance(key, tuple) else (key,)
-    return any(isinstance(part, TensorRef) and part.dtype is not torch.bool for part in parts)
+    by_tensor = any(isinstance(part, TensorRef) and part.dtype is not torch.bool for part in parts)
+    return by_tensor and _checked_at_once(args)
 
 
 def _on_integers(args: tuple[Any, ...]) -> bool:
@@ -60,6 +71,7 @@ def _on_integers(args: tuple[Any, ...]) -> bool:
 
 
 _BY_ARGUMENT: tuple[tuple[frozenset[str], Callable[[tuple[Any, ...]], bool]], ...] = (
+    (_INDICES, _checked_at_once),
     (_INDEXED, _indexed_by_tensor),
     (_DIVISIONS, _on_integers),
     (_POWERS, _on_integers),

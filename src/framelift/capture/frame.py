@@ -39,7 +39,7 @@ class Frame:
     @property
     def line(self) -> int:
         """The line of the current step."""
-        return self.program.steps[self.pc].line or self.program.canonical.code.co_firstlineno
+        return self.program.line(self.pc)
 
     def run(self) -> Any:
         """Run until the function returns or yields."""

@@ -9,6 +9,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,12 +32,12 @@ from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
 from framelift.capture.location import ProgramPoint
-from framelift.capture.program import Programs
+from framelift.capture.program import Program, Programs
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
-from framelift.guards.guardset import GuardSet
+from framelift.guards.guardset import GuardSet, Where
 from framelift.guards.source import Source, Sources
 from framelift.report.events import Location
 from framelift.values import instances
@@ -88,7 +89,9 @@ class Lift:
         self.programs = programs
         self.graph = graph
         self.sources = Sources(argument_names)
-        self.guards = GuardSet()
+        self.guards = GuardSet(self._here)
+        # Note a fact about an input, with the user's line that needs it: `guard(source, check, argument)`.
+        self.guard: Callable[[Source, str, Any], None] = self.guards.add
         self.journal = Journal()
         self.modes = Modes()
         self.frame: Frame | None = None
@@ -102,6 +105,8 @@ class Lift:
         self.inputs: dict[int, TensorValue] = {}
         # Class attributes looked up so far: (id of the class, name) -> what was found and noted.
         self.lookups: dict[tuple[int, str], Found | None] = {}
+        # How many classes of an MRO were noted: id of the class -> count.
+        self.noted_bases: dict[int, int] = {}
         self._values: dict[int, Value] = {}
         self._tensors: dict[int, TensorValue] = {}
         self._ops = 0
@@ -109,17 +114,13 @@ class Lift:
 
     # -- guards and inputs ---------------------------------------------------------------------------------------
 
-    def guard(self, source: Source, check: str, argument: Any) -> None:
-        """Note a fact about an input, with the user's line that needs it."""
-        self.guards.add(source, check, argument, self.location)
-
     def require(self, source: Source) -> None:
         """Note that a source must be there, whatever it holds."""
         self.guard(source, "PRESENT", None)
 
-    def location(self) -> Location | None:
+    def _here(self) -> Where:
         frame = self.frame
-        return None if frame is None else Location(frame.program.canonical.code.co_filename, frame.line)
+        return _nowhere if frame is None else partial(_location, frame.program, frame.pc)
 
     def wrap(self, obj: Any, source: Source) -> Any:
         """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
@@ -386,9 +387,8 @@ class Lift:
             or torch_control(target)
         )
 
-    def call_function(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Inline a call of a Python function."""
-        self._refuse_disabled(function)
+    def inline(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a Python function by tracing it."""
         frame = self.make_frame(function, bind_arguments(self, function, args, kwargs))
         return self.make_generator(frame) if frame.program.is_generator else self.run_frame(frame)
 
@@ -427,7 +427,8 @@ class Lift:
     def call(self, function: Any, args: list[Any]) -> Any:
         return py.call(self, function, args, {})
 
-    def _refuse_disabled(self, function: FunctionLike) -> None:
+    def refuse_disabled(self, function: FunctionLike) -> None:
+        """Break at a function that is not to be traced."""
         if isinstance(function, FunctionValue) and has_own_builtins(function.concrete):
             raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
         mark = disabled_mark(function.concrete)
@@ -555,6 +556,14 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+def _nowhere() -> None:
+    return None
+
+
+def _location(program: Program, pc: int) -> Location:
+    return Location(program.filename, program.line(pc))
 
 
 # Operators that take functions of the user; torch's own compiler traces those for them.

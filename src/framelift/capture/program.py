@@ -55,14 +55,30 @@ def control(*names: str) -> Callable[[Handler], Handler]:
 class Program:
     """The bound steps of one code object."""
 
-    __slots__ = ("canonical", "runs", "steps", "is_generator", "is_coroutine", "__weakref__")
+    __slots__ = (
+        "canonical",
+        "runs",
+        "steps",
+        "is_generator",
+        "is_coroutine",
+        "filename",
+        "first_line",
+        "__weakref__",
+    )
 
     def __init__(self, canonical: CanonicalCode) -> None:
         self.canonical = canonical
         self.steps = canonical.steps
         self.runs: list[Run] = [_bind(step.op, step.arg) for step in canonical.steps]
-        self.is_generator = bool(canonical.code.co_flags & (_GENERATOR | _COROUTINE))
-        self.is_coroutine = bool(canonical.code.co_flags & _COROUTINE)
+        code = canonical.code
+        self.is_generator = bool(code.co_flags & (_GENERATOR | _COROUTINE))
+        self.is_coroutine = bool(code.co_flags & _COROUTINE)
+        self.filename = code.co_filename
+        self.first_line = code.co_firstlineno
+
+    def line(self, pc: int) -> int:
+        """The user's line of a step."""
+        return self.steps[pc].positions[0] or self.first_line
 
 
 _GENERATOR = 0x20

@@ -3,7 +3,7 @@
 Running an operation on fake tensors takes 100 to 600 microseconds, looking it up here takes a few. An entry is found by
 everything the metadata of the result can depend on: the operation, the metadata of its tensors and which of them share
 memory, its constants with their types, and torch's modes. Only operations that were seen to write nothing are entered,
-and only plain results: static, strided, no subclass, no value known.
+and only plain results: static, strided, no subclass.
 
 One memo serves many captures:
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
@@ -64,18 +64,27 @@ class Hole:
         return f"#{self.index}"
 
 
+class NewTensor(NamedTuple):
+    """A tensor an operation makes."""
+
+    descriptor: Descriptor
+    # Where it lives: the index of the argument whose storage it shares, or a negative number for a new storage.
+    home: int
+    # Of a constant.
+    value: str | None
+
+
 class Template:
     """What an operation gives: the result with holes for tensors, and what stands in each.
 
-    A tensor is an argument returned as it is (the index of the argument) or a new tensor (its descriptor, and where it
-    lives: the index of the argument whose storage it shares, or a negative number for a new storage).
+    A tensor is an argument returned as it is (the index of the argument) or a new one.
     """
 
     __slots__ = ("result", "tensors", "is_random", "is_new", "is_single")
 
     def __init__(self, record: Record, tensors: list[TensorRef]) -> None:
         holes: dict[int, Hole] = {}
-        found: list[int | tuple[Descriptor, int]] = []
+        found: list[int | NewTensor] = []
         arguments = {id(ref): index for index, ref in reversed(list(enumerate(tensors)))}
         homes: dict[int, int] = {id(ref.storage): index for index, ref in reversed(list(enumerate(tensors)))}
         for ref in record.outputs:
@@ -87,20 +96,22 @@ class Template:
                 found.append(arguments[id(ref)])
             else:
                 home = homes.setdefault(id(ref.storage), -1 - len(found))
-                found.append((ref.descriptor, home))
+                value = known_value(ref) if ref.descriptor.is_constant else None
+                found.append(NewTensor(ref.descriptor, home, value))
         self.result = _with_holes(record.result, holes)
         self.tensors = tuple(found)
         self.is_random = record.is_random
-        self.is_new = any(isinstance(what, tuple) for what in found)
+        self.is_new = any(isinstance(what, NewTensor) for what in found)
         # The common case: one new tensor in a new storage.
-        self.is_single = isinstance(self.result, Hole) and isinstance(found[0], tuple) and found[0][1] < 0
+        self.is_single = isinstance(self.result, Hole) and isinstance(found[0], NewTensor) and found[0].home < 0
 
     def fill(self, record: Record, tensors: list[TensorRef], make_fake: Any) -> None:
         """Gives a record the result this template describes."""
         record.is_random = self.is_random
         if self.is_single:
-            descriptor, _ = self.tensors[0]  # type: ignore[misc]
-            ref = TensorRef(descriptor, Storage(), record, (), make_fake)
+            new: NewTensor = self.tensors[0]  # type: ignore[assignment]
+            ref = TensorRef(new.descriptor, Storage(), record, (), make_fake)
+            ref.known_value = new.value
             record.result = ref
             record.outputs.append(ref)
             return
@@ -116,9 +127,10 @@ class Template:
                     if isinstance(what, int):
                         ref = tensors[what]
                     else:
-                        descriptor, home = what
+                        home = what.home
                         storage = tensors[home].storage if home >= 0 else homes.setdefault(home, Storage())
-                        ref = TensorRef(descriptor, storage, record, path, make_fake)
+                        ref = TensorRef(what.descriptor, storage, record, path, make_fake)
+                        ref.known_value = what.value
                     made[nest.index] = ref
                 record.outputs.append(ref)
                 return ref
@@ -140,12 +152,14 @@ class Template:
         if self.is_random != other.is_random:
             return "draws random numbers in one of them only"
         for index, (mine, theirs) in enumerate(zip(self.tensors, other.tensors, strict=True)):
-            if isinstance(mine, tuple) and isinstance(theirs, tuple):
-                difference = mine[0].difference(theirs[0], _UNDECIDED if mine[1] < 0 else ())
+            if isinstance(mine, NewTensor) and isinstance(theirs, NewTensor):
+                difference = mine.descriptor.difference(theirs.descriptor, _UNDECIDED if mine.home < 0 else ())
                 if difference:
                     return f"tensor {index}: {difference}"
-                if mine[1] != theirs[1]:
-                    return f"tensor {index}: shares the storage of argument {mine[1]}, of {theirs[1]}"
+                if mine.home != theirs.home:
+                    return f"tensor {index}: shares the storage of argument {mine.home}, of {theirs.home}"
+                if mine.value != theirs.value:
+                    return f"tensor {index}: has the value {mine.value}, {theirs.value}"
             elif mine != theirs:
                 return f"tensor {index}: {mine!r} != {theirs!r}"
         return None
@@ -195,10 +209,7 @@ class MetadataMemo:
             if not descriptor.is_plain:
                 return None
             if descriptor.is_constant:
-                value = known_value(ref)
-                if value is None:
-                    return None
-                parts.append(value)
+                parts.append(known_value(ref))
         if len(tensors) > 1:
             homes = {id(ref.storage) for ref in tensors}
             if len(homes) < len(tensors):
@@ -221,7 +232,7 @@ class MetadataMemo:
             return
         for ref in record.outputs:
             if ref.record is record and isinstance(ref, TensorRef):
-                if not ref.descriptor.is_plain or ref.descriptor.is_constant:
+                if not ref.descriptor.is_plain:
                     return
         if len(self._entries) >= self.max_entries:
             self._entries.clear()
@@ -243,15 +254,13 @@ def is_fixed(op: Operation, target: Any) -> bool:
     return isinstance(target, types.FunctionType) and module.partition(".")[0] == "torch"
 
 
-def known_value(ref: TensorRef) -> tuple[type, Any] | None:
-    """The value of a tensor whose values are known, if it is one number: what is computed from it may depend on it."""
-    if ref.descriptor.shape.numel() != 1:
-        return None
-    constant = ref.fake.constant
-    if constant is None:
-        return None
-    value = constant.item()
-    return (type(value), value)
+def known_value(ref: TensorRef) -> str:
+    """The value of a constant, in words: what is computed from it may depend on it. torch keeps one number at most."""
+    if ref.storage.changes:  # the value it was made with may have been written over
+        return repr(ref.fake.constant.tolist())
+    if ref.known_value is None:
+        ref.known_value = repr(ref.fake.constant.tolist())
+    return ref.known_value
 
 
 def sharing(tensors: list[TensorRef]) -> tuple[int, ...]:

@@ -159,6 +159,7 @@ class TensorRef(Ref):
         "storage",
         "aliases",
         "known_fake",
+        "known_value",
         "example",
         "input_name",
         "source_name",
@@ -181,6 +182,8 @@ class TensorRef(Ref):
         # Shares its storage with an older tensor.
         self.aliases = bool(storage.refs)
         self.known_fake: torch.Tensor | None = None
+        # Of a constant: its value when it was made, in words.
+        self.known_value: str | None = None
         # Of an input: the real tensor it was captured with, its name in the graph, where it comes from.
         self.example: torch.Tensor | None = None
         self.input_name: str | None = None

@@ -55,8 +55,11 @@ def scan(nest: Any, refs: list[Any], parts: list[Any]) -> None:
     if kind is TensorRef:
         refs.append(nest)
         parts.append(nest.descriptor)
+    elif kind is float or kind is complex:
+        parts.append(kind)
+        parts.append(repr(nest))  # 0.0 and -0.0 are equal, NaN is not equal to itself
     elif kind in CONSTANTS:
-        parts.append(kind)  # 1, 1.0 and True are equal
+        parts.append(kind)  # 1 and True are equal
         parts.append(nest)
     elif kind is tuple or kind is list:
         parts.append(kind)

@@ -19,14 +19,21 @@ _CHECK_NUMBERS = {check.name: number for number, check in CHECKS.items()}
 Node = tuple[int, int, Any, list[tuple[int, Any]], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+# Says where a fact was noted, when somebody asks: most guards are never shown.
+Where = Callable[[], Location | None]
+
+
+class Guard(NamedTuple):
     """One fact about one source: `check` names a kind of `framelift.guards.kinds`, or PRESENT: it can be reached."""
 
     source: Source
     check: str
     argument: Any
-    location: Location | None
+    where: Where
+
+    @property
+    def location(self) -> Location | None:
+        return self.where()
 
     @property
     def words(self) -> str:
@@ -72,19 +79,20 @@ def _listed(names: list[str]) -> str:
 
 
 class GuardSet:
-    """Facts in the order they were noted; a fact noted twice is kept once."""
+    """Facts in the order they were noted; a fact noted twice is kept once. `here` tells the present place."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: Callable[[], Where]) -> None:
         self.guards: list[Guard] = []
         self.relations: list[Relation] = []
+        self._here = here
         self._seen: set[Any] = set()
 
-    def add(self, source: Source, check: str, argument: Any, where: Callable[[], Location | None]) -> None:
+    def add(self, source: Source, check: str, argument: Any) -> None:
         # By identity of the argument (the guard keeps it alive): hashing it could run a user's code.
         key = (source, check, id(argument))
         if key not in self._seen:
             self._seen.add(key)
-            self.guards.append(Guard(source, check, argument, where()))
+            self.guards.append(Guard(source, check, argument, self._here()))
 
     def relate(self, kind: str, sources: Iterable[Source], expected: bool = True) -> None:
         self._relate(Relation(kind, tuple(sources), expected))

@@ -278,6 +278,9 @@ class SuperValue(Value):
 
 def note_mro(lift: Lift, cls: type, count: int) -> None:
     """Guard the first `count` classes of an MRO."""
+    if lift.noted_bases.get(id(cls), 0) >= count:
+        return
+    lift.noted_bases[id(cls)] = count  # the source keeps the class
     mro = mro_of(cls)
     source: Source = lift.sources.known(cls).child("GETATTR", "__mro__")
     lift.guard(source, "LENGTH", len(mro))

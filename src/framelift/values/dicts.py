@@ -72,13 +72,15 @@ class DictValue(Value, models=dict):
         if self.complete:
             return MISSING
         assert self.source is not None
-        if not is_constant(key):
+        if type(key) is not str and not is_constant(key):
             return self._get_object(lift, key)
-        if self._look_up(key) is MISSING:
+        real = self._look_up(key)
+        if real is MISSING:
             lift.guard(self.source, "KEY_ABSENT", key)
             return MISSING
-        found = self.overlay[key] = lift.wrap(self._look_up(key), self.source.item(key))
-        lift.require(self.source.item(key))
+        source = self.source.item(key)
+        found = self.overlay[key] = lift.wrap(real, source)
+        lift.require(source)
         return found
 
     def _get_object(self, lift: Lift, key: Any) -> Any:
@@ -102,7 +104,7 @@ class DictValue(Value, models=dict):
     def _look_up(self, key: Any) -> Any:
         """Look into the real dict without calling a user's `__eq__`: keys that are no constants are skipped."""
         if self._plain is None:
-            only_names = all(type(candidate) is str for candidate in self.concrete)
+            only_names = all(kind is str for kind in set(map(type, self.concrete)))
             self._plain = self.concrete if only_names else {k: v for k, v in self.concrete.items() if is_constant(k)}
         return self._plain.get(key, MISSING)
 

@@ -35,7 +35,7 @@ class EnumValue(KnownObject, UserObjectValue):
     def attribute(self, lift: Lift, name: str) -> Any:
         if self._plain(lift, "__getattribute__") is NotImplemented:
             return super().attribute(lift, name)
-        return self._with_fallback(lift, name, lambda: instances.read(lift, self, name))
+        return self._with_fallback(lift, name, instances.find)
 
     def index(self, lift: Lift) -> Any:
         plain = self._plain(lift, "__index__")

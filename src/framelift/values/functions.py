@@ -46,7 +46,8 @@ class FunctionLike(Value):
         return types.FunctionType
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return lift.call_function(self, args, kwargs)
+        lift.refuse_disabled(self)
+        return lift.inline(self, args, kwargs)
 
     def bind(self, lift: Lift, instance: Any, owner: Any) -> Any:
         """The descriptor protocol of functions."""
@@ -56,11 +57,15 @@ class FunctionLike(Value):
 class FunctionValue(FunctionLike, models=types.FunctionType):
     """A function that existed before the frame: its code is guarded, the rest is read where it is used."""
 
-    __slots__ = ("namespace",)
+    __slots__ = ("namespace", "_admitted", "_model", "_globals")
 
     def __init__(self, source: Source, concrete: types.FunctionType) -> None:
         super().__init__(source, concrete)
         self.namespace: DictValue | None = None
+        # Whether it was found that it may be called, and what was noted for that.
+        self._admitted = False
+        self._model: Callable[..., Any] | None = None
+        self._globals: DictValue | None = None
 
     @property
     def code(self) -> types.CodeType:  # type: ignore[override]
@@ -76,17 +81,26 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
         lift.guard(self.source, "IS", self.concrete)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = lift.model_of(self.concrete)
-        if model is not None:
+        if not self._admitted:
+            self._admit(lift)
+        return lift.inline(self, args, kwargs) if self._model is None else self._model(lift, args, kwargs)
+
+    def _admit(self, lift: Lift) -> None:
+        self._model = lift.model_of(self.concrete)
+        if self._model is not None:
             self.note_identity(lift)
-            return model(lift, args, kwargs)
-        assert self.source is not None
-        lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
-        return lift.call_function(self, args, kwargs)
+        else:
+            assert self.source is not None
+            lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
+            lift.refuse_disabled(self)
+        self._admitted = True
 
     def globals(self, lift: Lift) -> DictValue:
-        assert self.source is not None
-        return lift.namespace_of_globals(self.concrete.__globals__, self.source.child("FUNC_GLOBALS"))
+        if self._globals is None:
+            assert self.source is not None
+            real = self.concrete.__globals__
+            self._globals = lift.namespace_of_globals(real, self.source.child("FUNC_GLOBALS"))
+        return self._globals
 
     def cells(self, lift: Lift) -> list[CellValue]:
         assert self.source is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0203, GraphBreak
 from framelift.values import protocol as py
@@ -48,6 +48,19 @@ class Instance(Protocol):
 
 def read(lift: Lift, instance: Any, name: str) -> Any:
     """`object.__getattribute__(instance, name)`."""
+    value = find(lift, instance, name)
+    if value is MISSING:
+        raise_missing(instance, name)
+    return value
+
+
+def raise_missing(instance: Any, name: str) -> NoReturn:
+    """What `object.__getattribute__` says of an attribute that is not there."""
+    raise_error(AttributeError, f"'{name_of(instance.cls)}' object has no attribute '{name}'")
+
+
+def find(lift: Lift, instance: Any, name: str) -> Any:
+    """What `object.__getattribute__(instance, name)` finds; MISSING where it would raise AttributeError itself."""
     cls = instance.cls
     found = class_lookup(lift, cls, name)
     if found is not None and note_if_data_descriptor(lift, found):
@@ -57,9 +70,7 @@ def read(lift: Lift, instance: Any, name: str) -> Any:
         value = namespace.get_key(lift, name)
         if value is not MISSING:
             return value
-    if found is not None:
-        return bind(lift, found, instance, cls)
-    raise_error(AttributeError, f"'{name_of(cls)}' object has no attribute '{name}'")
+    return MISSING if found is None else bind(lift, found, instance, cls)
 
 
 def write(lift: Lift, instance: Any, name: str, value: Any) -> None:

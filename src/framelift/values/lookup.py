@@ -6,7 +6,7 @@ import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0203, GraphBreak
 from framelift.guards.source import Source
@@ -28,11 +28,23 @@ _IMMUTABLE, _HEAPTYPE = 1 << 8, 1 << 9
 METHOD_WRAPPERS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
-class Found(NamedTuple):
-    """A raw class attribute and how it is reached."""
+class Found:
+    """A raw class attribute and how it is reached, with what this capture has found out about it."""
 
-    raw: Any
-    source: Source
+    __slots__ = ("raw", "source", "is_data_descriptor", "_is_noted")
+
+    def __init__(self, raw: Any, source: Source) -> None:
+        self.raw = raw
+        self.source = source
+        # None until it was noted.
+        self.is_data_descriptor: bool | None = None
+        self._is_noted = False
+
+    def note_identity(self, lift: Lift) -> None:
+        """Guard the very object."""
+        if not self._is_noted:
+            lift.guard(self.source, "IS", self.raw)
+            self._is_noted = True
 
 
 def mro_of(cls: type) -> tuple[type, ...]:
@@ -114,15 +126,16 @@ def raw_lookup(cls: type, name: str) -> Any:
 def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
     key = (id(cls), name)  # the source keeps the class; hashing it could run its metaclass
-    if key in lift.lookups:
-        return lift.lookups[key]
-    known = lift.sources.known(cls)
+    known = lift.lookups.get(key, NotImplemented)
+    if known is not NotImplemented:
+        return known
+    source = lift.sources.known(cls)
     raw = raw_lookup(cls, name)
     found = None
     if raw is NotImplemented:
-        lift.guard(known, "TYPE_ABSENT", name)
+        lift.guard(source, "TYPE_ABSENT", name)
     else:
-        found = Found(raw, known.child("TYPE_LOOKUP", name))
+        found = Found(raw, source.child("TYPE_LOOKUP", name))
         lift.require(found.source)
     lift.lookups[key] = found
     return found
@@ -150,30 +163,36 @@ def is_data_descriptor(raw: Any) -> bool:
 
 def note_if_data_descriptor(lift: Lift, found: Found) -> bool:
     """Whether a class attribute goes before the instance's own, noting what that depends on."""
-    raw, source = found
-    kind = type(raw)
-    lift.guard(source, "TYPE", kind)
-    if id(kind) in _KNOWN_KINDS:
-        return id(kind) in _DATA_KINDS
-    # What a class written in Python defines may change.
-    for name in ("__set__", "__delete__") if _flags(kind) & _HEAPTYPE else ():
-        class_lookup(lift, kind, name)
-    return is_data_descriptor(raw)
+    if found.is_data_descriptor is None:
+        kind = type(found.raw)
+        lift.guard(found.source, "TYPE", kind)
+        if id(kind) in _KNOWN_KINDS:
+            found.is_data_descriptor = id(kind) in _DATA_KINDS
+        else:
+            # What a class written in Python defines may change.
+            for name in ("__set__", "__delete__") if _flags(kind) & _HEAPTYPE else ():
+                class_lookup(lift, kind, name)
+            found.is_data_descriptor = is_data_descriptor(found.raw)
+    return found.is_data_descriptor
 
 
 def has_default(lift: Lift, cls: type, name: str, default: Any) -> bool:
     """Whether a class inherits a method that C code provides, such as `object.__eq__`; noted if so."""
-    if raw_lookup(cls, name) is not default:
+    found = lift.lookups.get((id(cls), name))
+    if found is None:
+        if raw_lookup(cls, name) is not default:
+            return False
+        found = class_lookup(lift, cls, name)
+        assert found is not None
+    elif found.raw is not default:
         return False
-    found = class_lookup(lift, cls, name)
-    assert found is not None
-    lift.guard(found.source, "IS", default)
+    found.note_identity(lift)
     return True
 
 
 def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     """What reading the class attribute `found` through an instance (or, with None, the class) gives."""
-    raw, source = found
+    raw, source = found.raw, found.source
     kind = type(raw)
     if kind is types.FunctionType:
         function = lift.wrap(raw, source)
@@ -193,7 +212,7 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
         descriptor.note(lift)
         method = class_lookup(lift, kind, "__get__")
         assert method is not None
-        return py.call(lift, lift.wrap(*method), [descriptor, instance, lift.known_object(cls)], {})
+        return py.call(lift, lift.wrap(method.raw, method.source), [descriptor, instance, lift.known_object(cls)], {})
     if isinstance(raw, type):
         return lift.wrap(raw, source)
     raise GraphBreak(FL0203, type=name_of(cls), name=f"descriptor of type {name_of(kind)}")
@@ -233,17 +252,17 @@ def _bind_class(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
 def _bind_slot(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     if instance is None:
         return lift.wrap(found.raw, found.source)
-    lift.guard(found.source, "IS", found.raw)
+    found.note_identity(lift)
     return instance.get_slot(lift, found.raw)
 
 
 def _bind_getset(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    lift.guard(found.source, "IS", found.raw)
+    found.note_identity(lift)
     return lift.getset(found.raw, instance, cls)
 
 
 def _bind_wrapper(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    lift.guard(found.source, "IS", found.raw)
+    found.note_identity(lift)
     function = lift.wrap(found.raw, found.source)
     if type(found.raw) is types.ClassMethodDescriptorType:
         return lift.bound_method(function, lift.known_object(cls))

@@ -110,23 +110,26 @@ class UserObjectValue(Value):
         self.refuse(f"assignment of {name}")
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__")):
-            return self._with_fallback(lift, name, lambda: instances.read(lift, self, name))
-        method = special_method(lift, self, self.cls, "__getattribute__")
-        return self._with_fallback(lift, name, lambda: py.call(lift, method, [name], {}))
+        plain = has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__"))
+        return self._with_fallback(lift, name, instances.find if plain else _ask_getattribute)
 
-    def _with_fallback(self, lift: Lift, name: str, read: Any) -> Any:
-        """`__getattr__` answers where reading raised AttributeError."""
+    def _with_fallback(self, lift: Lift, name: str, find: Callable[[Lift, Any, str], Any]) -> Any:
+        """`__getattr__` answers where nothing was found, or AttributeError raised."""
+        error = None
         try:
-            return read()
+            found = find(lift, self, name)
+            if found is not MISSING:
+                return found
         except Raised as raised:
-            error = raised.value
-            if not (isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError)):
+            if not (isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError)):
                 raise
-            fallback = special_method(lift, self, self.cls, "__getattr__")
-            if fallback is None:
-                raise
-        return py.call(lift, fallback, [name], {})
+            error = raised
+        fallback = special_method(lift, self, self.cls, "__getattr__")
+        if fallback is not None:
+            return py.call(lift, fallback, [name], {})
+        if error is not None:
+            raise error
+        instances.raise_missing(self, name)
 
     def plain_attribute(self, lift: Lift, name: str) -> Any:
         return instances.read(lift, self, name)
@@ -322,6 +325,11 @@ class UserObjectValue(Value):
         for descriptor, value in self.slots.items():
             if value is not DELETED:
                 self._store_slot(generate, descriptor, lambda: generate.load_remembered(self))
+
+
+def _ask_getattribute(lift: Lift, value: UserObjectValue, name: str) -> Any:
+    """What the `__getattribute__` of its class gives."""
+    return py.call(lift, special_method(lift, value, value.cls, "__getattribute__"), [name], {})
 
 
 class OpaqueValue(Value):

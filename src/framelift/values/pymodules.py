@@ -6,6 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0202, GraphBreak
+from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
@@ -78,7 +79,7 @@ class ModuleObjectValue(UserObjectValue):
     def attribute(self, lift: Lift, name: str) -> Any:
         if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:
             return super().attribute(lift, name)
-        return self._with_fallback(lift, name, lambda: self.plain_attribute(lift, name))
+        return self._with_fallback(lift, name, instances.find)
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None

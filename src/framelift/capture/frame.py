@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framelift.capture.program import Program
+from framelift.guards.guardset import Where
+from framelift.report.events import Location
 from framelift.values.base import NULL, Raised
 from framelift.values.dicts import DictValue
 
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
 
 # What a handler returns to leave the loop.
 LEAVE = -1
+
+
+def _location(program: Program, pc: int) -> Location:
+    return Location(program.filename, program.line(pc))
 
 
 class Frame:
@@ -40,6 +47,10 @@ class Frame:
     def line(self) -> int:
         """The line of the current step."""
         return self.program.line(self.pc)
+
+    def place(self) -> Where:
+        """Where the current step stands, for whoever wants to know later."""
+        return partial(_location, self.program, self.pc)
 
     def run(self) -> Any:
         """Run until the function returns or yields."""

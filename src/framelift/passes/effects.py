@@ -217,19 +217,56 @@ def is_pure(node: Node) -> bool:
     return not is_random(node) and not written_by(node)
 
 
-def storages(node: Node) -> frozenset[int]:
-    """The memory behind a node's value, by address."""
-    found = value(node)
-    if isinstance(found, torch.Tensor):
-        return frozenset((address_of(found),))
-    return frozenset(address_of(tensor) for tensor in tensors_in(found))
+class Memory:
+    """Who shares memory: the storages of fake tensors by address, joined as rewrites let values move in with others.
+
+    What follows a rewritten value keeps its own fake tensors; that their storage is now the new value's is said here.
+    """
+
+    def __init__(self) -> None:
+        self._joined: dict[int, int] = {}
+        # A freed storage's address may be taken by another: what was seen once stays alive.
+        self._alive: list[Any] = []
+
+    def of(self, node: Node) -> frozenset[int]:
+        """The memory behind a node's value."""
+        found = value(node)
+        if isinstance(found, torch.Tensor):
+            return frozenset((self.address(found),))
+        return frozenset(self.address(tensor) for tensor in tensors_in(found))
+
+    def address(self, tensor: torch.Tensor) -> int:
+        address = address_of(tensor)
+        while address in self._joined:
+            address = self._joined[address]
+        return address
+
+    def join(self, old: Node, new: Node) -> tuple[int, int] | None:
+        """From here on the memory of one is that of the other; returns what became what."""
+        self.keep_alive(old)
+        one, other = self.address(value(old)), self.address(value(new))
+        if one == other:
+            return None
+        self._joined[one] = other
+        return one, other
+
+    def keep_alive(self, node: Node) -> None:
+        """Keeps the memory of a node that is about to be erased, so that its address stays its own."""
+        self._alive.append(value(node))
+
+    def state(self) -> dict[int, int]:
+        return dict(self._joined)
+
+    def restore(self, state: dict[int, int]) -> None:
+        self._joined = dict(state)
 
 
 class Effects:
     """The writes and mode switches of a graph. Passes neither add nor remove any, so it is made once per graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, memory: Memory) -> None:
         self.graph = graph
+        self.memory = memory
         self.writers: dict[int, list[Node]] = {}
         self.fences: list[Node] = []
         self.unstable: set[int] = set()
@@ -240,17 +277,19 @@ class Effects:
             if known.is_mode or known.is_opaque:
                 self.fences.append(node)
             for written in written_by(node):
-                addresses = storages(written)
+                addresses = memory.of(written)
                 if getattr(node.target, "__name__", node.target) in RESHAPING:
                     self.unstable |= addresses
                 for address in addresses:
                     self.writers.setdefault(address, []).append(node)
-        # A freed storage's address may be taken by another: what the effects name stays alive.
-        self._alive: list[Any] = []
 
-    def keep_alive(self, node: Node) -> None:
-        """Keeps the memory of a node that is about to be erased, so that its address stays its own."""
-        self._alive.append(value(node))
+    def move_in(self, old: Node, new: Node) -> None:
+        """The value of a new node takes the place of an old one's: their memory is one."""
+        joined = self.memory.join(old, new)
+        if joined is not None and joined[0] in self.writers:
+            one, other = joined
+            writers = {*self.writers.pop(one), *self.writers.get(other, ())}
+            self.writers[other] = sorted(writers)
 
     def region(self, node: Node) -> int:
         """The number of mode switches before a node: nodes of one region mean the same wherever they stand in it."""
@@ -269,8 +308,3 @@ class Effects:
         return any(
             node._sort_key < writer._sort_key for address in addresses for writer in self.writers.get(address, ())
         )
-
-    def escaping(self) -> frozenset[int]:
-        """The memory the graph returns."""
-        output = self.graph.output_node()
-        return frozenset(address for node in output.all_input_nodes for address in storages(node))

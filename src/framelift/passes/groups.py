@@ -9,8 +9,8 @@ from torch.fx import Node
 
 from framelift.passes import facts, order
 from framelift.passes.declare import Fusion
-from framelift.passes.effects import is_pure, storages
-from framelift.passes.facts import Reject
+from framelift.passes.effects import is_pure
+from framelift.passes.facts import NoMatch, Reject
 
 if TYPE_CHECKING:
     from framelift.passes.work import Work
@@ -40,13 +40,15 @@ def _key(rule: Fusion, node: Node, work: Work) -> Hashable | None:
         if own is None:
             return None
         tensor = facts.tensor(node)
+    except NoMatch:
+        return None
     except Reject as rejection:
         work.record.rejected[rejection.reason] += 1
         return None
     if not is_pure(node):
         work.record.rejected["a node has effects"] += 1
         return None
-    read = {address for operand in node.all_input_nodes for address in storages(operand)}
+    read = {address for operand in node.all_input_nodes for address in work.memory.of(operand)}
     writers = sum(writer < node for address in read for writer in work.effects.writers.get(address, ()))
     return (own, tensor.dtype, tensor.device, tensor.requires_grad, work.effects.region(node), writers)
 
@@ -54,7 +56,7 @@ def _key(rule: Fusion, node: Node, work: Work) -> Hashable | None:
 def ancestors_of(work: Work) -> dict[Node, int]:
     """For each node, the set of nodes that must run before it, as bits."""
     found: dict[Node, int] = {}
-    for index, (node, before) in enumerate(order.dependencies(work.graph).items()):
+    for index, (node, before) in enumerate(order.dependencies(work.graph, work.memory).items()):
         bits = 1 << index
         for other in before:
             bits |= found[other]

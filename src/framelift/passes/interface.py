@@ -8,7 +8,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from framelift.graph.fake import address_of
+from framelift.passes.effects import Memory
 from framelift.passes.facts import tensors_in, value
 from framelift.passes.rules import PassError
 
@@ -18,12 +18,12 @@ Facts = tuple[Any, ...]
 class Interface:
     """The promises of a graph at one time."""
 
-    def __init__(self, graph: Graph, strides: bool) -> None:
+    def __init__(self, graph: Graph, memory: Memory, strides: bool) -> None:
         self.inputs = [(node.name, node.target) for node in graph.find_nodes(op="placeholder")]
         leaves, structure = pytree.tree_flatten(graph.output_node().args[0])
         self.structure = structure
         self.outputs = [_described(leaf, strides) for leaf in leaves]
-        self.sharing = _sharing(graph, leaves)
+        self.sharing = _sharing(graph, memory, leaves)
 
     def check(self, other: Interface) -> None:
         """Raises if another state of the graph promises something else."""
@@ -41,17 +41,17 @@ def _described(leaf: Any, strides: bool) -> Any:
     return (*facts, tuple(found.stride())) if strides and found.layout is torch.strided else facts
 
 
-def _sharing(graph: Graph, leaves: list[Any]) -> list[Any]:
+def _sharing(graph: Graph, memory: Memory, leaves: list[Any]) -> list[Any]:
     """For each output, the input or the first output it shares memory with."""
     owner: dict[int, Any] = {}
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             for tensor in tensors_in(value(node)):
-                owner.setdefault(address_of(tensor), (node.op, node.target))
+                owner.setdefault(memory.address(tensor), (node.op, node.target))
     found = []
     for index, leaf in enumerate(leaves):
         tensors = list(tensors_in(value(leaf))) if isinstance(leaf, Node) else []
-        found.append([owner.setdefault(address_of(tensor), ("output", index)) for tensor in tensors])
+        found.append([owner.setdefault(memory.address(tensor), ("output", index)) for tensor in tensors])
     return found
 
 

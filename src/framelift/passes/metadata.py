@@ -58,6 +58,13 @@ class Metadata:
             return self.module.get_submodule(str(node.target))(*args, **kwargs)
         return node.target(*args, **kwargs)
 
+    def attribute(self, path: str) -> Any:
+        """The real value of an attribute of the module."""
+        return _attribute(self.module, path)
+
+    def describe_attribute(self, node: Node) -> None:
+        self.describe(node, self._fake(self.attribute(str(node.target))))
+
     def _describe_all(self, example_inputs: Sequence[Any]) -> None:
         """Fills in every node, from the inputs on."""
         placeholders = self.module.graph.find_nodes(op="placeholder")
@@ -70,7 +77,7 @@ class Metadata:
             self.describe(node, self._fake(example))
         for node in self.module.graph.nodes:
             if node.op == "get_attr":
-                self.describe(node, self._fake(_attribute(self.module, str(node.target))))
+                self.describe_attribute(node)
             elif node.op in CALLS:
                 self._describe_call(node)
 

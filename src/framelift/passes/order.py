@@ -8,14 +8,14 @@ from collections.abc import Iterable
 
 from torch.fx import Graph, Node
 
-from framelift.passes.effects import Effects, is_pure, is_random, storages, traits, written_by
+from framelift.passes.effects import Memory, is_pure, is_random, traits, written_by
 
 
 class Cycle(Exception):
     """No order satisfies data and effects: a rewrite that makes one is wrong."""
 
 
-def dependencies(graph: Graph) -> dict[Node, set[Node]]:
+def dependencies(graph: Graph, memory: Memory) -> dict[Node, set[Node]]:
     """What must stand before each node: its operands, and what its effects keep it behind."""
     found: dict[Node, set[Node]] = {}
     last_writer: dict[int, Node] = {}
@@ -26,9 +26,9 @@ def dependencies(graph: Graph) -> dict[Node, set[Node]]:
     last_check: Node | None = None
     for node in graph.nodes:
         before = found[node] = set(node.all_input_nodes)
-        written = {address for target in written_by(node) for address in storages(target)}
+        written = {address for target in written_by(node) for address in memory.of(target)}
         for operand in node.all_input_nodes:
-            for address in storages(operand):
+            for address in memory.of(operand):
                 if address in last_writer:
                     before.add(last_writer[address])
                 if address not in written:
@@ -71,13 +71,13 @@ def is_sorted(graph: Graph) -> bool:
     return True
 
 
-def sort(graph: Graph) -> None:
+def sort(graph: Graph, memory: Memory) -> None:
     """Puts nodes behind what they need and leaves all else as it stands."""
     if is_sorted(graph):
         return
     nodes = list(graph.nodes)
     position = {node: index for index, node in enumerate(nodes)}
-    waiting = dependencies(graph)
+    waiting = dependencies(graph, memory)
     followers: dict[Node, list[Node]] = {}
     for node, before in waiting.items():
         for other in before:
@@ -103,7 +103,7 @@ def _rearrange(ordered: list[Node]) -> None:
             before.append(node)
 
 
-def remove_dead(graph: Graph, effects: Effects, candidates: Iterable[Node] | None = None) -> int:
+def remove_dead(graph: Graph, memory: Memory, candidates: Iterable[Node] | None = None) -> int:
     """Erases nodes that nobody uses and that do nothing else; of `candidates` and what they alone used, or of all."""
     queue = list(graph.nodes) if candidates is None else list(candidates)
     removed = 0
@@ -112,7 +112,7 @@ def remove_dead(graph: Graph, effects: Effects, candidates: Iterable[Node] | Non
         if node.users or node._erased or not is_pure(node):
             continue
         operands = node.all_input_nodes
-        effects.keep_alive(node)
+        memory.keep_alive(node)
         graph.erase_node(node)
         removed += 1
         queue.extend(operands)

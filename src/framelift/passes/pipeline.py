@@ -25,9 +25,20 @@ DEFAULT = (
     "normalize_node_kwargs_pass",
     "remove_noop_pass",
     "relu_nan_to_num",
+    "fuse_chunk_reshape_concat_pass",
+    "group_batch_fusion_passes",
+    "normalize_node_kwargs_pass",
+    "fuse_chunk_squeeze_cat_pass",
+    "merge_concats_pass",
+    "fuse_split_linear_add_pass",
+    "remove_reshape_pass",
+    "fuse_parallel_linear_pass",
+    "remove_split_ops_pass",
+    "stack_to_unsqueeze_pass",
+    "fuse_chunk_reshape_unsqueeze_concat_pass",
 )
 # What closes every run.
-TAIL = ("remove_noop_pass",)
+TAIL = ("restore_stack", "remove_noop_pass")
 # `remove_passes="remove_noop"` takes only the last run of remove_noop_pass away.
 LAST_NOOP = "remove_noop"
 
@@ -122,7 +133,7 @@ def _run(
     gm: GraphModule, example_inputs: Sequence[Any], chosen: list[Pass], options: PassOptions, report: PassReport
 ) -> None:
     work = Work(gm, Metadata(gm, example_inputs), options)
-    promised = Interface(gm.graph, strides=options.layout == "strict")
+    promised = Interface(gm.graph, work.memory, strides=options.layout == "strict")
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
     for index, each in enumerate(chosen, 1):
         if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
@@ -141,7 +152,7 @@ def run_one(each: Pass, index: int, work: Work, promised: Interface) -> PassReco
         each.run(work)
         if record.rewrites:
             work.finish()
-            promised.check(Interface(work.graph, strides=work.options.layout == "strict"))
+            promised.check(Interface(work.graph, work.memory, strides=work.options.layout == "strict"))
     except Exception as error:  # whatever a pass raises, the graph it was given is still good
         work.revert()
         if work.options.on_error == "raise":

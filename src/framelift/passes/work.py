@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 from framelift.passes import facts, ops, order, rules
 from framelift.passes.build import Builder
 from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
-from framelift.passes.effects import Effects, is_pure
+from framelift.passes.effects import Effects, Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.groups import groups
 from framelift.passes.metadata import CALLS, Metadata
@@ -37,10 +37,13 @@ class Work:
         self.record = PassRecord(0, "")
         self.left = options.max_rewrites
         self.snapshot: Graph | None = None
+        self.folded: list[str] = []  # attributes made by the pass under way
+        self.memory = Memory()
+        self._memory_before = self.memory.state()
         self._look()
 
     def _look(self) -> None:
-        self.effects = Effects(self.graph)
+        self.effects = Effects(self.graph, self.memory)
         self.modes = Modes(self.graph)
         self._index: dict[str, list[Node]] | None = None
 
@@ -66,7 +69,7 @@ class Work:
 
     def has_later_write(self, node: Node) -> bool:
         """Whether the memory of a value is written after it was computed."""
-        return self.effects.is_written_after(rules.storages(node), node)
+        return self.effects.is_written_after(self.memory.of(node), node)
 
     def evaluate(self, node: Node, found: dict[Node, Any]) -> Any:
         """What a node computes if some of its operands are other than their metadata says; None if it fails."""
@@ -80,6 +83,8 @@ class Work:
         self.record = record
         self.options = self.base_options.of(record.name)
         self.snapshot = None
+        self.folded = []
+        self._memory_before = self.memory.state()
 
     def keep_snapshot(self) -> None:
         """Called before the first change of a pass."""
@@ -91,14 +96,45 @@ class Work:
         if self.snapshot is not None:
             self.module.graph = self.snapshot
             self.snapshot = None
+            self.memory.restore(self._memory_before)
             self._look()
+        for name in self.folded:
+            delattr(self.module, name)
 
     def finish(self) -> None:
         """Order, dead nodes and form, after a pass that changed something."""
-        order.sort(self.graph)
-        order.remove_dead(self.graph, self.effects)
+        order.sort(self.graph, self.memory)
+        order.remove_dead(self.graph, self.memory)
         self.graph.lint()
         self._index = None
+
+    def erase(self, node: Node) -> None:
+        """Erases a new node that nobody uses, and what was folded for it."""
+        self.memory.keep_alive(node)
+        self.graph.erase_node(node)
+        if node.op == "get_attr" and node.target in self.folded:
+            self.folded.remove(str(node.target))
+            delattr(self.module, str(node.target))
+
+    # -- frozen weights --------------------------------------------------------------------------------------------
+
+    def can_fold(self, weights: Sequence[Node]) -> bool:
+        """Whether weights may be put together ahead of time: the user says they never change, and they are held here."""
+        return self.options.freeze_weights and all(node.op == "get_attr" for node in weights)
+
+    def fold(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]], at: Node) -> Node:
+        """A node for something computed from frozen weights here and now, kept as a buffer of the module."""
+        name = f"folded_{sum(each.startswith('folded_') for each in dir(self.module))}"
+        folded: Any = [self.metadata.attribute(str(node.target)) for node in weights]
+        with torch.no_grad():
+            for function, *args in steps:
+                folded = function(folded, *args)
+        self.module.register_buffer(name, folded.contiguous(), persistent=False)
+        self.folded.append(name)
+        with self.graph.inserting_before(at):
+            node = self.graph.get_attr(name)
+        self.metadata.describe_attribute(node)
+        return node
 
     # -- rewrites --------------------------------------------------------------------------------------------------
 
@@ -184,6 +220,7 @@ class Work:
         made = set(build.made)
         for old, new in replacements.items():
             later = rules.propagate({old: facts.tensor(new)}, self) if _lies_otherwise(old, new) else None
+            self.effects.move_in(old, new)
             old.replace_all_uses_with(new, delete_user_cb=lambda user: user not in made)
             if new in made:
                 new.meta.update({key: old.meta[key] for key in INHERITED if key in old.meta})
@@ -196,8 +233,8 @@ class Work:
                 if key in last.meta:
                     node.meta.setdefault(key, last.meta[key])
         if any(user < new for new in replacements.values() for user in new.users):
-            order.sort(self.graph)
-        order.remove_dead(self.graph, self.effects, [*match.nodes, *build.made])
+            order.sort(self.graph, self.memory)
+        order.remove_dead(self.graph, self.memory, [*match.nodes, *build.made])
         self._index = None
 
     # -- other spellings -------------------------------------------------------------------------------------------
@@ -232,7 +269,7 @@ class Work:
         assert is_pure(dropped)
         self.keep_snapshot()
         dropped.replace_all_uses_with(kept)
-        order.remove_dead(self.graph, self.effects, [dropped])
+        order.remove_dead(self.graph, self.memory, [dropped])
         self._index = None
         self.count_rewrite()
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, register
-from framelift.passes.effects import is_pure, storages
+from framelift.passes.effects import is_pure
 from framelift.passes.facts import Reject
 from framelift.passes.ops import Bound
 from framelift.passes.work import Work
@@ -79,7 +79,7 @@ class SameView(Noop):
     def match(self, root: Node, work: Work) -> Match | None:
         best: Match | None = None
         for operand, chain in ways_up(root):
-            if storages(operand) != storages(root):
+            if work.memory.of(operand) != work.memory.of(root):
                 break
             if facts.same_geometry(facts.value(operand), facts.value(root)):
                 best = Match(root, *chain, operand=operand)

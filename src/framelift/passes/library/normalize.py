@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.declare import Respelling, register
-from framelift.passes.effects import OPAQUE, storages, traits
+from framelift.passes.effects import OPAQUE, traits
 from framelift.passes.facts import Reject
 from framelift.passes.ops import Bound
 from framelift.passes.work import Work
@@ -141,7 +141,7 @@ class NormalizationPassAten(Respelling):
             return None
         if call.op == "getitem" or not _is_plain_call(call):
             return None
-        if call.op == "tensor_split" and work.effects.writers.keys() & storages(node):
+        if call.op == "tensor_split" and work.effects.writers.keys() & work.memory.of(node):
             raise Reject("a piece is written, which a piece of split cannot be")
         name, arguments = NORMAL_FORMS[call.op](call)
         operation = ops.OPERATIONS[name]
@@ -166,6 +166,8 @@ def positional(operation: ops.Operation, arguments: dict[str, Any]) -> tuple[tup
 
 
 def _is(one: Any, other: Any) -> bool:
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is, one, other))
     return one is other or (type(one) is type(other) and not isinstance(one, Node) and one == other)
 
 

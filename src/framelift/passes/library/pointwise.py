@@ -1,0 +1,41 @@
+"""What passes must know of operations that work on one element at a time."""
+
+from __future__ import annotations
+
+from torch.fx import Node
+
+from framelift.passes import facts, ops
+from framelift.passes.facts import NoMatch, Reject
+from framelift.passes.ops import Bound
+from framelift.passes.work import Work
+
+# The kernels of these give the same bits on every layout; others may take another path on strided memory.
+SAME_ON_EVERY_LAYOUT = frozenset(
+    {"relu", "neg", "abs", "clamp", "clamp_min", "clamp_max", "nan_to_num", "add", "sub", "mul"}
+)
+# Operations with a number, element by element.
+WITH_NUMBER = frozenset({"add", "sub", "mul", "div"})
+
+
+def unary(node: Node) -> Bound:
+    """A node that computes each element of its result from one element of its first operand; else no match."""
+    call = ops.bind(node)
+    if call is None or call.op not in ops.UNARY | WITH_NUMBER or call.arguments.get("inplace"):
+        raise NoMatch("not pointwise")
+    if any(isinstance(given, Node) for name, given in call.arguments.items() if name != "input"):
+        raise NoMatch("another operand is computed by the graph")
+    facts.tensor(call["input"])
+    return call
+
+
+def check_layout(call: Bound, work: Work) -> None:
+    """Rejects an operation that might round differently on another layout, where the same bits are wanted."""
+    if call.op in SAME_ON_EVERY_LAYOUT or work.options.approximate:
+        return
+    if not facts.tensor(call["input"]).is_contiguous():
+        raise Reject(f"{call.op} may round differently on another layout")
+
+
+def applied(call: Bound) -> dict[str, object]:
+    """The arguments besides the tensor, as keywords."""
+    return {name: given for name, given in call.operation.without_defaults(call.arguments).items() if name != "input"}

@@ -98,7 +98,10 @@ def same_value(want: Any, got: Any, exactly: Any, exact: bool) -> None:
     if not isinstance(want, torch.Tensor):
         assert want == got
         return
-    assert (want.dtype, want.shape, want.stride()) == (got.dtype, got.shape, got.stride())
+    assert (want.dtype, want.shape) == (got.dtype, got.shape)
+    # Fake and real tensors do not agree on the strides of axes of length one.
+    strides = zip(want.shape, want.stride(), got.stride(), strict=True)
+    assert all(one == other for size, one, other in strides if size > 1 and want.numel())
     if exact or not want.is_floating_point():
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
         assert torch.equal(torch.signbit(want), torch.signbit(got)) or want.isnan().any()
@@ -134,10 +137,12 @@ def sharing(args: Any, results: Any) -> list[tuple[int, int]]:
 def same_gradients(before: GraphModule, after: GraphModule, args: Any) -> None:
     if not any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args):
         return
-    want, got = gradients(before, args), gradients(after, args)
+    want = gradients(before, args)
     if want is None:
         return
+    got = gradients(after, args)
     assert got is not None
+
     # Even where results are the same bits, gradients may be summed in another order.
     def widened(x: Any) -> Any:
         return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x

@@ -241,6 +241,10 @@ class Memory:
             address = self._joined[address]
         return address
 
+    def is_stale(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor's storage is one that values have moved out of."""
+        return address_of(tensor) in self._joined
+
     def join(self, old: Node, new: Node) -> tuple[int, int] | None:
         """From here on the memory of one is that of the other; returns what became what."""
         self.keep_alive(old)

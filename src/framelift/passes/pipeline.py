@@ -41,6 +41,8 @@ DEFAULT = (
 TAIL = ("restore_stack", "remove_noop_pass")
 # `remove_passes="remove_noop"` takes only the last run of remove_noop_pass away.
 LAST_NOOP = "remove_noop"
+# The passes run again while they make the graph smaller, at most so often.
+MAX_ROUNDS = 4
 
 
 def pre_grad_passes(
@@ -71,11 +73,11 @@ def pre_grad_passes(
 def run_passes(
     gm: GraphModule, names: Iterable[str], example_inputs: Sequence[Any] = (), *, options: PassOptions | None = None
 ) -> PassReport:
-    """Runs just these passes, in this order."""
+    """Runs just these passes, in this order, once."""
     options = options if options is not None else PassOptions()
     known = names_in("names", list(names))
     report = PassReport()
-    _run(gm, example_inputs, [REGISTRY[name] for name in known], options, report)
+    _run(gm, example_inputs, [REGISTRY[name] for name in known], options, report, repeats=False)
     gm.meta["pass_report"] = report
     return report
 
@@ -130,16 +132,30 @@ def _runs_by_default(each: Pass, added: list[str], options: PassOptions) -> bool
 
 
 def _run(
-    gm: GraphModule, example_inputs: Sequence[Any], chosen: list[Pass], options: PassOptions, report: PassReport
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    chosen: list[Pass],
+    options: PassOptions,
+    report: PassReport,
+    repeats: bool = True,
 ) -> None:
     work = Work(gm, Metadata(gm, example_inputs), options)
     promised = Interface(gm.graph, work.memory, strides=options.layout == "strict")
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
-    for index, each in enumerate(chosen, 1):
-        if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
+    for number in range(MAX_ROUNDS):
+        before = len(gm.graph.nodes)
+        for index, each in enumerate(chosen, 1):
+            if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
+                break
+            record = run_one(each, index, work, promised)
+            if number == 0 or record.rewrites or record.reverted:
+                report.records.append(record)
+                _tell(record)
+        # A late pass may have made work for an early one.
+        if not repeats or len(gm.graph.nodes) >= before:
             break
-        report.records.append(run_one(each, index, work, promised))
     if any(record.rewrites for record in report.records):
+        work.refresh()
         gm.recompile()
 
 
@@ -159,13 +175,17 @@ def run_one(each: Pass, index: int, work: Work, promised: Interface) -> PassReco
             raise
         record.error = f"{type(error).__name__}: {error}"
         record.rewrites = 0
-        stream.emit(PassReverted(each.name, record.error))
     record.seconds = time.perf_counter() - start
     record.nodes_after = len(work.graph.nodes)
+    return record
+
+
+def _tell(record: PassRecord) -> None:
+    if record.reverted:
+        stream.emit(PassReverted(record.name, record.error))
     if stream.wanted(PassRan):
         counts = (record.rewrites, record.nodes_before, record.nodes_after, record.seconds)
-        stream.emit(PassRan(each.name, *counts, dict(record.rejected)))
-    return record
+        stream.emit(PassRan(record.name, *counts, dict(record.rejected)))
 
 
 def _run_inside(gm: GraphModule, chosen: list[Pass], options: PassOptions, report: PassReport) -> None:

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 
 from framelift.graph.fake import address_of
-from framelift.passes import facts
+from framelift.passes import facts, ops
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite
 from framelift.passes.effects import is_pure, traits, written_by
@@ -105,7 +105,20 @@ def _must_be_copied(match: Match, old: Node, replacements: dict[Node, Node], bui
     escapes = _reaches_output(old, work)
     if was_alias and escapes:
         raise Reject("returned: the result must stay a view")
-    return becomes_alias and escapes
+    return becomes_alias and escapes and not _is_alone(old, new, replacements, work)
+
+
+def _is_alone(old: Node, new: Node, replacements: dict[Node, Node], work: Work) -> bool:
+    """Whether a returned value has all of its memory to itself, as far as the caller can see: no input lives there, no
+    other result does, and nothing is kept alive that nobody needs."""
+    tensor = facts.tensor(new)
+    own = work.memory.of(new)
+    if ops.index_of(new) is not None or tensor.numel() * tensor.element_size() != tensor.untyped_storage().nbytes():
+        return False
+    inputs = [node for node in work.graph.nodes if node.op in ("placeholder", "get_attr")]
+    returned = work.graph.output_node().all_input_nodes
+    replaced = [each for before, each in replacements.items() if before is not old]
+    return not any(work.memory.of(node) & own for node in (*inputs, *returned, *replaced))
 
 
 def _becomes_alias(match: Match, new: Node, replacements: dict[Node, Node], build: Builder, work: Work) -> bool:

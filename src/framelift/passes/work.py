@@ -108,6 +108,15 @@ class Work:
         self.graph.lint()
         self._index = None
 
+    def refresh(self) -> None:
+        """Gives nodes behind rewritten values the fake tensors they would have had if captured so."""
+        for node in self.calls():
+            if any(self.memory.is_stale(tensor) for tensor in facts.tensors_in(facts.value(node))):
+                found = self.evaluate(node, {})
+                if found is not None:
+                    self.memory.keep_alive(node)
+                    self.metadata.describe(node, found)
+
     def erase(self, node: Node) -> None:
         """Erases a new node that nobody uses, and what was folded for it."""
         self.memory.keep_alive(node)
@@ -119,7 +128,7 @@ class Work:
     # -- frozen weights --------------------------------------------------------------------------------------------
 
     def can_fold(self, weights: Sequence[Node]) -> bool:
-        """Whether weights may be put together ahead of time: the user says they never change, and they are held here."""
+        """Whether weights may be put together ahead of time: held by the module, and never changed, says the user."""
         return self.options.freeze_weights and all(node.op == "get_attr" for node in weights)
 
     def fold(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]], at: Node) -> Node:

@@ -20,7 +20,7 @@ class Reassembled(Rewrite):
     `takes` says which pieces are this pass's; a run is made if all its pieces are, and if there are enough of them.
     """
 
-    roots = ("cat",)
+    roots: ClassVar[tuple[str, ...]] = ("cat",)
     shortest: ClassVar[int] = 2  # pieces in a run
 
     def takes(self, piece: Piece, join: Join) -> bool:

@@ -59,7 +59,7 @@ class PointwiseAround(Rewrite):
         sources = set()
         for one in each:
             cut = slice_of(one["input"])
-            if cut is None or cut[1] != dim or cut[2] != high or set(one.node.users) != {root}:
+            if cut is None or cut[1] != dim or cut[2] != high or set(one.node.users) != {root} or not _keeps_axis(cut):
                 raise NoMatch("not the pieces of a split in order")
             source, _, _, high, cutting = cut
             sources.add(source)
@@ -75,6 +75,10 @@ class PointwiseAround(Rewrite):
         return {match.root: build.call(call.operation.emitted, match.source, **applied(call))}
 
 
+def _keeps_axis(cut: tuple[Node, int, int, int, tuple[Node, ...]]) -> bool:
+    return ops.op(cut[-1][-1]) in ops.SPLITS | {"narrow"}
+
+
 class FewUsed(Rewrite):
     """A split of which at most half is used: only these pieces are cut."""
 
@@ -85,6 +89,8 @@ class FewUsed(Rewrite):
         call, dim, sections, items = split_at(root)
         if not items or 2 * len(items) > len(sections):
             raise NoMatch("most pieces are used")
+        if any(work.has_later_write(item) for item in items.values()):
+            raise Reject("a piece is written, which autograd forbids for pieces of a split only")
         return Match(root, *items.values(), place=root, x=call.first, dim=dim, sections=sections, items=items)
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
@@ -134,5 +140,3 @@ class RemoveSplitOpsPass(Rewrite):
             work.try_at(views, node)
         for rule in (WholeAgain(), PointwiseAround(), FewUsed(), SplitOfSplit()):
             work.rewrite_all(rule)
-
-

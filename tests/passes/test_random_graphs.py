@@ -13,7 +13,7 @@ from framelift.passes.facts import tensors_in, value
 from tests.passes.programs import program
 from tests.passes.support import calls, same_gradients, same_results
 
-COUNT = int(os.environ.get("FRAMELIFT_RANDOM_GRAPHS", "120"))
+COUNT = int(os.environ.get("FRAMELIFT_RANDOM_GRAPHS", "60"))
 EVERY = " ".join(name for name, each in REGISTRY.items() if each.exactness == "exact")
 
 

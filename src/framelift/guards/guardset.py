@@ -10,7 +10,9 @@ from framelift.guards.kinds import ACCESSORS, CHECKS
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.native.calibrate import tensor_spec
+from framelift.native.tensor_spec import TensorSpec
 from framelift.report.events import Location
+from framelift.shapes.program import Program
 
 _ACCESS_NUMBERS = {accessor.name: number for number, accessor in ACCESSORS.items()}
 _CHECK_NUMBERS = {check.name: number for number, check in CHECKS.items()}
@@ -49,7 +51,9 @@ class Guard(NamedTuple):
 
     @property
     def native_argument(self) -> Any:
-        return tensor_spec(self.argument) if self.check == "TENSOR" else self.argument
+        if self.check == "TENSOR" and type(self.argument) is not TensorSpec:
+            return tensor_spec(self.argument)
+        return self.argument
 
     def __str__(self) -> str:
         return self.words
@@ -64,9 +68,13 @@ class Relation:
     expected: bool = True
     # DISJOINT: how many of the sources, from the first, are the ones that are written to.
     written: int = 0
+    # PROGRAM: the facts about the numbers in the sources.
+    program: Program | None = None
 
     @property
     def words(self) -> str:
+        if self.program is not None:
+            return "; ".join(self.program.words)
         names = [source.name for source in self.sources]
         if self.kind == "DISJOINT":
             return f"no other input shares memory with {_listed(names[: self.written])}"
@@ -110,8 +118,12 @@ class GuardSet:
         """A relation between those and the others."""
         self._relate(Relation(kind, (*written, *others), written=len(written)))
 
+    def relate_numbers(self, sources: Iterable[Source], program: Program) -> None:
+        """Facts about the numbers in sources."""
+        self._relate(Relation("PROGRAM", tuple(sources), program=program))
+
     def _relate(self, relation: Relation) -> None:
-        key = (relation.kind, relation.sources, relation.expected)
+        key = (relation.kind, relation.sources, relation.expected, relation.program)
         if key not in self._seen:
             self._seen.add(key)
             self.relations.append(relation)
@@ -157,4 +169,6 @@ class _TreeBuilder:
             return nodes[0], nodes[1], relation.expected
         if relation.kind == "DISJOINT":
             return nodes[: relation.written], nodes[relation.written :]
+        if relation.kind == "PROGRAM":
+            return nodes, relation.program
         return nodes

@@ -561,6 +561,26 @@ def _tensor_change(source: str, spec: TensorSpec, found: Any) -> str:
     return "; ".join(spec.differences(source, TensorSpec(*facts)))
 
 
+# ---- numbers in objects, for programs ----
+
+
+def number_at(obj: Any, kind: int, index: int) -> int | float | None:
+    """What a program loads: a plain int or float, a size or stride, a length; None where there is none."""
+    if kind == core.LOAD_VALUE:
+        return obj if type(obj) in (int, float) and not _is_too_large(obj) else None
+    if kind == core.LOAD_LENGTH:
+        return stored_length(obj)
+    facts = core.tensor_facts(obj)
+    if facts is None:
+        return None
+    entries = TensorSpec(*facts).sizes if kind == core.LOAD_SIZE else TensorSpec(*facts).strides
+    return entries[index] if entries is not None and index < len(entries) else None
+
+
+def _is_too_large(number: int | float) -> bool:
+    return type(number) is int and not -(2**63) <= number < 2**63
+
+
 # ---- relations ----
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.guards.kinds import ACCESSORS, CHECKS, MISSING, relation_change
+from framelift.guards.kinds import ACCESSORS, CHECKS, MISSING, number_at, relation_change
 from framelift.native import core
+from framelift.shapes.program import failure_words, first_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ def describe(kind: int, name: Any, argument: Any, found: Any) -> str:
         return CHECKS[kind].change(name, argument, found)
     if kind in ACCESSORS:
         return f"{name} is gone"
+    if kind == core.REL_PROGRAM:
+        return failure_words(*argument)
     return relation_change(kind, name, argument)
 
 
@@ -51,10 +54,25 @@ def evaluate(tree: Any, slots: tuple[Any, ...], function: Any) -> tuple[Any, ...
         if out >= 0:
             fetched[out] = value
     for kind, argument in tree.relations:
+        if kind == core.REL_PROGRAM:
+            failed = _failed_fact(argument, values)
+            if failed is not None:
+                return Failure(argument[0][0], kind, failed)
+            continue
         members, expected, written = _members(kind, argument)
         if not _related(kind, [values[i] for i in members], expected, written):
             return Failure(members[0], kind, relation_change(kind, tuple(names[i] for i in members), expected))
     return tuple(fetched)
+
+
+def _failed_fact(argument: Any, values: list[Any]) -> str | None:
+    """What does not hold of the numbers of a program, in words."""
+    members, program = argument
+    numbers = [number_at(values[members[member]], kind, index) for member, kind, index in program.loads]
+    if any(number is None for number in numbers):
+        return failure_words(program, -1, numbers)
+    fact = first_failure(program, numbers)
+    return None if fact is None else failure_words(program, fact, numbers)
 
 
 def _members(kind: int, argument: Any) -> tuple[list[int], bool, int]:

@@ -137,7 +137,8 @@ static int add_members(const GuardTree *tree, Relation *relation, PyObject *sequ
     return 0;
 }
 
-/* SAME (a, b); DISTINCT (a, ...); OVERLAP (a, b, whether); DISJOINT ((written, ...), (other, ...)). */
+/* SAME (a, b); DISTINCT (a, ...); OVERLAP (a, b, whether); DISJOINT ((written, ...), (other, ...));
+ * PROGRAM ((a, ...), program). */
 static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, const int *order)
 {
     PyObject *argument, *others = NULL;
@@ -146,7 +147,8 @@ static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, c
     }
     Py_ssize_t n = PySequence_Size(argument), nothers = 0;
     bool fits = relation->kind == REL_DISTINCT || (relation->kind == REL_OVERLAP && n == 3) ||
-                ((relation->kind == REL_SAME || relation->kind == REL_DISJOINT) && n == 2);
+                ((relation->kind == REL_SAME || relation->kind == REL_DISJOINT || relation->kind == REL_PROGRAM) &&
+                 n == 2);
     if (n < 0 || !fits) {
         PyErr_Format(PyExc_ValueError, "relation %d does not take %.100R", relation->kind, argument);
         return -1;
@@ -162,6 +164,14 @@ static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, c
         Py_SETREF(argument, PySequence_GetItem(argument, 0));
         n = argument != NULL ? PySequence_Size(argument) : -1;
         nothers = others != NULL ? PySequence_Size(others) : -1;
+    }
+    if (relation->kind == REL_PROGRAM) {
+        PyObject *program = PySequence_GetItem(argument, 1);
+        Py_SETREF(argument, PySequence_GetItem(argument, 0));
+        n = argument != NULL ? PySequence_Size(argument) : -1;
+        relation->program = program != NULL && n >= 0 ? program_new(program, (int)n) : NULL;
+        n = relation->program != NULL ? n : -1;
+        Py_XDECREF(program);
     }
     int result = -1;
     if (n >= 0 && nothers >= 0) {

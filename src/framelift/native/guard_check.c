@@ -177,8 +177,7 @@ int guard_check_setup(void)
     return get_cache_token == NULL ? -1 : 0;
 }
 
-/* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
-static Py_ssize_t stored_length(PyObject *object)
+Py_ssize_t stored_length(PyObject *object)
 {
     if (PyDict_Check(object)) {
         return PyDict_GET_SIZE(object);

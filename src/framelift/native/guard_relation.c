@@ -2,11 +2,6 @@
 #include "guard_tree.h"
 #include "tensor_probe.h"
 
-static inline PyObject *value_of(const Found *found, Value value)
-{
-    return found[value.segment].wanted[value.local];
-}
-
 static inline size_t place_of(const PyObject *object, size_t mask)
 {
     return ((uintptr_t)object * 0x9E3779B97F4A7C15u >> 32) & mask;
@@ -106,12 +101,12 @@ static bool distinct(const GuardTree *tree, int index, const Found *found)
 
 /* ---- memory ---- */
 
-/* Whether the tensor of a node is known to be one that tensor_span() reads, by a check on that node. */
+/* Whether the tensor of a node is known to be one whose metadata is read without Python, by a check on that node. */
 static bool reads_natively(const Node *node)
 {
     for (int i = 0; i < node->nchecks; i++) {
         if (node->checks[i].kind == CHECK_TENSOR && node->checks[i].tensor->native) {
-            return tensor_access.storage >= 0;
+            return true;
         }
     }
     return false;
@@ -217,13 +212,31 @@ static int prepare_distinct(const GuardTree *tree, Relation *relation)
     return 0;
 }
 
+static int prepare_program(GuardTree *tree, Relation *relation)
+{
+    bool *natively = PyMem_Calloc((size_t)relation->count + 1, sizeof(bool));
+    if (natively == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int i = 0; i < relation->count; i++) {
+        natively[i] = reads_natively(&tree->nodes[relation->nodes[i]]);
+    }
+    tree->asks_python |= !program_prepare(relation->program, natively);
+    PyMem_Free(natively);
+    return 0;
+}
+
 int relation_prepare(GuardTree *tree, Relation *relation)
 {
     if (relation->kind == REL_DISTINCT) {
         return prepare_distinct(tree, relation);
     }
+    if (relation->kind == REL_PROGRAM) {
+        return prepare_program(tree, relation);
+    }
     if (relation->kind == REL_OVERLAP || relation->kind == REL_DISJOINT) {
-        relation->native = true;
+        relation->native = tensor_access.storage >= 0;
         for (int i = 0; i < relation->count; i++) {
             relation->native &= reads_natively(&tree->nodes[relation->nodes[i]]);
         }
@@ -245,6 +258,7 @@ void relation_clear(Relation *relation)
     PyMem_Free(relation->ids);
     PyMem_Free(relation->table);
     PyMem_Free(relation->spans);
+    program_free(relation->program);
 }
 
 int relation_holds(const GuardTree *tree, int index, const Found *found)
@@ -255,6 +269,9 @@ int relation_holds(const GuardTree *tree, int index, const Found *found)
     }
     if (relation->kind == REL_DISJOINT) {
         return disjoint(relation, found);
+    }
+    if (relation->kind == REL_PROGRAM) {
+        return program_holds(relation->program, relation->values, found);
     }
     PyObject *first = value_of(found, relation->values[0]), *second = value_of(found, relation->values[1]);
     if (relation->kind == REL_SAME) {

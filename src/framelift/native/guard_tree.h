@@ -57,15 +57,50 @@
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \
     X(OVERLAP, 202)                                                                                                    \
-    X(DISJOINT, 203)
+    X(DISJOINT, 203)                                                                                                   \
+    X(PROGRAM, 204)
+/* What a program loads of a member, and its steps: the binary ones, then those on one number. */
+#define LOAD_KINDS(X)                                                                                                  \
+    X(VALUE, 0)                                                                                                        \
+    X(SIZE, 1)                                                                                                         \
+    X(STRIDE, 2)                                                                                                       \
+    X(LENGTH, 3)
+#define PROGRAM_STEPS(X)                                                                                               \
+    X(CONST, 0)                                                                                                        \
+    X(LOAD, 1)                                                                                                         \
+    X(CHECK, 2)                                                                                                        \
+    X(ADD, 3)                                                                                                          \
+    X(SUB, 4)                                                                                                          \
+    X(MUL, 5)                                                                                                          \
+    X(FLOORDIV, 6)                                                                                                     \
+    X(MOD, 7)                                                                                                          \
+    X(POW, 8)                                                                                                          \
+    X(TRUEDIV, 9)                                                                                                      \
+    X(MIN, 10)                                                                                                         \
+    X(MAX, 11)                                                                                                         \
+    X(EQ, 12)                                                                                                          \
+    X(NE, 13)                                                                                                          \
+    X(LT, 14)                                                                                                          \
+    X(LE, 15)                                                                                                          \
+    X(AND, 16)                                                                                                         \
+    X(OR, 17)                                                                                                          \
+    X(NOT, 18)                                                                                                         \
+    X(TO_FLOAT, 19)                                                                                                    \
+    X(FLOOR, 20)                                                                                                       \
+    X(CEIL, 21)                                                                                                        \
+    X(TRUNC, 22)
 
 #define AS_ACCESS(name, number)   ACCESS_##name = number,
 #define AS_CHECK(name, number)    CHECK_##name = number,
 #define AS_RELATION(name, number) REL_##name = number,
+#define AS_LOAD(name, number)     LOAD_##name = number,
+#define AS_STEP(name, number)     PROGRAM_##name = number,
 enum {
     ACCESS_KINDS(AS_ACCESS) CHECK_KINDS(AS_CHECK) RELATION_KINDS(AS_RELATION) FAILED_STATE = 300,
     FAILED_DEAD = 301
 };
+enum { LOAD_KINDS(AS_LOAD) };
+enum { PROGRAM_STEPS(AS_STEP) };
 
 /* ---- guard_held.c ---- */
 
@@ -169,9 +204,13 @@ PyObject *check_argument(const Check *check); /* what check_init was given, as f
 /* 1 holds, 0 does not, -1 error */
 int check_holds(const Check *check, PyObject *object);
 
+/* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
+Py_ssize_t stored_length(PyObject *object);
+
 /* ---- the tree ---- */
 
 typedef struct Memo Memo;
+typedef struct Program Program;
 
 #define MAX_MEMOS 16 /* instances of one class that call the same code in turn, each with its memo */
 
@@ -210,6 +249,7 @@ typedef struct {
     size_t mask;
     Span *spans; /* DISJOINT: the spans that were found disjoint */
     bool known;
+    Program *program; /* PROGRAM */
 } Relation;
 
 typedef struct {
@@ -260,9 +300,24 @@ typedef struct {
     Memo *memo;
 } Found;
 
+static inline PyObject *value_of(const Found *found, Value value)
+{
+    return found[value.segment].wanted[value.local];
+}
+
 int relation_prepare(GuardTree *tree, Relation *relation);
 void relation_clear(Relation *relation);
 int relation_holds(const GuardTree *tree, int index, const Found *found); /* 1, 0, -1 error */
+
+/* ---- guard_program.c ---- */
+
+Program *program_new(PyObject *given, int members);
+void program_free(Program *program);
+PyObject *program_given(const Program *program);
+/* Tells which members are tensors that are read natively; false where Python has to be asked for some. */
+bool program_prepare(Program *program, const bool *natively);
+int program_holds(Program *program, const Value *values, const Found *found); /* 1, 0 */
+PyObject *program_failure(const Program *program); /* (what was given, the fact that failed or -1, the numbers) */
 
 /* ---- guard_record.c, guard_memo.c ---- */
 

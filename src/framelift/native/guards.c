@@ -168,7 +168,9 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
     PyObject *name = NULL, *argument = NULL, *words = NULL;
     if (failure->relation >= 0) {
         name = relation_names(tree, &tree->relations[failure->relation]);
-        argument = PyBool_FromLong(tree->relations[failure->relation].expected);
+        const Relation *relation = &tree->relations[failure->relation];
+        argument = relation->kind == REL_PROGRAM ? program_failure(relation->program)
+                                                 : PyBool_FromLong(relation->expected);
     } else {
         const Node *node = &tree->nodes[failure->node];
         name = node_name(tree, failure->node);
@@ -330,6 +332,9 @@ static PyObject *relation_spec(GuardTree *tree, const Relation *relation)
     }
     if (kind == REL_DISJOINT) {
         return Py_BuildValue("(i[NN])", kind, members, relation_members(tree, relation, relation->nwritten, n));
+    }
+    if (kind == REL_PROGRAM) {
+        return Py_BuildValue("(i[NN])", kind, members, program_given(relation->program));
     }
     if (kind == REL_OVERLAP && PyList_Append(members, relation->expected ? Py_True : Py_False) < 0) {
         Py_CLEAR(members);
@@ -493,12 +498,15 @@ int guards_init(PyObject *module)
 #define ADD_ACCESS(name, number)   || PyModule_AddIntConstant(module, "ACCESS_" #name, number) < 0
 #define ADD_CHECK(name, number)    || PyModule_AddIntConstant(module, "CHECK_" #name, number) < 0
 #define ADD_RELATION(name, number) || PyModule_AddIntConstant(module, "REL_" #name, number) < 0
+#define ADD_LOAD(name, number)     || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
+#define ADD_STEP(name, number)     || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
     if (guard_check_setup() < 0 || guard_memo_setup() < 0 || PyType_Ready(&Death_Type) < 0 ||
         PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
         PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK)
-                                                     RELATION_KINDS(ADD_RELATION) ||
+                                                     RELATION_KINDS(ADD_RELATION) LOAD_KINDS(ADD_LOAD)
+                                                         PROGRAM_STEPS(ADD_STEP) ||
         PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) < 0 ||
         PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) < 0) {
         return -1;

@@ -1,0 +1,189 @@
+"""The symbols of one capture: the one place that knows torch's ShapeEnv.
+
+A size or number of an input that may differ from call to call is a symbol. torch's operations compute with symbols and
+note in the ShapeEnv what they had to assume about them; `Symbols.program` turns all of it into guards.
+
+    >>> symbols = Symbols()
+    >>> n = symbols.size(5, "x.size()[0]", "x.size()[0]")
+    >>> bool(n % 2 == 1)
+    True
+    >>> symbols.program(lambda origin: (0, 1, 0)).words
+    ('x.size()[0] >= 2', 'x.size()[0]%2 == 1')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import sympy
+import torch
+from torch._guards import GuardSource, Source
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from framelift.shapes.program import Program
+from framelift.shapes.translate import Untranslatable, Writer
+
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+Size = int | torch.SymInt
+Origin = Hashable
+
+
+@dataclass(frozen=True)
+class NamedSource(Source):
+    """Names a symbol or an input to torch's compilers."""
+
+    words: str
+
+    @property
+    def _name_template(self) -> str:
+        return self.words
+
+    @property
+    def guard_source(self) -> GuardSource:
+        return GuardSource.LOCAL
+
+
+class Dimension(NamedTuple):
+    """How a dimension becomes symbolic: within which bounds; `alike` lets equal sizes be one symbol."""
+
+    lower: int | None = None
+    upper: int | None = None
+    alike: bool = False
+
+
+class Layout(NamedTuple):
+    """Sizes and strides of a tensor, some of them symbolic."""
+
+    sizes: tuple[Size, ...]
+    strides: tuple[Size, ...]
+
+
+class _Loaded(NamedTuple):
+    """A number that is loaded when the guards are checked."""
+
+    origin: Origin
+    name: str
+    bounds: tuple[int | None, int | None]
+    # What it must be, where that is not a symbol of its own.
+    expression: Any
+
+
+class Symbols:
+    """Makes symbols, and tells what was assumed about them."""
+
+    def __init__(self) -> None:
+        # Sizes and scalars that depend on data raise, so that the caller can break the graph there.
+        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self._loaded: list[_Loaded] = []
+        self._index: dict[sympy.Symbol, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    # -- making --------------------------------------------------------------------------------------------------
+
+    def size(self, value: int, origin: Origin, name: str, how: Dimension = Dimension()) -> Size:  # noqa: B008
+        """A symbol for a size; 0 and 1 are so special to operations that they stay numbers."""
+        kind = DimDynamic.DUCK if how.alike else DimDynamic.DYNAMIC
+        expression = self.shape_env.create_symbol(value, NamedSource(name), kind)
+        if not isinstance(expression, sympy.Symbol):
+            return value
+        if how.lower is not None or how.upper is not None:
+            self._narrow(expression, how)
+        self._load(expression, origin, name)
+        return self._node(expression, value)
+
+    def number(self, value: int | float, origin: Origin, name: str) -> Any:
+        """A symbol for any int or float."""
+        expression = self.shape_env.create_unspecified_symbol(value, NamedSource(name), DimDynamic.DYNAMIC)
+        self._load(expression, origin, name)
+        if isinstance(value, float):
+            return self.shape_env.create_symfloatnode(expression, hint=value)
+        return self._node(expression, value)
+
+    def layout(
+        self,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dimensions: dict[int, Dimension],
+        origin_of: Callable[[str, int], tuple[Origin, str]],
+    ) -> Layout | None:
+        """Sizes and strides with symbols in some dimensions; None if all of them stay numbers.
+
+        A stride that is the product of an inner size and stride stays that product: a contiguous tensor is contiguous.
+        """
+        shown = [
+            self.size(size, *origin_of("SIZE", dim), dimensions[dim]) if dim in dimensions else size
+            for dim, size in enumerate(sizes)
+        ]
+        if all(type(size) is int for size in shown):
+            return None
+        found: dict[int, Size] = {}
+        products: dict[int, Any] = {}
+        for dim in sorted(range(len(sizes)), key=lambda dim: (strides[dim], -dim)):
+            stride = strides[dim]
+            found[dim] = self._stride(stride, products, *origin_of("STRIDE", dim))
+            products[stride * sizes[dim]] = _expression(found[dim]) * _expression(shown[dim])
+        return Layout(tuple(shown), tuple(found[dim] for dim in range(len(sizes))))
+
+    def _stride(self, stride: int, products: dict[int, Any], origin: Origin, name: str) -> Size:
+        expression = products.get(stride)
+        if stride == 0 or expression is None or isinstance(expression, int | sympy.Integer):
+            return stride
+        self._loaded.append(_Loaded(origin, name, (None, None), expression))
+        return self._node(expression, stride)
+
+    def _narrow(self, symbol: sympy.Symbol, how: Dimension) -> None:
+        known = self.shape_env.var_to_range[symbol]
+        lower = known.lower if how.lower is None else max(known.lower, how.lower)
+        upper = known.upper if how.upper is None else min(known.upper, how.upper)
+        self.shape_env.var_to_range[symbol] = ValueRanges(lower, upper)
+
+    def _load(self, symbol: sympy.Symbol, origin: Origin, name: str) -> None:
+        if symbol in self._index:  # an equal size has it already
+            self._loaded.append(_Loaded(origin, name, (None, None), symbol))
+            return
+        limits = self.shape_env.var_to_range[symbol]
+        self._index[symbol] = len(self._loaded)
+        self._loaded.append(_Loaded(origin, name, (_finite(limits.lower), _finite(limits.upper)), None))
+
+    def _node(self, expression: Any, value: int) -> Size:
+        node: Size = self.shape_env.create_symintnode(expression, hint=value)
+        return node
+
+    # -- telling -------------------------------------------------------------------------------------------------
+
+    def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> Program | None:
+        """Everything that was assumed, as a program; `load_of` says where the number of an origin is found."""
+        if not self._index:
+            return None
+        names = tuple(loaded.name for loaded in self._loaded)
+        writer = Writer(self._index, names)
+        for index, loaded in enumerate(self._loaded):
+            writer.bounds(index, *loaded.bounds)
+            if loaded.expression is not None:
+                writer.equals(index, loaded.expression)
+        for expression in dict.fromkeys(guard.expr for guard in self.shape_env.guards):
+            self._write(writer, expression)
+        loads = tuple(load_of(loaded.origin) for loaded in self._loaded)
+        return Program(loads, tuple(writer.code), tuple(writer.words), names)
+
+    def _write(self, writer: Writer, expression: Any) -> None:
+        try:
+            writer.fact(expression)
+        except Untranslatable:
+            # What cannot be said in general is said of these very numbers.
+            for symbol in sorted(expression.free_symbols, key=str):
+                writer.fact(sympy.Eq(symbol, self.shape_env.backed_var_to_val[symbol], evaluate=False))
+
+
+def _expression(size: Size) -> Any:
+    return size if type(size) is int else size.node.expr
+
+
+def _finite(bound: Any) -> int | None:
+    return None if bound in (int_oo, -int_oo, sympy.oo, -sympy.oo) else int(bound)

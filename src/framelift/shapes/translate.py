@@ -1,0 +1,196 @@
+"""From the sympy expressions of a ShapeEnv to programs of the guard tree.
+
+    >>> import sympy
+    >>> a, b = sympy.symbols("a b", integer=True)
+    >>> writer = Writer({a: 0, b: 1}, ("x.size()[0]", "n"))
+    >>> writer.fact(sympy.Eq(a, 2 * b + 1))
+    >>> writer.words
+    ['x.size()[0] == 2*n + 1']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+from torch.utils._sympy import functions as torch_functions
+
+from framelift.shapes.program import Number, Step
+
+
+class Untranslatable(Exception):
+    """An expression uses a function that programs do not have."""
+
+
+class Writer:
+    """Writes facts over symbols, each of which is loaded under a number."""
+
+    def __init__(self, loads: Mapping[sympy.Symbol, int], names: Sequence[str]) -> None:
+        self._loads = loads
+        self._names = names
+        self.code: list[tuple[int, Number]] = []
+        self.words: list[str] = []
+
+    def fact(self, expression: Any) -> None:
+        """Writes an expression that must be true; raises Untranslatable, with nothing written."""
+        start = len(self.code)
+        try:
+            self._expression(expression)
+        except Untranslatable:
+            del self.code[start:]
+            raise
+        self._check(self._spell(expression))
+
+    def equals(self, load: int, expression: Any) -> None:
+        """The number that is loaded is what the expression gives."""
+        self._step(Step.LOAD, load)
+        self._expression(expression)
+        self._step(Step.EQ)
+        self._check(f"{self._names[load]} == {self._spell(expression)}")
+
+    def bounds(self, load: int, lower: int | None, upper: int | None) -> None:
+        """The number lies between the two, where they are given."""
+        name = self._names[load]
+        if lower is not None:
+            self._step(Step.CONST, lower)
+            self._step(Step.LOAD, load)
+            self._step(Step.LE)
+            self._check(f"{name} >= {lower}")
+        if upper is not None:
+            self._step(Step.LOAD, load)
+            self._step(Step.CONST, upper)
+            self._step(Step.LE)
+            self._check(f"{name} <= {upper}")
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def _spell(self, expression: Any) -> str:
+        names = {symbol: sympy.Symbol(self._names[load]) for symbol, load in self._loads.items()}
+        for kind, text in _RELATIONS.items():
+            if isinstance(expression, kind):
+                return f"{expression.lhs.xreplace(names)} {text} {expression.rhs.xreplace(names)}"
+        return str(expression.xreplace(names))
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def _step(self, op: int, argument: Number = 0) -> None:
+        self.code.append((int(op), argument))
+
+    def _check(self, words: str) -> None:
+        self._step(Step.CHECK)
+        self.words.append(words)
+
+    def _expression(self, expression: Any) -> None:
+        write = _WRITERS.get(type(expression))
+        if write is None:
+            write = next((found for kind, found in _FAMILIES if isinstance(expression, kind)), None)
+        if write is None:
+            raise Untranslatable(str(expression))
+        write(self, expression)
+
+    def _symbol(self, symbol: Any) -> None:
+        load = self._loads.get(symbol)
+        if load is None:
+            raise Untranslatable(str(symbol))
+        self._step(Step.LOAD, load)
+
+    def _integer(self, number: Any) -> None:
+        value = int(number)
+        if not -(2**63) <= value < 2**63:
+            raise Untranslatable(str(number))
+        self._step(Step.CONST, value)
+
+    def _float(self, number: Any) -> None:
+        self._step(Step.CONST, float(number))
+
+    def _truth(self, value: Any) -> None:
+        self._step(Step.CONST, int(bool(value)))
+
+    def _power(self, expression: Any) -> None:
+        base, exponent = expression.args
+        if not (isinstance(exponent, sympy.Integer) and exponent >= 0 and base.is_integer):
+            raise Untranslatable(str(expression))
+        self._expression(base)
+        self._step(Step.CONST, int(exponent))
+        self._step(Step.POW)
+
+
+def _chain(op: int) -> Callable[[Writer, Any], None]:
+    """An operation on any number of arguments, from left to right."""
+
+    def write(writer: Writer, expression: Any) -> None:
+        first, *rest = expression.args
+        writer._expression(first)
+        for argument in rest:
+            writer._expression(argument)
+            writer._step(op)
+
+    return write
+
+
+def _swapped(op: int) -> Callable[[Writer, Any], None]:
+    def write(writer: Writer, expression: Any) -> None:
+        left, right = expression.args
+        writer._expression(right)
+        writer._expression(left)
+        writer._step(op)
+
+    return write
+
+
+def _on_one(op: int) -> Callable[[Writer, Any], None]:
+    def write(writer: Writer, expression: Any) -> None:
+        writer._expression(expression.args[0])
+        writer._step(op)
+
+    return write
+
+
+_RELATIONS = {
+    sympy.Eq: "==",
+    sympy.Ne: "!=",
+    sympy.Lt: "<",
+    sympy.Le: "<=",
+    sympy.Gt: ">",
+    sympy.Ge: ">=",
+}
+_WRITERS: dict[type, Callable[[Writer, Any], None]] = {
+    sympy.Symbol: Writer._symbol,
+    BooleanTrue: Writer._truth,
+    BooleanFalse: Writer._truth,
+    sympy.Add: _chain(Step.ADD),
+    sympy.Mul: _chain(Step.MUL),
+    sympy.And: _chain(Step.AND),
+    sympy.Or: _chain(Step.OR),
+    sympy.Not: _on_one(Step.NOT),
+    sympy.Eq: _chain(Step.EQ),
+    sympy.Ne: _chain(Step.NE),
+    sympy.Lt: _chain(Step.LT),
+    sympy.Le: _chain(Step.LE),
+    sympy.Gt: _swapped(Step.LT),
+    sympy.Ge: _swapped(Step.LE),
+    sympy.Pow: Writer._power,
+    sympy.Max: _chain(Step.MAX),
+    sympy.Min: _chain(Step.MIN),
+    torch_functions.Max: _chain(Step.MAX),
+    torch_functions.Min: _chain(Step.MIN),
+    torch_functions.PowByNatural: Writer._power,
+    torch_functions.FloorDiv: _chain(Step.FLOORDIV),
+    torch_functions.CleanDiv: _chain(Step.FLOORDIV),
+    torch_functions.PythonMod: _chain(Step.MOD),
+    torch_functions.Mod: _chain(Step.MOD),
+    torch_functions.IntTrueDiv: _chain(Step.TRUEDIV),
+    torch_functions.FloatTrueDiv: _chain(Step.TRUEDIV),
+    torch_functions.ToFloat: _on_one(Step.TO_FLOAT),
+    torch_functions.FloorToInt: _on_one(Step.FLOOR),
+    torch_functions.CeilToInt: _on_one(Step.CEIL),
+    torch_functions.TruncToInt: _on_one(Step.TRUNC),
+}
+# Numbers have a class each: zero, one, minus one, ...
+_FAMILIES: tuple[tuple[Any, Callable[[Writer, Any], None]], ...] = (
+    (sympy.Integer, Writer._integer),
+    (sympy.Float, Writer._float),
+    (sympy.Symbol, Writer._symbol),
+)

@@ -6,6 +6,8 @@
 #   make native-tests          the tests that need no torch, on every supported interpreter found
 #   make bench                 capture time and call overhead against torch.compile
 #   make zoo                   what is captured of 125 models    (make zoo ARGS="--torch --jobs 2 --names bloom")
+#   make cpython-tests         CPython's own tests, lifted        (make cpython-tests ARGS="--modules dict list -v")
+#   make fuzz                  random programs, lifted and compared   (make fuzz ARGS="--programs 10000 --seed 1")
 #   make asan                  the native tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; then echo $$p; break; fi; done)
@@ -20,7 +22,7 @@ ARGS   ?=
 SOURCES := $(wildcard setup.py src/framelift/native/*.c src/framelift/native/*.h)
 PIP     := -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test lint format native-tests bench zoo asan venv clean
+.PHONY: demo test lint format native-tests cpython-tests fuzz bench zoo asan venv clean
 
 demo: venv
 	@$(PY) examples/demo.py $(ARGS)
@@ -42,6 +44,12 @@ format: venv
 
 native-tests:
 	@scripts/native_tests $(ARGS)
+
+cpython-tests: venv
+	$(PY) -m tests.cpython $(ARGS)
+
+fuzz: venv
+	$(PY) -m tests.fuzz $(ARGS)
 
 bench: venv $(VENV)/zoo
 	$(PY) benchmarks/run.py $(ARGS)

@@ -73,6 +73,11 @@ FL0107 = _reason(
     "{what} cannot be rebuilt outside the graph",
     "Do not keep this object alive across untraceable code.",
 )
+FL0108 = _reason(
+    "FL0108",
+    "tracing it takes too long: {what}",
+    "Do this outside the compiled function, or raise framelift.config.trace_limit.",
+)
 # 02xx: objects and protocols
 FL0201 = _reason(
     "FL0201", "{operation} of {type} is not modelled", "Use a plain Python type, or do this outside the function."

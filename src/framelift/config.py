@@ -66,6 +66,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting("check", False, "verify bytecode, graph and journal after each stage"),
             Setting("full_traceback", False, "keep framelift's own frames in the tracebacks of errors it raises"),
             Setting("recompile_limit", 256, "entries one code object may have before new inputs run in Python"),
+            Setting("trace_limit", 100_000, "rounds of loops, inlined calls and items made at once that one capture "
+                    "may trace before it leaves the rest to Python"),
         )
     }
 )  # fmt: skip
@@ -75,6 +77,7 @@ strict: bool
 check: bool
 full_traceback: bool
 recompile_limit: int
+trace_limit: int
 
 _NO_OVERRIDES: Mapping[str, bool | int] = MappingProxyType({})
 _overrides: ContextVar[Mapping[str, bool | int]] = ContextVar("framelift_config", default=_NO_OVERRIDES)

@@ -10,7 +10,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
-from framelift.breaks import FL0105, FL0106, FL0107, GraphBreak
+from framelift.breaks import FL0105, FL0106, FL0107, FL0108, GraphBreak
 from framelift.bytecode.decode import decode
 from framelift.bytecode.liveness import Liveness
 from framelift.bytecode.verify import verify_bytecode
@@ -193,8 +193,8 @@ class _Capture:
         return self._possible(Rest(resume, frame.locals, frame.stack, self._runner_after(reason)))
 
     def _runner_after(self, reason: GraphBreak) -> Callable[..., Any]:
-        # Deep recursion is left to Python for good: lifting it again at every level would take quadratic time.
-        return _call if reason.reason is FL0106 else self.request.runner
+        # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
+        return _call if reason.reason in (FL0106, FL0108) else self.request.runner
 
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""

@@ -10,6 +10,7 @@ from framelift.guards.guardset import Where
 from framelift.report.events import Location
 from framelift.values.base import NULL, Raised
 from framelift.values.dicts import DictValue
+from framelift.values.exceptions import TracebackValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -94,8 +95,10 @@ class Frame:
 
     def unwind(self, raised: Raised) -> int:
         """Go to the handler of the current step, or let the exception leave the frame."""
-        raised.value.raised = True
-        self._give_context(raised.value)
+        exception = raised.value
+        if exception.traceback is None:
+            give_context(self.lift, exception)
+            exception.traceback = TracebackValue()
         handler = self.program.steps[self.pc].handler
         if handler is None:
             raise raised
@@ -105,18 +108,6 @@ class Frame:
         self.stack.append(raised.value)
         return handler.target
 
-    def _give_context(self, exception: Any) -> None:
-        """What was being handled when an exception was raised is its context, unless that makes a circle."""
-        handled = self.lift.handled
-        if handled is None or handled is exception or exception.context is not None:
-            return
-        link = handled
-        while link is not None:
-            if link.context is exception:
-                return
-            link = link.context
-        exception.context = handled
-
     # -- saving ------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Any:
@@ -124,3 +115,19 @@ class Frame:
 
     def restore(self, snapshot: Any) -> None:
         self.locals, self.stack, self.pc = list(snapshot[0]), list(snapshot[1]), snapshot[2]
+
+
+def give_context(lift: Lift, exception: Any) -> None:
+    """What is being handled when an exception is raised is its context; a circle is cut where it would close."""
+    lift.journal.touch(exception)
+    handled = lift.handled
+    if handled is None or handled is exception:
+        return
+    link, seen = handled, {id(handled)}
+    while link.context is not None and link.context is not exception and id(link.context) not in seen:
+        link = link.context
+        seen.add(id(link))
+    if link.context is exception:
+        lift.journal.touch(link)
+        link.context = None
+    exception.context = handled

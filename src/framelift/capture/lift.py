@@ -14,11 +14,13 @@ from typing import Any
 import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
+from framelift import config
 from framelift.breaks import (
     FL0102,
     FL0104,
     FL0105,
     FL0106,
+    FL0108,
     FL0201,
     FL0203,
     FL0301,
@@ -94,6 +96,7 @@ class Lift:
         self.headroom = Headroom()
         self.answers = Answers()
         self.handled: Any = None
+        self._left_to_spend = config.trace_limit
         # The number of the outermost frame's current instruction, and the generators made so far.
         self.step = 0
         self.suspended: list[GeneratorValue] = []
@@ -235,7 +238,10 @@ class Lift:
         """A key of a sequence: an int or a slice of ints."""
         if py.type_of(key) is builtins.slice:
             bounds = [py.attribute(self, key, name) for name in ("start", "stop", "step")]
-            return builtins.slice(*[None if py.same(self, bound, None) else self.as_index(bound) for bound in bounds])
+            plain = [None if py.same(self, bound, None) else self.as_index(bound) for bound in bounds]
+            if plain[2] == 0:
+                raise_error(ValueError, "slice step cannot be zero")
+            return builtins.slice(*plain)
         if py.type_of(key) in (str, float, type(None), tuple, dict, list):
             raise_error(TypeError, f"{kind} indices must be integers or slices, not {py.type_of(key).__name__}")
         return self.as_index(key)
@@ -399,7 +405,14 @@ class Lift:
         program = self.programs.of(function.code)
         return Frame(self, program, function, function.globals(self), slots)
 
+    def spend(self, amount: int, what: str) -> None:
+        """Account for work: a program that would be traced for minutes is left to Python."""
+        self._left_to_spend -= amount
+        if self._left_to_spend < 0:
+            raise GraphBreak(FL0108, what=what)
+
     def run_frame(self, frame: Frame, run: Callable[[], Any] | None = None) -> Any:
+        self.spend(1, "too many calls")
         used = self.headroom.enter(Lift.run_frame.__code__)
         if used is None:
             if self.frame is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.capture.frame import LEAVE, Frame
+from framelift.capture.frame import LEAVE, Frame, give_context
 from framelift.capture.program import control, opcode
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
-from framelift.values.exceptions import ExceptionValue, TracebackValue, raise_error
+from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.lookup import class_lookup, name_of
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
@@ -27,6 +27,7 @@ def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
         cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1])
         frame.lift.journal.touch(exception)
         exception.cause, exception.suppress_context = cause, True
+    give_context(frame.lift, exception)
     raise Raised(exception)
 
 
@@ -95,7 +96,7 @@ def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
 def with_except_start(frame: Frame, arg: Any) -> None:
     exit_, _, _, exception = frame.stack[-4:]
     cls = frame.lift.known_object(py.type_of(exception))
-    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, TracebackValue()], {}))
+    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, exception.traceback], {}))
 
 
 # -- generators ------------------------------------------------------------------------------------------------------

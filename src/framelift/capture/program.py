@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0101, GraphBreak
-from framelift.bytecode.canonical import CanonicalCode, lower
+from framelift.bytecode.canonical import CanonicalCode, Step, lower
 from framelift.bytecode.canonical_ops import OPS
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ class Program:
     def __init__(self, canonical: CanonicalCode) -> None:
         self.canonical = canonical
         self.steps = canonical.steps
-        self.runs: list[Run] = [_bind(step.op, step.arg) for step in canonical.steps]
+        self.runs: list[Run] = [
+            _counted(_bind(step.op, step.arg)) if _goes_back(step, index) else _bind(step.op, step.arg)
+            for index, step in enumerate(canonical.steps)
+        ]
         code = canonical.code
         self.is_generator = bool(code.co_flags & (_GENERATOR | _COROUTINE))
         self.is_coroutine = bool(code.co_flags & _COROUTINE)
@@ -116,6 +119,19 @@ def _bind(op: str, arg: Any) -> Run:
         return unsupported
     taken, given = _effect(OPS[op], arg)
     return _SHAPES.get((taken, given), _any_shape)(handler, arg, taken, given)
+
+
+def _goes_back(step: Step, index: int) -> bool:
+    """Whether a step is the jump at the end of a loop."""
+    return "JUMP" in step.op and step.arg <= index
+
+
+def _counted(run: Run) -> Run:
+    def round_of_a_loop(frame: Frame) -> int | None:
+        frame.lift.spend(1, "too many rounds of loops")
+        return run(frame)
+
+    return round_of_a_loop
 
 
 def _effect(effect: str, arg: Any) -> tuple[int, int]:

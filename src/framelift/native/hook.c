@@ -195,6 +195,11 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
     PyObject *answer = PyObject_Vectorcall(context, args, 3, NULL);
     Py_DECREF(slots);
     if (!answer) {
+        /* The program may use the stack to its very end; the context needs more of it. */
+        if (PyErr_ExceptionMatches(PyExc_RecursionError)) {
+            PyErr_Clear();
+            *failed = false;
+        }
         return NULL;
     }
     if (Py_IS_TYPE(answer, &Entry_Type)) {

@@ -34,7 +34,8 @@ class Generator:
         self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
         self._fetched_index = {source: i for i, source in enumerate(fetched)}
         self._output_index = {id(value): i for i, value in enumerate(outputs)}
-        self._remembered: dict[int, str] = {}
+        # With the value itself: one that was made for this use would else give its address to the next.
+        self._remembered: dict[int, tuple[Value, str]] = {}
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -88,7 +89,8 @@ class Generator:
 
     def remember(self, value: Value) -> None:
         """Keep what is on top of the stack as the object of `value`."""
-        name = self._remembered[id(value)] = self.builder.temporary("value")
+        name = self.builder.temporary("value")
+        self._remembered[id(value)] = value, name
         self.builder.copy(1)
         self.builder.store_fast(name)
 
@@ -96,7 +98,7 @@ class Generator:
         return id(value) in self._remembered
 
     def load_remembered(self, value: Value) -> None:
-        self.builder.load_fast(self._remembered[id(value)])
+        self.builder.load_fast(self._remembered[id(value)][1])
 
     def fill_namespace(self, namespace: Any) -> None:
         """Fill the `__dict__` of the object on top of the stack, which was just made."""

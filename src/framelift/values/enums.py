@@ -27,7 +27,8 @@ class EnumValue(KnownObject, UserObjectValue):
     def _plain(self, lift: Lift, method: str) -> Any:
         """The member as a plain number or string, where that type's own `method` answers; else NotImplemented."""
         kind = next((kind for kind in _MIXINS if is_subclass(self.cls, kind)), None)
-        if kind is None or not has_default(lift, self.cls, method, raw_lookup(kind, method)):
+        own = NotImplemented if kind is None else raw_lookup(kind, method)
+        if kind is None or own is NotImplemented or not has_default(lift, self.cls, method, own):
             return NotImplemented
         # The base type's own conversion: `str(member)` would ask the enumeration.
         return str.__str__(self.concrete) if kind is str else raw_lookup(kind, f"__{kind.__name__}__")(self.concrete)

@@ -22,7 +22,7 @@ _HEAPTYPE = 1 << 9
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "raised", "_namespace")
+    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "_namespace")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class ExceptionValue(Value):
         self.cause: Any = None
         self.context: Any = None
         self.suppress_context = False
-        self.raised = False
+        self.traceback: TracebackValue | None = None
         self._namespace: DictValue | None = None
 
     def python_type(self) -> type:
@@ -81,7 +81,7 @@ class ExceptionValue(Value):
         if name == "__context__":
             return self.context
         if name == "__traceback__":
-            return TracebackValue()
+            return self.traceback
         if name == "__dict__":
             return self.namespace(lift)
         if name == "__class__":
@@ -96,8 +96,8 @@ class ExceptionValue(Value):
             self.cause, self.suppress_context = value, True
         elif name == "__context__" and (value is None or isinstance(value, ExceptionValue)):
             self.context = value
-        elif name == "__traceback__" and isinstance(value, TracebackValue):
-            pass  # where it was raised is not modelled: an exception that leaves the frame is raised again by Python
+        elif name == "__traceback__" and (value is None or isinstance(value, TracebackValue)):
+            self.traceback = value
         else:
             self.refuse(f"assignment of {name}")
 
@@ -130,17 +130,18 @@ class ExceptionValue(Value):
     # -- change and the way back ----------------------------------------------------------------------------------
 
     def state(self) -> Any:
-        return self.args, self.cause, self.context, self.suppress_context
+        return self.args, self.cause, self.context, self.suppress_context, self.traceback
 
     def restore(self, state: Any) -> None:
-        self.args, self.cause, self.context, self.suppress_context = state
+        self.args, self.cause, self.context, self.suppress_context, self.traceback = state
 
     def parts(self) -> list[Any]:
         return list(self.args)
 
     def rebuild(self, generate: Generator) -> None:
-        # One that was raised has a traceback, which could not be made again.
-        if self.raised or self.cause is not None or self.context is not None or not _can_be_made(self.cls):
+        # A traceback could not be made again, and what belongs to one that was raised is not worth the code.
+        untouched = self.traceback is self.cause is self.context is None and not self.suppress_context
+        if not untouched or not _can_be_made(self.cls):
             raise GraphBreak(FL0107, what=self.describe())
         generate.known_object(BaseException)
         generate.load_method("__new__")
@@ -160,7 +161,10 @@ class ExceptionValue(Value):
 
 
 class TracebackValue(Value):
-    """A traceback: it exists, and that is all that is known about it."""
+    """A traceback: it exists, and that is all that is known about it.
+
+    Where it leads is not modelled: an exception that leaves the captured frame is raised again by Python.
+    """
 
     __slots__ = ()
 

@@ -149,7 +149,9 @@ class GeneratorValue(IteratorValue):
             self._close(lift)
         except (Raised, GraphBreak):
             return False
-        changed = any(not isinstance(value, GeneratorValue) for value in journal.since_step())
+        # Exceptions change by being raised: here the one that ends the generator, which nobody else has.
+        quiet = (GeneratorValue, ExceptionValue)
+        changed = any(not isinstance(value, quiet) for value in journal.since_step())
         return not changed and lift.graph.mark() == graph
 
     def state(self) -> Any:

@@ -120,10 +120,12 @@ class RangeIterator(IteratorValue):
 
     def next(self, lift: Lift) -> Any:
         lift.journal.touch(self)
-        if self.position >= len(self.range):
-            raise Exhausted
+        try:
+            number = self.range[self.position]
+        except IndexError:  # asked this way because len() fails for the longest ranges
+            raise Exhausted from None
         self.position += 1
-        return self.range[self.position - 1]
+        return number
 
     def state(self) -> Any:
         return self.position

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, init_instance, make_instance
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import ExceptionValue, TracebackValue, raise_error
 from framelift.values.lookup import name_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
@@ -87,6 +88,13 @@ def _exception_repr(lift: Lift, exception: Any, /) -> Any:
 def _with_traceback(lift: Lift, exception: Any, traceback: Any, /) -> Any:
     exception.set_computed(lift, "__traceback__", traceback)
     return exception
+
+
+@primitive(traceback.clear_frames)
+def _clear_frames(lift: Lift, tb: Any, /) -> Any:
+    if not isinstance(tb, TracebackValue):
+        raise GraphBreak(FL0102, what="traceback.clear_frames() of a traceback from outside")
+    # The frames it leads to are over, or run now and are left alone: nothing they hold can be reached any more.
 
 
 # Exceptions that make attributes of their arguments.

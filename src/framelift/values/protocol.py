@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0201, GraphBreak
+from framelift.breaks import FL0108, FL0201, GraphBreak
 from framelift.guards.kinds import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
@@ -132,8 +132,14 @@ def items(lift: Lift, iterable: Any) -> list[Any]:
     try:
         while True:
             found.append(iterator.next(lift))
+            if not len(found) % _MANY:
+                lift.spend(_MANY, "too many items")
     except Exhausted:
         return found
+
+
+# Items are counted by the thousand: most iterables have fewer.
+_MANY = 1000
 
 
 def contains(lift: Lift, container: Any, element: Any) -> Any:
@@ -188,6 +194,7 @@ def unary(lift: Lift, symbol: str, value: Any) -> Any:
 def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
     left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
     if not left_is_value and not right_is_value:
+        _refuse_huge(symbol.removesuffix("="), left, right)
         return fold(lift, BINARY[symbol], left, right)
     if left_is_value:
         left.note(lift)
@@ -216,6 +223,32 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
             f"unsupported operand type(s) for {symbol}: '{type_of(left).__name__}' and '{type_of(right).__name__}'",
         )
     raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
+
+
+def _repeated_size(left: Any, right: Any) -> int:
+    if isinstance(left, int):
+        left, right = right, left
+    return len(left) * right if isinstance(right, int) and isinstance(left, (str, bytes, tuple)) else 0
+
+
+def _power_size(left: Any, right: Any) -> int:
+    return left.bit_length() * right // 8 if isinstance(left, int) and isinstance(right, int) else 0
+
+
+def _shifted_size(left: Any, right: Any) -> int:
+    return right // 8 if isinstance(left, int) and isinstance(right, int) else 0
+
+
+# Operators on constants that make something large of something small, and how large.
+_GROWING = {"*": _repeated_size, "**": _power_size, "<<": _shifted_size}
+_HUGE = 1_000_000
+
+
+def _refuse_huge(symbol: str, left: Any, right: Any) -> None:
+    """What takes long to compute, or no memory suffices for, is not computed while capturing."""
+    size = _GROWING.get(symbol)
+    if size is not None and size(left, right) > _HUGE:
+        raise GraphBreak(FL0108, what=f"{symbol} makes an object of {size(left, right)} bytes")
 
 
 def _is_subclass(cls: type, other: type) -> bool:

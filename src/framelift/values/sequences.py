@@ -85,7 +85,7 @@ class SequenceValue(Value):
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, self.items(lift) + py.items(lift, other))
         if operator == "*" and py.type_of(other) in (int, bool):
-            return self.make(lift, self.items(lift) * lift.constant(other))
+            return self._repeated(lift, lift.constant(other))
         if operator == "+" and py.type_of(other) in _PLAIN_OPERANDS:
             kind, given = self.kind.__name__, py.type_of(other).__name__
             raise_error(TypeError, f'can only concatenate {kind} (not "{given}") to {kind}')
@@ -93,10 +93,15 @@ class SequenceValue(Value):
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "*" and py.type_of(other) in (int, bool):
-            return self.make(lift, self.items(lift) * lift.constant(other))
+            return self._repeated(lift, lift.constant(other))
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, py.items(lift, other) + self.items(lift))
         return NotImplemented
+
+    def _repeated(self, lift: Lift, times: int) -> Any:
+        items = self.items(lift)
+        lift.spend(len(items) * times if times > 0 else 0, "too many items")
+        return self.make(lift, items * times if times > 0 else [])
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not is_sequence(other, self.kind):
@@ -266,8 +271,8 @@ class ListValue(SequenceValue, models=list):
             self.add(lift, py.items(lift, other))
             return self
         if operator == "*=" and py.type_of(other) in (int, bool):
-            items = self.change(lift)
-            items[:] = items * lift.constant(other)
+            repeated = self._repeated(lift, lift.constant(other)).items(lift)
+            self.change(lift)[:] = repeated
             return self
         return super().binary(lift, operator, other)
 

@@ -7,7 +7,9 @@ storage; where it finds the user's own, that one runs. Inputs are read and chang
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -28,7 +30,7 @@ from framelift.values.lookup import (
     special_method,
 )
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
+from framelift.values.primitives import Arity, primitive
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
 
@@ -91,6 +93,8 @@ class ContainerObjectValue(UserObjectValue):
                 self.refuse(f"{name}() with item methods of its own")
             return self._update_by_items(lift, args, kwargs)
         if name == "__init__":
+            if not _arity_of_init(type(storage).initialise)(args, kwargs):
+                raise GraphBreak(FL0102, what=f"{self.base.__name__}.__init__ with these arguments")
             storage.initialise(lift, *args, **kwargs)
             return None
         if name in _READS_OTHERS:
@@ -141,6 +145,11 @@ _MAKES_ANOTHER = {
 # Methods whose C code reads the storage of a second container directly.
 _COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 _READS_OTHERS = _COMPARISONS | {"__add__", "__or__", "__ror__", "__and__", "__rand__", "__sub__", "__rsub__", "__xor__"}
+
+
+@functools.cache
+def _arity_of_init(initialise: Callable[..., None]) -> Arity:
+    return Arity(initialise, 2)
 
 
 def _raw(lift: Lift, value: Any, base: type) -> Any:

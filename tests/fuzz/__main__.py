@@ -1,0 +1,65 @@
+"""`make fuzz`: random programs, each lifted and compared with Python. A program that differs is made small and printed.
+
+python -m tests.fuzz                                  1,000 programs
+python -m tests.fuzz --programs 10000 --seed 5000     others
+python -m tests.fuzz --programs 1 --seed 123          one again
+python -m tests.fuzz --faults                         whether faults planted in framelift are found
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.fuzz.faults import FAULTS, found_by_programs
+from tests.fuzz.generate import source
+from tests.fuzz.run import failure_of, shrink, write
+
+
+def report(seed: int, size: int, problem: str) -> None:
+    """A failing program in its smallest form, and how to run it again."""
+    statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed) is not None)
+    print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n")
+    print(source(statements).partition("def program")[2].join(["def program", ""]))
+    print(f"smaller: {failure_of(statements, seed)}\n", flush=True)
+
+
+def fuzz(first: int, programs: int, size: int) -> int:
+    """How many of the programs differ."""
+    began = time.perf_counter()
+    different = 0
+    for seed in range(first, first + programs):
+        problem = failure_of(write(seed, size), seed)
+        if problem is not None:
+            different += 1
+            report(seed, size, problem)
+    print(f"{programs} programs, {different} different, {time.perf_counter() - began:.0f} s")
+    return different
+
+
+def plant_faults(names: list[str], programs: int, size: int) -> int:
+    """How many of the planted faults no program finds."""
+    missed = 0
+    for name in names:
+        seed = found_by_programs(name, programs, size)
+        missed += seed is None
+        print(f"{name:40} {'MISSED' if seed is None else f'found by program {seed}'}", flush=True)
+    print(f"{len(names)} faults, {missed} missed")
+    return missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--size", type=int, default=8, help="statements of a program")
+    parser.add_argument("--faults", nargs="*", metavar="NAME", help="plant these faults, or all, one at a time")
+    given = parser.parse_args()
+    if given.faults is not None:
+        return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
+    return bool(fuzz(given.seed, given.programs, given.size))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,10 +18,11 @@ from framelift.capture import opcodes, opcodes_flow, opcodes_match  # noqa: F401
 from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
+from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.outermost import Left, OutermostFrame, Restart
 from framelift.capture.program import Programs
 from framelift.errors import FullGraphError
-from framelift.graph import GraphBuilder
+from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
@@ -43,6 +44,7 @@ from framelift.residual.codegen import (
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag, make_resume
+from framelift.shapes.history import History, Policy
 from framelift.values.base import NULL, Value
 from framelift.values.functions import FunctionValue
 from framelift.values.tensors import TensorValue
@@ -73,6 +75,8 @@ class Request:
     # Runs a function of the user's in Python: what is left of a frame, or all of it.
     runner: Callable[..., Any]
     make_graph: Callable[[], GraphBuilder] = GraphBuilder
+    # What earlier captures of the function saw: what changed since is symbolic.
+    history: History = field(default_factory=History)
 
 
 def capture(request: Request, programs: Programs, number: int) -> Captured:
@@ -80,15 +84,19 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     code = request.function.__code__
     break_before: Restart | None = None
     answers = Answers()
+    policy = Policy(request.history, request.options.dynamic)
     while True:
         with room_to_work():
-            lift = Lift(programs, request.make_graph(), argument_names(code))
+            lift = Lift(programs, request.make_graph(), argument_names(code), policy)
             lift.answers = answers
             answers.begin()
             try:
                 return _Capture(request, lift, number).run(break_before)
             except NotCompiling:
                 answers.reconsider()
+                break_before = None
+            except NeedsNumbers as needs:
+                policy.insist_on_numbers(needs.names)
                 break_before = None
             except Restart as restart:
                 # Always earlier than the last time, so that it comes to an end: with nothing captured.
@@ -102,15 +110,19 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
     """Trace a call that must not break: the finished trace and the value it returns."""
     answers = Answers()
+    policy = Policy(request.history, request.options.dynamic)
     while True:
         with room_to_work():
-            lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__))
+            lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__), policy)
             lift.answers = answers
             answers.begin()
             try:
                 ending = _Capture(request, lift, number)._trace(None)
             except NotCompiling:
                 answers.reconsider()
+                continue
+            except NeedsNumbers as needs:
+                policy.insist_on_numbers(needs.names)
                 continue
             finally:
                 lift.modes.leave()
@@ -237,10 +249,10 @@ class _Capture:
         if has_graph:
             module = graph.finish([value.ref(lift) for value in needs.outputs])
             module.meta["framelift_function"] = code.co_qualname
-            inputs = [_source_of(lift, ref) for ref in graph.live_inputs]
+            inputs = [lift.input_of(ref) for ref in graph.live_inputs]
             self._lap("graph")
             mutated = graph.mutated
-            written = [source for source, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
+            written = [where.source for where, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
             precautions = Precautions(
                 graph.uses_rng, _switches_modes(graph), bool(written), graph.may_raise_after_writing
             )
@@ -252,6 +264,8 @@ class _Capture:
         stream.emit(events.ResidualBuilt(self.number, code, residual))
         self._lap("codegen")
         self._note_aliasing()
+        note_symbols(lift)
+        remember(lift)
         tree = lift.guards.build_tree(needs.fetched, len(self.request.slots), state)
         self._report_guards()
         self._lap("guards")
@@ -339,12 +353,6 @@ def _without(values: list[TensorValue], left_out: list[TensorValue]) -> list[Ten
 
 def _shares_memory(value: TensorValue, others: list[TensorValue]) -> bool:
     return any(other is not value and _core.tensors_overlap(value.concrete, other.concrete) for other in others)
-
-
-def _source_of(lift: Lift, ref: Any) -> Source:
-    source = lift.inputs[id(ref)].source
-    assert source is not None
-    return source
 
 
 def _switches_modes(graph: GraphBuilder) -> bool:

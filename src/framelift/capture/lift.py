@@ -37,9 +37,12 @@ from framelift.capture.program import Programs
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
-from framelift.graph import GraphBuilder, MetadataFailure, TensorRef, TokenRef
+from framelift.graph import GraphBuilder, MetadataFailure, NumberRef, TensorRef, TokenRef
 from framelift.guards.guardset import GuardSet
+from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source, Sources
+from framelift.shapes.history import History, Policy
+from framelift.shapes.symbols import Layout
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
@@ -71,11 +74,13 @@ from framelift.values.python_models import python_model
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
+from framelift.values.sizes import SizeValue
 from framelift.values.slices import SliceValue
 from framelift.values.steering import torch_control
 from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.structs import StructSequenceValue
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
 from framelift.values.torch_raising import may_raise
@@ -85,9 +90,13 @@ from framelift.values.tuples import TupleObjectValue, is_tuple_class, tuple_clas
 class Lift:
     """One capture: the graph, guards and journal under construction, and the frames being traced."""
 
-    def __init__(self, programs: Programs, graph: GraphBuilder, argument_names: Sequence[str]) -> None:
+    def __init__(
+        self, programs: Programs, graph: GraphBuilder, argument_names: Sequence[str], policy: Policy | None = None
+    ) -> None:
         self.programs = programs
         self.graph = graph
+        # Which sizes and numbers are symbolic.
+        self.policy = Policy(History()) if policy is None else policy
         self.sources = Sources(argument_names)
         self.guards = GuardSet()
         self.journal = Journal()
@@ -108,6 +117,8 @@ class Lift:
         self.noted_bases: dict[int, int] = {}
         self._values: dict[int, Value] = {}
         self._tensors: dict[int, TensorValue] = {}
+        self._numbers: dict[int, SymbolicValue] = {}
+        self._quantities: dict[Quantity, SymbolicValue] = {}
         self._ops = 0
         self.builtins = self.module_namespace(builtins)
 
@@ -126,7 +137,7 @@ class Lift:
         kind = type(obj)
         model = MODELS.get(id(kind))
         if model is ScalarValue:
-            return ScalarValue(source, obj)
+            return self._wrap_scalar(obj, source)
         known = self._values.get(id(obj))
         if known is not None and known.concrete is obj:
             self._note_alias(known, source)
@@ -136,6 +147,29 @@ class Lift:
         value = model.from_input(obj, source)
         value.noted = value.noted or source.access == "KNOWN"
         self._values[id(obj)] = value
+        return value
+
+    def _wrap_scalar(self, obj: Any, source: Source) -> Value:
+        if type(obj) in (int, float) and self.policy.considers_numbers:
+            symbolic = self.symbolic_number(Quantity(source, "VALUE"), obj)
+            if symbolic is not None:
+                return symbolic
+        return ScalarValue(source, obj)
+
+    def symbolic_number(self, quantity: Quantity, number: Any) -> SymbolicValue | None:
+        """A number of an input as a symbol, if the policy wants it to be one."""
+        known = self._quantities.get(quantity)
+        if known is not None:
+            return known
+        name = quantity.name
+        if not self.policy.considers_numbers or not self.policy.is_symbolic(name, number):
+            return None
+        if quantity.kind == "VALUE":
+            self.guard(quantity.source, "TYPE", type(number))
+        symbolic = self.graph.symbols.number(number, quantity, name)
+        ref = self.graph.add_number(symbolic, number, name)
+        value = SymbolicValue(ref, quantity, quantity.source if quantity.kind == "VALUE" else None)
+        self._quantities[quantity] = self._numbers[id(ref)] = value
         return value
 
     def _note_alias(self, value: Value, source: Source) -> None:
@@ -177,10 +211,36 @@ class Lift:
     def add_input(self, value: TensorValue) -> TensorRef:
         assert value.source is not None
         kind = "parameter" if isinstance(value.concrete, torch.nn.Parameter) else "argument"
-        ref = self.graph.add_input(None, value.concrete, value.source.name, kind)
+        ref = self.graph.add_input(None, value.concrete, value.source.name, kind, self._layout_of(value))
         self.inputs[id(ref)] = value
         self._tensors[id(ref)] = value
         return ref
+
+    def _layout_of(self, value: TensorValue) -> Layout | None:
+        """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
+        tensor, source = value.concrete, value.source
+        assert source is not None
+        if type(tensor) is not torch.Tensor or not is_static_and_strided(tensor):
+            return None
+        dimensions = self.policy.dimensions(source.name, tuple(tensor.shape))
+        if not dimensions:
+            return None
+
+        def origin_of(kind: str, dim: int) -> builtins.tuple[Quantity, str]:
+            quantity = Quantity(source, kind, dim)
+            return quantity, quantity.name
+
+        return self.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, origin_of)
+
+    def input_of(self, ref: TensorRef | NumberRef) -> Quantity:
+        """Where an input of the graph comes from."""
+        if isinstance(ref, NumberRef):
+            origin = self._numbers[id(ref)].origin
+            assert isinstance(origin, Quantity)
+            return origin
+        source = self.inputs[id(ref)].source
+        assert source is not None
+        return Quantity(source, "VALUE")
 
     def answer_compiling(self) -> bool:
         """Whether the program is compiled, as far as it hears. Most ask through a function that asks for others."""
@@ -279,7 +339,7 @@ class Lift:
         return value.text(self, conversion)
 
     def format(self, value: Any, spec: Any) -> str:
-        if isinstance(value, ScalarValue):
+        if isinstance(value, ScalarValue | SymbolicValue):
             value = self.constant(value)
         if isinstance(value, UserObjectValue):
             method = self.special_method(value, "__format__", "object")
@@ -531,15 +591,28 @@ class Lift:
         try:
             result = emit(target, plain_args, plain_kwargs, self.program_point(), must_run=raises)
         except MetadataFailure as failure:
+            settled = [self._settled(arg) for arg in args], {name: self._settled(arg) for name, arg in kwargs.items()}
+            if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
+                return self._emit(emit, target, tuple(settled[0]), settled[1])
             if failure.kind == "data-dependent":
                 raise GraphBreak(FL0301, what=failure.operation) from failure
             raise GraphBreak(FL0302, op=failure.operation, error=failure.reason) from failure
         return self.from_graph(result)
 
+    def _settled(self, value: Any) -> Any:
+        return self.constant(value) if isinstance(value, SymbolicValue | SizeValue) else value
+
+    def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
+        """An operation on symbolic numbers, or one that gives them, as a node of the graph. It does not raise."""
+        plain = tuple([self.graph_argument(arg) for arg in args])
+        return self.from_graph(self.graph.call_function(target, plain, {}, self.program_point()))
+
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""
         if type(result) is TokenRef:
             return None
+        if type(result) is NumberRef:
+            return self._numbers.setdefault(id(result), SymbolicValue(result))
         if type(result) is TensorRef:
             known = self._tensors.get(id(result))
             if known is None:
@@ -580,6 +653,20 @@ def has_own_builtins(function: Any) -> bool:
     """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
     own = function.__builtins__
     return own is not builtins.__dict__ and bool(own)
+
+
+def is_static_and_strided(tensor: torch.Tensor) -> bool:
+    """Whether sizes and strides say all about where the elements of a tensor are."""
+    return (
+        tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+        and not tensor._has_symbolic_sizes_strides
+    )
+
+
+def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    pairs = [*zip(settled[0], args, strict=True), *[(settled[1][name], arg) for name, arg in kwargs.items()]]
+    return any(now is not before for now, before in pairs)
 
 
 def _family(kind: type) -> type[Value]:

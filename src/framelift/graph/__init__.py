@@ -1,9 +1,9 @@
 """Building FX graphs: tensor metadata, its memo, and the graph itself."""
 
 from framelift.graph.builder import GraphBuilder, Mark
-from framelift.graph.errors import MemoMismatch, MetadataFailure
+from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.memo import MetadataMemo
-from framelift.graph.metadata import Descriptor, TensorRef, TokenRef
+from framelift.graph.metadata import Descriptor, NumberRef, TensorRef, TokenRef
 from framelift.graph.record import Location
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "MemoMismatch",
     "MetadataMemo",
     "MetadataFailure",
+    "NeedsNumbers",
+    "NumberRef",
     "TensorRef",
     "TokenRef",
 ]

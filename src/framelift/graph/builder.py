@@ -24,17 +24,18 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from framelift.graph.emit import Emitter, alive
-from framelift.graph.errors import MemoMismatch, MetadataFailure
-from framelift.graph.fake import Fakes, describe, input_problem, is_wrapper, storage_of
-from framelift.graph.materialise import Materialiser, known_fake, written_storages
+from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
+from framelift.graph.fake import Describer, Fakes, input_problem, is_wrapper, storage_of
+from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
-from framelift.graph.metadata import Descriptor, Interner, Ref, Storage, TensorRef, TokenRef
+from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
 from framelift.graph.state import StateReader
 from framelift.graph.writes import can_be_put_back
+from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,14 @@ class GraphBuilder:
         self.fakes = Fakes()
         self._memo = memo
         self.inputs: list[TensorRef] = []
+        # Numbers among the inputs: those that differ from call to call.
+        self.numbers: list[NumberRef] = []
         # After finish(): the inputs the graph takes, in the order it takes them.
-        self.live_inputs: list[TensorRef] = []
+        self.live_inputs: list[TensorRef | NumberRef] = []
         self.records: list[Record] = []
-        self._interner = memo.interner if memo is not None else Interner()
+        self._descriptors = Describer(memo.interner if memo is not None else Interner())
         self._states = memo.states if memo is not None else StateReader()
-        self._materialiser = Materialiser(self.fakes, self._interner, self._states)
+        self._materialiser = Materialiser(self.fakes, self._descriptors, self._states)
         self._input_by_example: dict[int, TensorRef] = {}
         self._storage_by_example: dict[int, Storage] = {}
         # Metadata an operation changed in place: (tensor, what it was before), oldest first.
@@ -69,8 +72,13 @@ class GraphBuilder:
         return self.fakes.mode
 
     @property
+    def symbols(self) -> Symbols:
+        """The symbolic sizes and numbers of the inputs, and what was assumed about them."""
+        return self.fakes.symbols
+
+    @property
     def shape_env(self) -> Any:
-        return self.fakes.shape_env
+        return self.symbols.shape_env
 
     @property
     def mutated(self) -> set[TensorRef]:
@@ -98,11 +106,17 @@ class GraphBuilder:
     # Inputs
 
     def add_input(
-        self, name: str | None, example: torch.Tensor, source_name: str | None = None, kind: str | None = None
+        self,
+        name: str | None,
+        example: torch.Tensor,
+        source_name: str | None = None,
+        kind: str | None = None,
+        layout: Layout | None = None,
     ) -> TensorRef:
         """An input of the graph. The same tensor object added twice is one input.
 
-        ``kind`` is for whoever reads the graph ("parameter", "buffer", "argument", ...).
+        ``kind`` is for whoever reads the graph ("parameter", "buffer", "argument", ...); ``layout`` gives sizes and
+        strides of which some are symbolic.
         """
         self._check_open()
         known = self._input_by_example.get(id(example))
@@ -112,13 +126,30 @@ class GraphBuilder:
         if problem is not None:
             raise MetadataFailure("unsupported", source_name or name or "an input", problem)
         storage = self._storage_of_example(example)
-        ref = TensorRef(self._interner.intern(describe(example)), storage, None, (), self._materialiser.fake_of)
+        if storage.refs and (layout is not None or any(ref.layout is not None for ref in storage.refs)):
+            raise NeedsNumbers([source_name, *[ref.source_name for ref in storage.refs]])
+        fake = None if layout is None else self.fakes.with_layout(example, layout)
+        descriptor = self._descriptors.of(example if fake is None else fake)
+        ref = TensorRef(descriptor, storage, None, (), self._materialiser.fake_of)
         ref.example = example
+        ref.layout = layout
+        if fake is not None:
+            bind_fake(ref, fake)
         ref.input_name = input_base(name or source_name or "input")
         ref.source_name = source_name
         ref.kind = kind
         self.inputs.append(ref)
         self._input_by_example[id(example)] = ref
+        return ref
+
+    def add_number(self, symbolic: Any, example: int | float, source_name: str) -> NumberRef:
+        """An int or float as an input of the graph, with the symbol that stands for it."""
+        self._check_open()
+        ref = NumberRef(None, (), symbolic)
+        ref.example = example
+        ref.input_name = input_base(source_name)
+        ref.source_name = source_name
+        self.numbers.append(ref)
         return ref
 
     def _storage_of_example(self, example: torch.Tensor) -> Storage:
@@ -255,6 +286,7 @@ class GraphBuilder:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
         if any(type(ref) is TokenRef for ref in record.uses):
             raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
+        tensors = record.tensors
         storages = list({id(ref.storage): ref.storage for ref in tensors}.values())
         # All aliases too: if the operation writes, autograd must know them.
         self._materialiser.materialise([ref for storage in storages for ref in storage.refs])
@@ -284,7 +316,9 @@ class GraphBuilder:
         by_address = {s.untyped._cdata: s for s in storages if s.untyped is not None}
         created: list[TensorRef] = []
 
-        def wrap(tensor: torch.Tensor, path: tuple[int | str, ...]) -> TensorRef:
+        def wrap(tensor: Any, path: tuple[int | str, ...]) -> Any:
+            if isinstance(tensor, SYMBOLIC):
+                return self._number(tensor, record, path)
             ref = by_fake.get(id(tensor))
             if ref is None:
                 untyped = storage_of(tensor)
@@ -294,7 +328,7 @@ class GraphBuilder:
                     storage.untyped = untyped
                     if untyped is not None:
                         by_address[untyped._cdata] = storage
-                descriptor = self._interner.intern(describe(tensor))
+                descriptor = self._descriptors.of(tensor)
                 ref = TensorRef(descriptor, storage, record, path, self._materialiser.fake_of)
                 ref.known_fake = tensor
                 by_fake[id(tensor)] = ref
@@ -310,13 +344,22 @@ class GraphBuilder:
             reason = f"{error} cannot be a result in a graph"
             raise MetadataFailure("result", record.name, reason) from None
 
+    def _number(self, symbolic: Any, record: Record, path: tuple[int | str, ...]) -> Any:
+        """A symbolic number among the results of an operation; a plain one where it is known."""
+        known = settled(symbolic)
+        if known is not None:
+            return known
+        ref = NumberRef(record, path, symbolic)
+        record.outputs.append(ref)
+        return ref
+
     def _redescribe(self, storages: list[Storage], record: Record) -> None:
         """Takes up what an operation changed in the metadata of its arguments and their aliases."""
         changed: dict[int, Storage] = {id(storage): storage for storage in record.writes}
         for storage in storages:
             for ref in storage.refs:
                 fake = known_fake(ref)
-                descriptor = self._interner.intern(describe(fake))
+                descriptor = self._descriptors.of(fake)
                 if descriptor is not ref.descriptor:
                     self._changes.append((ref, ref.descriptor))
                     ref.descriptor = descriptor
@@ -365,7 +408,7 @@ class GraphBuilder:
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
         kept, live = alive(self.records, returned)
-        self.live_inputs = [ref for ref in self.inputs if ref in live]
+        self.live_inputs = [ref for ref in (*self.numbers, *self.inputs) if ref in live]
         shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
         shown.update((id(ref), ref) for record in kept for ref in record.outputs)
         self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
@@ -378,8 +421,8 @@ class GraphBuilder:
         return module
 
     @property
-    def example_inputs(self) -> list[torch.Tensor]:
-        """After finish(): the real tensors the graph's inputs were captured with."""
+    def example_inputs(self) -> list[torch.Tensor | int | float]:
+        """After finish(): the real tensors and numbers the graph's inputs were captured with."""
         return [ref.example for ref in self.live_inputs if ref.example is not None]
 
     def _check_open(self) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from framelift.graph.metadata import Ref, TensorRef
+from framelift.graph.metadata import NumberRef, Ref, TensorRef
 from framelift.graph.names import Names
 from framelift.graph.nest import map_refs
 from framelift.graph.record import Location, Record
 
 Modules = dict[str, tuple[str, str]]
+Input = TensorRef | NumberRef
 
 # Dead code elimination of torch.fx looks at a node's users and at a table of functions known to have effects. A write
 # by a method (x.add_(1)) or by a flag (relu(x, inplace=True)) is in no table, so such a node gets a user that is: an
@@ -31,7 +32,7 @@ class Emitter:
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
     def emit(
-        self, inputs: Sequence[TensorRef], records: Sequence[Record], live: set[Ref], outputs: Sequence[TensorRef]
+        self, inputs: Sequence[Input], records: Sequence[Record], live: set[Ref], outputs: Sequence[Ref]
     ) -> Graph:
         """Emits inputs and records that were found alive."""
         for ref in inputs:
@@ -43,13 +44,15 @@ class Emitter:
         self.graph.output(tuple([ref.node for ref in outputs]))
         return self.graph
 
-    def _placeholder(self, ref: TensorRef) -> None:
+    def _placeholder(self, ref: Input) -> None:
         assert ref.input_name is not None
         name = self._names.unique(ref.input_name)
         node = ref.node = self._node("placeholder", name, name, (), {})
         node.meta["input_source"] = ref.source_name
         node.meta["input_kind"] = ref.kind
         node.meta["example_value"] = ref.fake
+        # How the input was at entry; the fake shows what the graph made of it.
+        node.meta["symbolic"] = ref.known_fake if isinstance(ref, NumberRef) else ref.layout
 
     def _record(self, record: Record, live: set[Ref]) -> Node:
         args = map_refs(record.args, _node_of)
@@ -128,7 +131,7 @@ class Emitter:
         return node
 
 
-def alive(records: Sequence[Record], outputs: Sequence[TensorRef]) -> tuple[list[Record], set[Ref]]:
+def alive(records: Sequence[Record], outputs: Sequence[Ref]) -> tuple[list[Record], set[Ref]]:
     """The records that must be in the graph, in order, and the values they use or that are returned."""
     live: set[Ref] = set(outputs)
     kept: list[Record] = []
@@ -170,5 +173,5 @@ def _node_of(ref: Ref) -> Node:
     return ref.node
 
 
-def _value(ref: Ref) -> torch.Tensor | None:
-    return ref.fake if isinstance(ref, TensorRef) else None
+def _value(ref: Ref) -> Any:
+    return ref.fake if isinstance(ref, TensorRef | NumberRef) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from framelift.errors import FrameliftError
@@ -29,6 +30,17 @@ class MetadataFailure(FrameliftError):
         self.kind: FailureKind = kind
         self.operation = operation
         self.reason = reason
+
+
+class NeedsNumbers(Exception):
+    """Inputs that were given symbolic sizes cannot have them: they share memory, for instance.
+
+    ``names`` says which; the capture starts again with numbers for them.
+    """
+
+    def __init__(self, names: Sequence[str | None]) -> None:
+        self.names = tuple(name for name in names if name is not None)
+        super().__init__(", ".join(self.names))
 
 
 class MemoMismatch(AssertionError):

@@ -1,4 +1,4 @@
-"""The one place that knows torch's FakeTensor and ShapeEnv; a torch upgrade changes this file only."""
+"""The one place that knows torch's FakeTensor (`shapes.symbols` knows its ShapeEnv)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from torch.nn.parameter import Parameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.graph.errors import FailureKind
-from framelift.graph.metadata import Descriptor, Facts, Storage
+from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
+from framelift.shapes.symbols import Layout, Symbols
 
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
@@ -121,9 +122,8 @@ class Fakes:
     """
 
     def __init__(self) -> None:
-        # Sizes and scalars that depend on data raise, so that the caller can break the graph there.
-        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
-        self.mode = ObservingFakeMode(self.shape_env)
+        self.symbols = Symbols()
+        self.mode = ObservingFakeMode(self.symbols.shape_env)
         self._attributes: dict[torch.device, dict[str, Any]] = {}
         self._anchor = torch.empty((), device="meta", requires_grad=True)
 
@@ -143,6 +143,10 @@ class Fakes:
         if fake.is_leaf and fake.grad is not None:
             fake.grad = None
         return fake
+
+    def with_layout(self, example: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """The fake of a real tensor that has its memory for itself, with symbolic sizes."""
+        return fake_with_layout(self.mode, example, layout)
 
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
@@ -185,6 +189,19 @@ class Fakes:
         if descriptor.is_parameter:
             fake._is_param = True
         return fake
+
+
+def fake_with_layout(mode: FakeTensorMode, example: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The fake of a tensor with other sizes and strides; what it is a view of does not show."""
+    with mode, torch.inference_mode(example.is_inference()):
+        fake = torch.empty_strided(layout.sizes, layout.strides, dtype=example.dtype, device=example.device)
+    if example.requires_grad and example.is_leaf:
+        fake.requires_grad_()
+    elif example.requires_grad:
+        anchor = torch.empty((), device="meta", requires_grad=True)
+        with torch.enable_grad():
+            (fake,) = _Computed.apply(anchor, [fake])
+    return fake
 
 
 def failure_kind(error: BaseException) -> FailureKind:
@@ -241,6 +258,29 @@ def describe(tensor: torch.Tensor) -> Facts:
     )
 
 
+class Describer:
+    """Descriptors of the tensors of one capture: symbols mean nothing outside of it, all else is shared."""
+
+    def __init__(self, shared: Interner) -> None:
+        self._shared = shared
+        self._own: dict[Facts, Descriptor] = {}
+
+    def of(self, tensor: torch.Tensor) -> Descriptor:
+        facts = describe(tensor)
+        if not tensor._has_symbolic_sizes_strides:
+            return self._shared.intern(facts)
+        key = (*[tuple(map(_key, part)) for part in facts[:2]], *map(_key, facts[2:]))
+        descriptor = self._own.get(key)
+        if descriptor is None:
+            descriptor = self._own[key] = Descriptor(facts)
+        return descriptor
+
+
+def _key(fact: Any) -> Any:
+    """A fact as part of a key: of a symbolic number its expression, which stays when more is found out about it."""
+    return fact.node._expr if isinstance(fact, torch.SymInt) else fact
+
+
 def _is_leaf(tensor: torch.Tensor) -> bool | None:
     """None for a view autograd has given up: one whose base was changed in a way that forbids its further use."""
     try:
@@ -264,8 +304,8 @@ def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool
         is_parameter,
         tensor.is_inference(),
         tensor._is_view(),
-        False,
-        False,
+        strided and tensor.is_conj(),
+        strided and tensor.is_neg(),
         False,
         0,
         False,

@@ -21,6 +21,7 @@ import torch
 from framelift.graph.errors import MetadataFailure
 from framelift.graph.fake import (
     UNSUPPORTED,
+    Describer,
     Fakes,
     Observed,
     address_of,
@@ -29,7 +30,7 @@ from framelift.graph.fake import (
     failure_kind,
     storage_of,
 )
-from framelift.graph.metadata import Interner, Storage, TensorRef
+from framelift.graph.metadata import Storage, TensorRef
 from framelift.graph.nest import map_refs, pairs
 from framelift.graph.record import Record
 from framelift.graph.state import StateReader, entered
@@ -38,9 +39,9 @@ from framelift.graph.state import StateReader, entered
 class Materialiser:
     """Makes the fakes of one graph and runs its operations on them."""
 
-    def __init__(self, fakes: Fakes, interner: Interner, states: StateReader) -> None:
+    def __init__(self, fakes: Fakes, descriptors: Describer, states: StateReader) -> None:
         self._fakes = fakes
-        self._interner = interner
+        self._descriptors = descriptors
         self._states = states
 
     def fake_of(self, ref: TensorRef) -> torch.Tensor:
@@ -64,11 +65,11 @@ class Materialiser:
     def _carry_out(self, plan: _Plan) -> None:
         for ref in plan.sources:
             if ref.known_fake is None:
-                _bind(ref, self._from_source(ref))
+                bind_fake(ref, self._from_source(ref))
         for index in sorted(plan.records):
             self._replay(plan.records[index])
         for ref in plan.made:
-            now = self._interner.intern(describe(known_fake(ref)))
+            now = self._descriptors.of(known_fake(ref))
             if now is not ref.descriptor:
                 difference = now.difference(ref.descriptor)
                 raise MetadataFailure("unsupported", repr(ref), f"its history cannot be repeated: {difference}")
@@ -100,6 +101,8 @@ class Materialiser:
     def _from_source(self, ref: TensorRef) -> torch.Tensor:
         if ref.example is None or _is_alone(ref):
             return self._fakes.sketch(ref.descriptor, ref.storage)
+        if ref.layout is not None:
+            return self._fakes.with_layout(ref.example, ref.layout)
         try:
             return self._fakes.from_example(ref.example, ref.storage)
         except UNSUPPORTED as error:
@@ -110,7 +113,7 @@ class Materialiser:
             result, _ = self.run(record)
         for ref, fake in pairs(record.result, result):
             if ref.known_fake is None:
-                _bind(ref, fake)
+                bind_fake(ref, fake)
         # Looking at a stale view makes autograd renew it, so they are looked at here when they were the first time.
         for storage in record.changed:
             for ref in storage.refs:
@@ -204,7 +207,7 @@ def _came_late(ref: TensorRef) -> bool:
     return ref.example is not None and storage.untyped is not None and storage.converter is None
 
 
-def _bind(ref: TensorRef, fake: torch.Tensor) -> None:
+def bind_fake(ref: TensorRef, fake: torch.Tensor) -> None:
     ref.known_fake = fake
     if ref.storage.untyped is None:
         ref.storage.untyped = storage_of(fake)

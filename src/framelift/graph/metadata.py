@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.fx import Node
 
+from framelift.shapes.symbols import Layout
+
 if TYPE_CHECKING:
     from framelift.graph.record import Record
 
@@ -65,6 +67,11 @@ class Descriptor:
     # Strided, static, not a subclass: everything about the tensor is said by the fields above.
     is_plain: bool
 
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether some size is symbolic."""
+        return not self.is_plain and any(type(size) is not int for size in self.shape)
+
     def __init__(self, facts: Facts) -> None:
         for name, value in zip(self.__slots__, facts, strict=True):
             setattr(self, name, value)
@@ -87,6 +94,9 @@ class Descriptor:
     def __repr__(self) -> str:
         flags = "".join(f" {name}" for name in self.__slots__ if getattr(self, name) is True and name != "is_plain")
         return f"<{self.dtype} {tuple(self.shape)} stride {self.stride} on {self.device}{flags}>"
+
+
+_NOT_PLAIN = Descriptor((torch.Size(()), (), 0, None, None, *[False] * 8, 0, False))
 
 
 class Interner:
@@ -164,6 +174,7 @@ class TensorRef(Ref):
         "input_name",
         "source_name",
         "kind",
+        "layout",
         "_make_fake",
         "__weakref__",
     )
@@ -189,6 +200,8 @@ class TensorRef(Ref):
         self.input_name: str | None = None
         self.source_name: str | None = None
         self.kind: str | None = None
+        # Of an input with symbolic sizes: its sizes and strides at entry.
+        self.layout: Layout | None = None
         self._make_fake = make_fake
         storage.refs.append(self)
 
@@ -225,6 +238,34 @@ class TensorRef(Ref):
     def __repr__(self) -> str:
         origin = self.input_name if self.record is None else f"{self.record.name}{list(self.path) or ''}"
         return f"TensorRef({origin}: {self.descriptor})"
+
+
+class NumberRef(Ref):
+    """An int, float or bool that differs from call to call: `known_fake` is torch's symbolic number."""
+
+    __slots__ = ("known_fake", "example", "input_name", "source_name")
+
+    kind = "number"
+
+    def __init__(self, record: Record | None, path: tuple[int | str, ...], symbolic: Any) -> None:
+        super().__init__(record, path)
+        self.known_fake = symbolic
+        # Of an input: the number it was captured with, its name in the graph, where it comes from.
+        self.example: int | float | None = None
+        self.input_name: str | None = None
+        self.source_name: str | None = None
+
+    @property
+    def fake(self) -> Any:
+        return self.known_fake
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """Says to the memo that results depend on more than it knows."""
+        return _NOT_PLAIN
+
+    def __repr__(self) -> str:
+        return f"NumberRef({self.known_fake})"
 
 
 class TokenRef(Ref):

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from framelift.graph.metadata import Ref, TensorRef, TokenRef
+from framelift.graph.metadata import NumberRef, Ref, TensorRef, TokenRef
+from framelift.shapes.symbols import SYMBOLIC
 
 # Exact types of the constants a graph can hold: they print as Python and never change.
 CONSTANTS: frozenset[type] = frozenset(
@@ -79,7 +80,7 @@ def scan(nest: Any, refs: list[Any], parts: list[Any]) -> None:
         scan(nest.start, refs, parts)
         scan(nest.stop, refs, parts)
         scan(nest.step, refs, parts)
-    elif kind is TokenRef:
+    elif kind is TokenRef or kind is NumberRef:
         refs.append(nest)
         parts.append(nest)
     elif isinstance(nest, tuple):  # named tuples and torch.return_types: an operation takes them as tuples
@@ -118,10 +119,15 @@ def map_result(
     on_tensor: Callable[[torch.Tensor, tuple[int | str, ...]], Any],
     path: tuple[int | str, ...] = (),
 ) -> Any:
-    """The result of an operation with every tensor replaced by ``on_tensor(tensor, path)``, keeping tuple types."""
+    """The result of an operation with ``on_tensor(tensor, path)`` in place of tensors and symbolic numbers.
+
+    Tuple types are kept.
+    """
     if isinstance(result, torch.Tensor):
         return on_tensor(result, path)
     kind = type(result)
+    if kind is torch.Size and not all(type(size) is int for size in result):
+        raise NotAConstant(result)
     if kind in CONSTANTS:
         return result
     if kind is tuple or kind is list:
@@ -132,6 +138,8 @@ def map_result(
         return kind._make(items) if hasattr(kind, "_make") else kind(items)
     if kind is dict:
         return {key: map_result(item, on_tensor, (*path, key)) for key, item in result.items()}
+    if isinstance(result, SYMBOLIC):
+        return on_tensor(result, path)  # type: ignore[arg-type]
     if isinstance(result, enum.Enum):
         return result
     raise NotAConstant(result)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.residual.generator import Generator, output_name
@@ -54,7 +55,7 @@ class GraphCall:
     """The compiled graph, where its inputs are found, and which of them it writes to."""
 
     function: Callable[..., Any]
-    inputs: Sequence[Source]
+    inputs: Sequence[Quantity]
     written: Sequence[Source]
     precautions: Precautions
 
@@ -67,13 +68,13 @@ class Needs:
     outputs: list[TensorValue] = field(default_factory=list)
 
 
-def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Source], ending: Ending) -> Needs:
+def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending: Ending) -> Needs:
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
     generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs)
     _finish(generator, lift, ending)
-    for source in inputs:
-        generator.source(source)
+    for quantity in inputs:
+        generator.quantity(quantity)
     return needs
 
 
@@ -110,11 +111,12 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
-    if ending.value.has_attributes:
+    if ending.value.has_attributes or any(quantity.kind != "VALUE" for quantity in graph.inputs):
         return None
     first = len(argument_names(code))
     where = {source: first + index for index, source in enumerate(needs.fetched)}
-    inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in graph.inputs)
+    sources = [quantity.source for quantity in graph.inputs]
+    inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in sources)
     output = next(index for index, value in enumerate(needs.outputs) if value is ending.value)
     return graph.function, inputs, output, len(needs.outputs)
 
@@ -129,10 +131,10 @@ def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> No
     builder.call(len(graph.written) + (method == "undo"))
 
 
-def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Source]) -> None:
+def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Quantity]) -> None:
     generator.builder.load_callable(graph)
-    for source in inputs:
-        generator.source(source)
+    for quantity in inputs:
+        generator.quantity(quantity)
     generator.builder.call(len(inputs))
 
 

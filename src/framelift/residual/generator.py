@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.builder import Builder
+from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
@@ -72,6 +73,17 @@ class Generator:
             index = self._fetched_index[source] = len(self.fetched)
             self.fetched.append(source)
         self.builder.load_fast(_fetched_name(index))
+
+    def quantity(self, quantity: Quantity) -> None:
+        """Leave a number in an input on the stack."""
+        if quantity.kind == "LENGTH":
+            self.builder.load_callable(len)
+        self.source(quantity.source)
+        if quantity.kind == "SIZE":
+            self.builder.load_method("size")
+            self.builder.load_const(quantity.index)
+        if quantity.kind != "VALUE":
+            self.builder.call(1)
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""

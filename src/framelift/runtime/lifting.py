@@ -22,6 +22,7 @@ from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
+from framelift.runtime.histories import Histories
 from framelift.runtime.keys import WeakOptions
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 
@@ -83,6 +84,7 @@ class Context:
         self.key = options.key
         self._failed: weakref.WeakSet[Any] = weakref.WeakSet()
         self._limited: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._histories = Histories()
 
     @property
     def run_in_python(self) -> Callable[..., Any]:
@@ -92,6 +94,7 @@ class Context:
     def forget(self) -> None:
         self._failed.clear()
         self._limited.clear()
+        self._histories.clear()
 
     # -- misses ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +126,8 @@ class Context:
                 return None
             number = stream.new_capture()
             self._report_recompile(number, table, function, slots)
-            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph)
+            history = self._histories.of(table, slots)
+            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph, history)
             try:
                 captured = capture(request, self.runtime.programs, number)
                 _check_guards(captured, slots, function)

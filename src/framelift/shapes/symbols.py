@@ -8,7 +8,7 @@ note in the ShapeEnv what they had to assume about them; `Symbols.program` turns
     >>> bool(n % 2 == 1)
     True
     >>> symbols.program(lambda origin: (0, 1, 0)).words
-    ('x.size()[0] >= 2', 'x.size()[0]%2 == 1')
+    ('x.size()[0] >= 2', '(x.size()[0] % 2) == 1')
 """
 
 from __future__ import annotations
@@ -179,6 +179,22 @@ class Symbols:
             # What cannot be said in general is said of these very numbers.
             for symbol in sorted(expression.free_symbols, key=str):
                 writer.fact(sympy.Eq(symbol, self.shape_env.backed_var_to_val[symbol], evaluate=False))
+
+
+def settled(number: Any) -> int | float | bool | None:
+    """The plain number that a symbolic one is known to be."""
+    node = number.node
+    if isinstance(number, torch.SymInt):
+        return node.maybe_as_int()  # type: ignore[no-any-return]
+    if isinstance(number, torch.SymBool):
+        return node.maybe_as_bool()  # type: ignore[no-any-return]
+    return node.maybe_as_float()  # type: ignore[no-any-return]
+
+
+def decide(number: Any) -> int | float | bool:
+    """The plain number a symbolic one is now, which is assumed from here on."""
+    kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(number)]
+    return kind(number)
 
 
 def _expression(size: Size) -> Any:

@@ -5,7 +5,7 @@
     >>> writer = Writer({a: 0, b: 1}, ("x.size()[0]", "n"))
     >>> writer.fact(sympy.Eq(a, 2 * b + 1))
     >>> writer.words
-    ['x.size()[0] == 2*n + 1']
+    ['x.size()[0] == (1 + 2*n)']
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import sympy
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from torch.utils._sympy import functions as torch_functions
+from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.shapes.program import Number, Step
 
@@ -30,6 +31,7 @@ class Writer:
     def __init__(self, loads: Mapping[sympy.Symbol, int], names: Sequence[str]) -> None:
         self._loads = loads
         self._names = names
+        self._spellings = {symbol: sympy.Symbol(names[load]) for symbol, load in loads.items()}
         self.code: list[tuple[int, Number]] = []
         self.words: list[str] = []
 
@@ -67,11 +69,7 @@ class Writer:
     # -- words ---------------------------------------------------------------------------------------------------
 
     def _spell(self, expression: Any) -> str:
-        names = {symbol: sympy.Symbol(self._names[load]) for symbol, load in self._loads.items()}
-        for kind, text in _RELATIONS.items():
-            if isinstance(expression, kind):
-                return f"{expression.lhs.xreplace(names)} {text} {expression.rhs.xreplace(names)}"
-        return str(expression.xreplace(names))
+        return _unwrapped(_PRINTER.doprint(expression.xreplace(self._spellings)))
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -148,14 +146,18 @@ def _on_one(op: int) -> Callable[[Writer, Any], None]:
     return write
 
 
-_RELATIONS = {
-    sympy.Eq: "==",
-    sympy.Ne: "!=",
-    sympy.Lt: "<",
-    sympy.Le: "<=",
-    sympy.Gt: ">",
-    sympy.Ge: ">=",
-}
+def _unwrapped(words: str) -> str:
+    """Without brackets around the whole, if they belong together."""
+    inner = words[1:-1]
+    depth = 0
+    for letter in inner:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return words
+    return inner if words[:1] == "(" and words[-1:] == ")" else words
+
+
+_PRINTER = PythonPrinter()
 _WRITERS: dict[type, Callable[[Writer, Any], None]] = {
     sympy.Symbol: Writer._symbol,
     BooleanTrue: Writer._truth,

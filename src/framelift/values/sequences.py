@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -51,6 +52,11 @@ class SequenceValue(Value):
         return bool(self.items(lift))
 
     def length(self, lift: Lift) -> Any:
+        if self._items is None and not self.parts():
+            assert self.source is not None
+            symbolic = lift.symbolic_number(Quantity(self.source, "LENGTH"), len(self.concrete))
+            if symbolic is not None:
+                return symbolic
         return len(self.items(lift))
 
     def iterate(self, lift: Lift) -> Any:

@@ -10,6 +10,7 @@ import torch
 from framelift.breaks import FL0301, FL0304, GraphBreak
 from framelift.graph import TensorRef
 from framelift.guards.source import Source
+from framelift.native.calibrate import tensor_spec
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
@@ -18,6 +19,7 @@ from framelift.values.iterators import SequenceIterator
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.protocol import BINARY, COMPARE, UNARY
+from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.torch_functions import call_method
 
 if TYPE_CHECKING:
@@ -57,13 +59,24 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
-        lift.guard(self.source, "TENSOR", self.concrete)
         self._ref = lift.add_input(self)
+        layout = self._ref.layout
+        spec = self.concrete
+        if layout is not None:  # symbolic sizes are what `Symbols` says about them
+            sizes, strides = [tuple([_known(size) for size in part]) for part in layout]
+            spec = tensor_spec(self.concrete)._replace(sizes=sizes, strides=strides)
+        lift.guard(self.source, "TENSOR", spec)
 
     def ref(self, lift: Lift) -> TensorRef:
         self.note(lift)
         assert self._ref is not None
         return self._ref
+
+    @property
+    def is_as_it_came(self) -> bool:
+        """Whether it is an input whose sizes the program has left alone."""
+        ref = self._ref
+        return self.source is not None and ref is not None and not ref.storage.changes
 
     @property
     def is_input(self) -> bool:
@@ -86,7 +99,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         shape = self.ref(lift).descriptor.shape
         if not shape:
             raise_error(TypeError, "len() of a 0-d tensor")
-        return shape[0]
+        return size_in(lift, self, 0)
 
     def iterate(self, lift: Lift) -> Any:
         if not self.ref(lift).descriptor.shape:
@@ -122,6 +135,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def _fact(self, lift: Lift, name: str) -> Any:
         ref = self.ref(lift)
         descriptor = ref.descriptor
+        if descriptor.is_symbolic and name in ("shape", "nbytes"):
+            return size_of(lift, self) if name == "shape" else lift.call_torch(getattr, (self, name), {})
         if name in ("shape", "dtype", "device", "requires_grad", "is_leaf"):
             return getattr(descriptor, name)
         if name == "ndim":
@@ -195,6 +210,10 @@ def _is_operand(other: Any) -> bool:
     return py.type_of(other) in (int, float, bool, complex) or isinstance(other, TensorValue)
 
 
+def _known(size: Any) -> int | None:
+    return size if type(size) is int else None
+
+
 class TensorMethodValue(Value):
     """A method of torch.Tensor, bound to a tensor."""
 
@@ -211,6 +230,8 @@ class TensorMethodValue(Value):
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.name == "__iter__" and not args and not kwargs:
             return self.tensor.iterate(lift)
+        if self.name == "size" and self.tensor.ref(lift).descriptor.is_symbolic:
+            return size_method(lift, self.tensor, *args, **kwargs)
         return call_method(lift, self.name, (self.tensor, *args), kwargs)
 
     def attribute(self, lift: Lift, name: str) -> Any:

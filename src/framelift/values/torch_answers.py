@@ -14,6 +14,8 @@ from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.sequences import SequenceValue
+from framelift.values.sizes import make_size
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -111,7 +113,10 @@ def _is_tensor(lift: Lift, obj: Any) -> bool:
 
 @primitive(torch.Size)
 def _size(lift: Lift, iterable: Any = ()) -> Any:
-    return py.fold(lift, torch.Size, [lift.constant(item) for item in py.items(lift, iterable)])
+    items = py.items(lift, iterable)
+    if any(isinstance(item, SymbolicValue) for item in items):
+        return make_size(lift, items)
+    return py.fold(lift, torch.Size, [lift.constant(item) for item in items])
 
 
 @primitive(torch.broadcast_shapes)
@@ -137,7 +142,7 @@ def _stand_in(lift: Lift, operand: Any) -> Any:
     if not isinstance(operand, TensorValue):
         return lift.constant(operand)
     descriptor = operand.ref(lift).descriptor
-    return torch.empty(descriptor.shape, dtype=descriptor.dtype, device="meta")
+    return torch.empty([1] * len(descriptor.shape), dtype=descriptor.dtype, device="meta")
 
 
 @primitive(torch._assert)

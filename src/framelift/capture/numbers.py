@@ -1,0 +1,31 @@
+"""Numbers of the inputs at the end of a capture: what was assumed about symbols, and which values are to be remembered."""
+
+from __future__ import annotations
+
+from framelift.capture.lift import Lift
+from framelift.guards.quantity import Quantity
+from framelift.guards.source import Source
+
+
+def note_symbols(lift: Lift) -> None:
+    """Guard everything that was assumed about symbolic sizes and numbers, by the program and by the backend."""
+    members: list[Source] = []
+
+    def load_of(origin: object) -> tuple[int, int, int]:
+        assert isinstance(origin, Quantity)
+        if origin.source not in members:
+            members.append(origin.source)
+        return origin.load(members)
+
+    program = lift.graph.symbols.program(load_of)
+    if program is not None:
+        lift.guards.relate_numbers(members, program)
+
+
+def remember(lift: Lift) -> None:
+    """Remember the numbers this entry is for: one that differs in another call is symbolic from then on."""
+    for guard in lift.guards.guards:
+        if guard.check == "EQUALS" and type(guard.argument) in (int, float):
+            lift.policy.saw_number(guard.source.name, guard.argument)
+        elif guard.check == "LENGTH":
+            lift.policy.saw_number(Quantity(guard.source, "LENGTH").name, guard.argument)

@@ -1,0 +1,37 @@
+"""Numbers in inputs: the value at a source, a size or stride of the tensor there, the length of the container there.
+
+    >>> from framelift.guards.source import Sources
+    >>> Quantity(Sources(("x",)).argument(0), "SIZE", 1).name
+    "L['x'].size()[1]"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from framelift.guards.source import Source
+from framelift.shapes.program import Load
+
+_SPELLINGS = {
+    "VALUE": "{source}",
+    "SIZE": "{source}.size()[{index}]",
+    "STRIDE": "{source}.stride()[{index}]",
+    "LENGTH": "len({source})",
+}
+
+
+class Quantity(NamedTuple):
+    """One number; `kind` names a LOAD_* constant of the native core."""
+
+    source: Source
+    kind: str
+    index: int = 0
+
+    @property
+    def name(self) -> str:
+        return _SPELLINGS[self.kind].format(source=self.source.name, index=self.index)
+
+    def load(self, members: Sequence[Source]) -> tuple[int, int, int]:
+        """How a program over these sources loads it."""
+        return members.index(self.source), int(Load[self.kind]), self.index

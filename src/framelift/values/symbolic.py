@@ -1,0 +1,196 @@
+"""Numbers that differ from call to call: the graph computes with them, and what a program decides on them is guarded.
+
+They come from inputs (`shapes.history` says which) and from the sizes of tensors. Arithmetic gives further ones. Where
+a program needs the number itself (`range(n)`, a key, text) it is settled: guarded to be what it is now.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from framelift.graph import NumberRef
+from framelift.guards.quantity import Quantity
+from framelift.guards.source import Source
+from framelift.shapes.symbols import decide
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
+from framelift.values.scalars import is_number
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+    from framelift.values.tensors import TensorValue
+
+# Operators that mean the same to symbols as to Python's numbers, for all of them.
+_OPEN = frozenset({"+", "-", "*"})
+_DIVISIONS = frozenset({"/", "//", "%"})
+
+
+class Computed(NamedTuple):
+    """The residual code computes it: an operator between numbers."""
+
+    operator: str
+    left: Any
+    right: Any
+
+
+class SizeOf(NamedTuple):
+    """It is the size of an input in one dimension."""
+
+    tensor: TensorValue
+    dim: int
+
+
+class SymbolicValue(Value):
+    """An int, float or bool that is a symbol, or an expression of symbols."""
+
+    __slots__ = ("_ref", "origin")
+    shared = False
+
+    def __init__(
+        self, ref: NumberRef, origin: Quantity | Computed | SizeOf | None = None, source: Source | None = None
+    ) -> None:
+        super().__init__(source)
+        self.noted = True
+        self._ref = ref
+        self.origin = origin
+
+    def python_type(self) -> type:
+        return _PYTHON_TYPES[type(self._ref.known_fake).__name__]
+
+    def describe(self) -> str:
+        return f"symbolic {self.python_type().__name__}"
+
+    def ref(self, lift: Lift) -> NumberRef:
+        return self._ref
+
+    def graph_argument(self, lift: Lift) -> Any:
+        return self._ref
+
+    # -- settling: the number itself is needed -----------------------------------------------------------------------
+
+    def constant(self, lift: Lift) -> Any:
+        return decide(self._ref.known_fake)
+
+    def truth(self, lift: Lift) -> bool:
+        symbolic = self._ref.known_fake
+        return bool(symbolic) if self.python_type() is bool else bool(symbolic != 0)
+
+    def key(self, lift: Lift) -> Any:
+        return self.constant(lift)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return lift.text(self.constant(lift), conversion)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        return py.same(lift, self.constant(lift), other)
+
+    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+        return type(constant) is self.python_type() and self.constant(lift) is constant
+
+    def length(self, lift: Lift) -> Any:
+        return py.length(lift, self.constant(lift))
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        return py.item(lift, self.constant(lift), key)
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        py.set_item(lift, self.constant(lift), key, value)
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        py.delete_item(lift, self.constant(lift), key)
+
+    def iterate(self, lift: Lift) -> Any:
+        return py.iterate(lift, self.constant(lift))
+
+    def next(self, lift: Lift) -> Any:
+        return py.next_item(lift, self.constant(lift))
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        return py.contains(lift, self.constant(lift), item)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return lift.constant_attribute(self.constant(lift), name)
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        py.set_attribute(lift, self.constant(lift), name, value)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(lift, self.constant(lift), args, kwargs)
+
+    # -- computing ---------------------------------------------------------------------------------------------------
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        if operator == "-" and self.python_type() is not bool:
+            return self._computed(lift, "-", 0 if self.python_type() is int else -0.0, self)
+        return fold(lift, UNARY[operator], self.constant(lift))
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combine(lift, operator.removesuffix("="), self, other)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combine(lift, operator.removesuffix("="), other, self)
+
+    def _combine(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+        other = right if left is self else left
+        if not isinstance(other, SymbolicValue) and not is_number(other):
+            return NotImplemented if isinstance(other, Value) else self._settled(lift, operator, left, right)
+        if bool in (py.type_of(left), py.type_of(right)):
+            return self._settled(lift, operator, left, right)
+        if operator in _OPEN or (operator in _DIVISIONS and self._divides(lift, operator, left, right)):
+            return self._computed(lift, operator, left, right)
+        return self._settled(lift, operator, left, right)
+
+    def _divides(self, lift: Lift, operator: str, left: Any, right: Any) -> bool:
+        """Whether a division is by something other than zero; of floats only the true one means the same."""
+        if operator != "/" and float in (py.type_of(left), py.type_of(right)):
+            return False
+        return py.truth(lift, right)
+
+    def _settled(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+        return py.binary(lift, operator, _plain(lift, left), _plain(lift, right))
+
+    def _computed(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+        result = lift.call_on_numbers(BINARY[operator], (left, right))
+        if isinstance(result, SymbolicValue):
+            result.origin = Computed(operator, left, right)
+        return result
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not isinstance(other, SymbolicValue) and not is_number(other):
+            return NotImplemented if isinstance(other, Value) else self._compared(lift, operator, other)
+        if bool in (self.python_type(), py.type_of(other)):
+            return self._compared(lift, operator, other)
+        return lift.call_on_numbers(COMPARE[operator], (self, other))
+
+    def _compared(self, lift: Lift, operator: str, other: Any) -> Any:
+        return py.compare(lift, operator, self.constant(lift), _plain(lift, other))
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Any]:
+        return [self.origin.left, self.origin.right] if isinstance(self.origin, Computed) else []
+
+    def rebuild(self, generate: Generator) -> None:
+        origin = self.origin
+        if self.python_type() is bool:
+            generate.constant(self.constant(generate.lift))
+        elif isinstance(origin, Quantity):
+            generate.quantity(origin)
+        elif isinstance(origin, Computed):
+            generate.value(origin.left)
+            generate.value(origin.right)
+            generate.builder.binary_op(origin.operator)
+        elif isinstance(origin, SizeOf) and origin.tensor.is_as_it_came:
+            assert origin.tensor.source is not None
+            generate.quantity(Quantity(origin.tensor.source, "SIZE", origin.dim))
+        else:
+            generate.graph_output(self)
+
+
+_PYTHON_TYPES: dict[str, type] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
+
+
+def _plain(lift: Lift, value: Any) -> Any:
+    return value.constant(lift) if isinstance(value, SymbolicValue) else value

@@ -17,6 +17,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def takes_symbolic_floats(self) -> bool:
+        """Whether a graph may take floats as inputs."""
+
     def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 

@@ -60,7 +60,7 @@ def follow(function: Callable[..., Any], args: tuple[Any, ...], *changes: Callab
     Each change must cost a capture, unless it leads back to an earlier state, and the call after it none. The function
     must change nothing itself.
     """
-    lifted = framelift.compile(function, backend="eager")
+    lifted = framelift.compile(function, backend="eager", dynamic=False)
     seen: list[Any] = []
     for number, change in enumerate((lambda: None, *changes)):
         change()

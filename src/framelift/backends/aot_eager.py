@@ -31,3 +31,6 @@ def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..
     del example_inputs
     # The backward is called from outside the lifted frame, where frames may be watched: it is compiled already.
     return make_boxed_func(disable_function(module.forward, recursive=True, reason="it is a compiled graph"))
+
+
+aot_eager.takes_symbolic_floats = True  # type: ignore[attr-defined]

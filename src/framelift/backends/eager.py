@@ -27,3 +27,6 @@ def eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | Non
     # Generates the code now: a call through a module that does it lazily costs microseconds every time.
     _LazyGraphModule.force_recompile(module)
     return module.forward
+
+
+eager.takes_symbolic_floats = True  # type: ignore[attr-defined]

@@ -39,6 +39,11 @@ class Backend:
         self.options = options
         self._key = (id(function), mode, frozen(options))
 
+    @property
+    def takes_symbolic_floats(self) -> bool:
+        """Whether its graphs may take floats as inputs; else each float is a constant of its entry."""
+        return bool(getattr(self.function, "takes_symbolic_floats", False))
+
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
         keywords: dict[str, Any] = {}

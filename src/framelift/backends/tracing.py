@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,8 +12,6 @@ import torch._functorch.config
 from torch._guards import (
     CompileContext,
     CompileId,
-    GuardSource,
-    Source,
     TracingContext,
     compile_context,
     tracing,
@@ -22,6 +19,9 @@ from torch._guards import (
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from framelift.graph.fake import fake_with_layout
+from framelift.shapes.symbols import NamedSource
 
 _COMPILE_NUMBERS = itertools.count()
 
@@ -34,34 +34,27 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     """A tracing context for a compiler of torch; gives the inputs as it wants them.
 
     The fake tensors of the capture may have been written to by the operations captured, so the inputs become fake
-    tensors of a fresh mode, with static sizes, that shares the capture's ShapeEnv. The environment is frozen
-    afterwards: a backward is compiled later, when nobody would hear of a new guard.
+    tensors of a fresh mode that shares the capture's ShapeEnv: what the compiler assumes about symbolic sizes becomes
+    guards. The environment is frozen afterwards, because nobody would hear of a later assumption; so a backward over
+    symbolic sizes is compiled at once.
     """
     shape_env = getattr(module, "shape_env", None) or ShapeEnv()
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
-    with compile_context(CompileContext(number)), tracing(TracingContext(mode)), _cache_for(example_inputs):
-        yield [_fake(mode, value) for value in example_inputs]
-    if shape_env.guards:
+    symbolic = [node.meta.get("symbolic") for node in module.graph.find_nodes(op="placeholder")]
+    at_once = any(entry is not None for entry in symbolic)
+    with ExitStack() as stack:
+        stack.enter_context(compile_context(CompileContext(number)))
+        stack.enter_context(tracing(TracingContext(mode)))
+        stack.enter_context(_cache_for(example_inputs))
+        if at_once:
+            stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
+        yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
+    if shape_env.guards and not at_once:
         facts = ", ".join(str(guard.expr) for guard in shape_env.guards)
         raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")
     shape_env.freeze()
-
-
-@dataclass(frozen=True)
-class InputSource(Source):
-    """Tells torch's compilers one input of a graph from another."""
-
-    placeholder: str
-
-    @property
-    def _name_template(self) -> str:
-        return self.placeholder
-
-    @property
-    def guard_source(self) -> GuardSource:
-        return GuardSource.LOCAL
 
 
 def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: CompileId) -> None:
@@ -71,7 +64,7 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
     placeholders = module.graph.find_nodes(op="placeholder")
     for node, value in zip(placeholders, example_inputs, strict=True):
         is_static = isinstance(value, torch.nn.Parameter) or node.meta.get("input_kind") in STATIC_KINDS
-        node._dynamo_source = InputSource(node.name)
+        node._dynamo_source = NamedSource(node.name)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
 
 
@@ -89,5 +82,10 @@ def _cache_for(example_inputs: Sequence[Any]) -> AbstractContextManager[Any]:
     return without
 
 
-def _fake(mode: FakeTensorMode, value: Any) -> Any:
-    return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
+def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:
+    """An input as the compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
+    if not isinstance(value, torch.Tensor):
+        return value if symbolic is None else symbolic
+    if symbolic is not None:
+        return fake_with_layout(mode, value, symbolic)
+    return mode.from_tensor(value, static_shapes=True)

@@ -84,7 +84,8 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     code = request.function.__code__
     break_before: Restart | None = None
     answers = Answers()
-    policy = Policy(request.history, request.options.dynamic)
+    options = request.options
+    policy = Policy(request.history, options.dynamic, options.backend.takes_symbolic_floats)
     while True:
         with room_to_work():
             lift = Lift(programs, request.make_graph(), argument_names(code), policy)

@@ -42,11 +42,15 @@ class Change:
 
 
 class Policy:
-    """What is symbolic in one capture. `dynamic`: None (what changed), False (nothing), True (all it can be)."""
+    """What is symbolic in one capture. `dynamic`: None (what changed), False (nothing), True (all it can be).
 
-    def __init__(self, history: History, dynamic: bool | None = None) -> None:
+    `floats` says whether floats can be symbolic: not every compiler takes them.
+    """
+
+    def __init__(self, history: History, dynamic: bool | None = None, floats: bool = True) -> None:
         self._history = history
         self._dynamic = dynamic
+        self._floats = floats
         # Sources that must have plain numbers in this capture.
         self._plain: set[str] = set()
         self._numbers: dict[str, Number] = {}
@@ -87,6 +91,8 @@ class Policy:
         history = self._history
         before = history.numbers.get(name)
         if before is None or not _is_ordinary(number) or name in self._plain:
+            return False
+        if type(number) is float and not self._floats:
             return False
         if type(before) is type(number) and before != number and _is_ordinary(before):
             history.dynamic_numbers.add(name)

@@ -101,7 +101,7 @@ class Comparison:
         """The instance dict and the slots, read without running code of the class."""
         mine, theirs = _instance_dict(expected), _instance_dict(actual)
         if mine is not None and theirs is not None:
-            self.dicts(mine, theirs, f"{path}.__dict__")
+            self.dicts(_without_hints(mine), _without_hints(theirs), f"{path}.__dict__")
         for name, member in _slots(type(expected)):
             a, b = _slot_value(member, expected), _slot_value(member, actual)
             if (a is _EMPTY) != (b is _EMPTY):
@@ -273,6 +273,11 @@ def _instance_dict(value: object) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return found if type(found) is dict else None
+
+
+def _without_hints(attributes: dict[str, Any]) -> dict[str, Any]:
+    """AOTAutograd notes on its results which of their sizes were symbolic."""
+    return {name: item for name, item in attributes.items() if name != "_dynamo_propagated_dynamic_indices"}
 
 
 def _slots(kind: type) -> list[tuple[str, Any]]:

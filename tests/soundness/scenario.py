@@ -70,7 +70,7 @@ def play(steps: Callable[[], Steps], breaks: bool = False, backend: Any = "eager
     script = steps()
     try:
         fn, args = next(script)
-        lifted = framelift.compile(fn, backend=backend)
+        lifted = framelift.compile(fn, backend=backend, dynamic=False)
         record = _call(fn, lifted, args, MISS, "first call")
         assert breaks or record.ops >= 1, "nothing was captured"
         assert breaks or not record.breaks, record.breaks

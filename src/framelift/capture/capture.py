@@ -149,7 +149,7 @@ class _Capture:
 
     def run(self, break_before: Restart | None) -> Captured:
         code = self.code
-        if break_before is None and not self.lift.answers.reconsidered:
+        if break_before is None and not self.lift.answers.reconsidered and not self.lift.policy.reconsidered:
             self._announce()
         state = _core.torch_state()
         ending = self._trace(break_before)

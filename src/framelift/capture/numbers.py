@@ -1,4 +1,4 @@
-"""Numbers of the inputs at the end of a capture: what was assumed about symbols, and which values are to be remembered."""
+"""Numbers of the inputs at the end of a capture: what was assumed about symbols, and what is to be remembered."""
 
 from __future__ import annotations
 

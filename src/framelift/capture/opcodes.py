@@ -22,6 +22,7 @@ from framelift.values.later import LaterValue, formatted, joined, text_of
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
+from framelift.values.symbolic import SymbolicValue
 
 # -- stack and variables ---------------------------------------------------------------------------------------------
 
@@ -311,7 +312,7 @@ def list_append(frame: Frame, depth: int, item: Any) -> None:
 
 @opcode("LIST_EXTEND")
 def list_extend(frame: Frame, depth: int, iterable: Any) -> None:
-    if isinstance(iterable, ScalarValue):
+    if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
         raise_error(TypeError, f"Value after * must be an iterable, not {type(iterable).__name__}")
@@ -378,7 +379,7 @@ def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
 
 
 def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
-    if isinstance(iterable, ScalarValue):
+    if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
         raise_error(TypeError, f"cannot unpack non-iterable {type(iterable).__name__} object")

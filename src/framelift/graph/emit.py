@@ -31,9 +31,7 @@ class Emitter:
         self._names = Names()
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
-    def emit(
-        self, inputs: Sequence[Input], records: Sequence[Record], live: set[Ref], outputs: Sequence[Ref]
-    ) -> Graph:
+    def emit(self, inputs: Sequence[Input], records: Sequence[Record], live: set[Ref], outputs: Sequence[Ref]) -> Graph:
         """Emits inputs and records that were found alive."""
         for ref in inputs:
             self._placeholder(ref)

@@ -139,7 +139,7 @@ def map_result(
     if kind is dict:
         return {key: map_result(item, on_tensor, (*path, key)) for key, item in result.items()}
     if isinstance(result, SYMBOLIC):
-        return on_tensor(result, path)  # type: ignore[arg-type]
+        return on_tensor(result, path)
     if isinstance(result, enum.Enum):
         return result
     raise NotAConstant(result)

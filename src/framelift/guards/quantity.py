@@ -1,8 +1,8 @@
 """Numbers in inputs: the value at a source, a size or stride of the tensor there, the length of the container there.
 
-    >>> from framelift.guards.source import Sources
-    >>> Quantity(Sources(("x",)).argument(0), "SIZE", 1).name
-    "L['x'].size()[1]"
+>>> from framelift.guards.source import Sources
+>>> Quantity(Sources(("x",)).argument(0), "SIZE", 1).name
+"L['x'].size()[1]"
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from framelift.shapes.program import Load
 
 _SPELLINGS = {
     "VALUE": "{source}",
-    "SIZE": "{source}.size()[{index}]",
-    "STRIDE": "{source}.stride()[{index}]",
+    "SIZE": "{source}.size()[{dim}]",
+    "STRIDE": "{source}.stride()[{dim}]",
     "LENGTH": "len({source})",
 }
 
@@ -26,12 +26,12 @@ class Quantity(NamedTuple):
 
     source: Source
     kind: str
-    index: int = 0
+    dim: int = 0
 
     @property
     def name(self) -> str:
-        return _SPELLINGS[self.kind].format(source=self.source.name, index=self.index)
+        return _SPELLINGS[self.kind].format(source=self.source.name, dim=self.dim)
 
     def load(self, members: Sequence[Source]) -> tuple[int, int, int]:
         """How a program over these sources loads it."""
-        return members.index(self.source), int(Load[self.kind]), self.index
+        return members.index(self.source), int(Load[self.kind]), self.dim

@@ -69,9 +69,8 @@ def _failed_fact(argument: Any, values: list[Any]) -> str | None:
     """What does not hold of the numbers of a program, in words."""
     members, program = argument
     numbers = [number_at(values[members[member]], kind, index) for member, kind, index in program.loads]
-    if any(number is None for number in numbers):
-        return failure_words(program, -1, numbers)
-    fact = first_failure(program, numbers)
+    known = [number for number in numbers if number is not None]
+    fact = first_failure(program, known) if len(known) == len(numbers) else -1
     return None if fact is None else failure_words(program, fact, numbers)
 
 

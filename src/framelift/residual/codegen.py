@@ -13,6 +13,7 @@ from framelift.native import _core
 from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Needs:
     """What residual code needs from outside: inputs to fetch, and results of the graph."""
 
     fetched: list[Source] = field(default_factory=list)
-    outputs: list[TensorValue] = field(default_factory=list)
+    outputs: list[TensorValue | SymbolicValue] = field(default_factory=list)
 
 
 def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending: Ending) -> Needs:

@@ -17,6 +17,7 @@ from framelift.values.constants import is_constant
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.values.symbolic import SymbolicValue
     from framelift.values.tensors import TensorValue
 
 _HEAPTYPE = 1 << 9
@@ -26,7 +27,7 @@ class Generator:
     """Emits code that rebuilds values. What it needs is collected in `fetched` and `outputs` on the way."""
 
     def __init__(
-        self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue]
+        self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue | SymbolicValue]
     ) -> None:
         self.lift = lift
         self.arguments = arguments
@@ -81,7 +82,7 @@ class Generator:
         self.source(quantity.source)
         if quantity.kind == "SIZE":
             self.builder.load_method("size")
-            self.builder.load_const(quantity.index)
+            self.builder.load_const(quantity.dim)
         if quantity.kind != "VALUE":
             self.builder.call(1)
 
@@ -92,7 +93,7 @@ class Generator:
         else:
             self.source(self.lift.sources.known(obj))
 
-    def graph_output(self, value: TensorValue) -> None:
+    def graph_output(self, value: TensorValue | SymbolicValue) -> None:
         index = self._output_index.get(id(value))
         if index is None:
             index = self._output_index[id(value)] = len(self.outputs)

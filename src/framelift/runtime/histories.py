@@ -24,10 +24,10 @@ class Histories:
         if owner is None:
             return histories.setdefault(0, (None, History()))[1]
         # By identity: a module may have a hash of its own.
-        known = histories.get(id(owner))
+        key = id(owner)
+        known = histories.get(key)
         if known is None or known[0]() is not owner:
-            gone = weakref.ref(owner, lambda _, key=id(owner): histories.pop(key, None))  # type: ignore[misc]
-            known = histories[id(owner)] = (gone, History())
+            known = histories[key] = (weakref.ref(owner, lambda _: histories.pop(key, None)), History())
         return known[1]
 
     def clear(self) -> None:

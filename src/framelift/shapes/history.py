@@ -56,6 +56,11 @@ class Policy:
         self._numbers: dict[str, Number] = {}
         self.changes: dict[str, Change] = {}
 
+    @property
+    def reconsidered(self) -> bool:
+        """Whether the capture was started again because of it."""
+        return bool(self._plain)
+
     def insist_on_numbers(self, names: tuple[str, ...]) -> None:
         """Never give these symbols in this capture."""
         self._plain.update(names)

@@ -26,13 +26,42 @@ Number = int | float
 _EXACT = 2**53
 _MAX_EXPONENT = 64
 
-Load = enum.IntEnum(  # type: ignore[misc]
-    "Load", {name: getattr(core, f"LOAD_{name}") for name in ("VALUE", "SIZE", "STRIDE", "LENGTH")}
-)
-Step = enum.IntEnum(  # type: ignore[misc]
-    "Step",
-    {name.removeprefix("PROGRAM_"): getattr(core, name) for name in dir(core) if name.startswith("PROGRAM_")},
-)
+
+class Load(enum.IntEnum):
+    """What is loaded of an object."""
+
+    VALUE = core.LOAD_VALUE
+    SIZE = core.LOAD_SIZE
+    STRIDE = core.LOAD_STRIDE
+    LENGTH = core.LOAD_LENGTH
+
+
+class Step(enum.IntEnum):
+    """Steps of the machine: a constant, a number that was loaded, the end of a fact, operations."""
+
+    CONST = core.PROGRAM_CONST
+    LOAD = core.PROGRAM_LOAD
+    CHECK = core.PROGRAM_CHECK
+    ADD = core.PROGRAM_ADD
+    SUB = core.PROGRAM_SUB
+    MUL = core.PROGRAM_MUL
+    FLOORDIV = core.PROGRAM_FLOORDIV
+    MOD = core.PROGRAM_MOD
+    POW = core.PROGRAM_POW
+    TRUEDIV = core.PROGRAM_TRUEDIV
+    MIN = core.PROGRAM_MIN
+    MAX = core.PROGRAM_MAX
+    EQ = core.PROGRAM_EQ
+    NE = core.PROGRAM_NE
+    LT = core.PROGRAM_LT
+    LE = core.PROGRAM_LE
+    AND = core.PROGRAM_AND
+    OR = core.PROGRAM_OR
+    NOT = core.PROGRAM_NOT
+    TO_FLOAT = core.PROGRAM_TO_FLOAT
+    FLOOR = core.PROGRAM_FLOOR
+    CEIL = core.PROGRAM_CEIL
+    TRUNC = core.PROGRAM_TRUNC
 
 
 class Program(NamedTuple):

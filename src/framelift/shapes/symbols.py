@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 import torch
@@ -28,7 +28,7 @@ from framelift.shapes.program import Program
 from framelift.shapes.translate import Untranslatable, Writer
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-Size = int | torch.SymInt
+Size: TypeAlias = Any  # int or torch.SymInt
 Origin = Hashable
 
 
@@ -185,10 +185,10 @@ def settled(number: Any) -> int | float | bool | None:
     """The plain number that a symbolic one is known to be."""
     node = number.node
     if isinstance(number, torch.SymInt):
-        return node.maybe_as_int()  # type: ignore[no-any-return]
+        return node.maybe_as_int()
     if isinstance(number, torch.SymBool):
-        return node.maybe_as_bool()  # type: ignore[no-any-return]
-    return node.maybe_as_float()  # type: ignore[no-any-return]
+        return node.maybe_as_bool()
+    return node.maybe_as_float()
 
 
 def decide(number: Any) -> int | float | bool:

@@ -1,11 +1,11 @@
 """From the sympy expressions of a ShapeEnv to programs of the guard tree.
 
-    >>> import sympy
-    >>> a, b = sympy.symbols("a b", integer=True)
-    >>> writer = Writer({a: 0, b: 1}, ("x.size()[0]", "n"))
-    >>> writer.fact(sympy.Eq(a, 2 * b + 1))
-    >>> writer.words
-    ['x.size()[0] == (1 + 2*n)']
+>>> import sympy
+>>> a, b = sympy.symbols("a b", integer=True)
+>>> writer = Writer({a: 0, b: 1}, ("x.size()[0]", "n"))
+>>> writer.fact(sympy.Eq(a, 2 * b + 1))
+>>> writer.words
+['x.size()[0] == (1 + 2*n)']
 """
 
 from __future__ import annotations

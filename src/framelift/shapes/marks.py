@@ -1,0 +1,82 @@
+"""What users say about the sizes of a tensor before it is given to lifted code.
+
+    >>> import torch
+    >>> x = torch.ones(3, 4)
+    >>> mark_dynamic(x, 0, min=2, max=64)
+    >>> marks_of(x)
+    {0: Mark(kind='dynamic', lower=2, upper=64)}
+
+torch's own marks (`torch._dynamo.mark_dynamic` and the like) are heard as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+Kind = Literal["dynamic", "maybe", "static"]
+_OWN = "_framelift_marks"
+# Attributes torch keeps its marks in, weakest last. AOTAutograd leaves the third on results with symbolic sizes.
+_OF_TORCH: tuple[tuple[str, Kind], ...] = (
+    ("_dynamo_dynamic_indices", "dynamic"),
+    ("_dynamo_weak_dynamic_indices", "maybe"),
+    ("_dynamo_propagated_dynamic_indices", "maybe"),
+    ("_dynamo_static_indices", "static"),
+)
+
+
+class Mark(NamedTuple):
+    """What was said about one dimension, with bounds where they were given."""
+
+    kind: Kind
+    lower: int | None = None
+    upper: int | None = None
+
+
+def mark_dynamic(
+    tensor: torch.Tensor, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Let dimensions be symbolic from the first capture on; capture raises where the program needs their very size."""
+    _mark(tensor, dims, Mark("dynamic", min, max))
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, dims: int | Sequence[int]) -> None:
+    """The same, but a program that needs the size gets it."""
+    _mark(tensor, dims, Mark("maybe"))
+
+
+def mark_static(tensor: torch.Tensor, dims: int | Sequence[int] | None = None) -> None:
+    """Let dimensions, or all of them, be numbers whatever sizes are seen."""
+    _mark(tensor, range(tensor.dim()) if dims is None else dims, Mark("static"))
+
+
+def marks_of(tensor: torch.Tensor) -> dict[int, Mark]:
+    """What was said about the dimensions of a tensor."""
+    attributes = tensor.__dict__
+    if not attributes:
+        return {}
+    found: dict[int, Mark] = dict(attributes.get(_OWN, {}))
+    bounds = {entry.dim: (entry.min, entry.max) for entry in attributes.get("_dynamo_dynamic_range", ())}
+    for name, kind in _OF_TORCH:
+        for dim in attributes.get(name, ()):
+            found.setdefault(dim, Mark(kind, *bounds.get(dim, (None, None))))
+    return found
+
+
+def _mark(tensor: torch.Tensor, dims: int | Iterable[int], mark: Mark) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"a mark is for a tensor, not for a {type(tensor).__name__}")
+    marks: dict[int, Mark] = tensor.__dict__.setdefault(_OWN, {})
+    for dim in [dims] if isinstance(dims, int) else dims:
+        marks[_dimension(tensor, dim)] = mark
+
+
+def _dimension(tensor: torch.Tensor, dim: Any) -> int:
+    rank = tensor.dim()
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise TypeError(f"a dimension is an int, not {dim!r}")
+    if not -rank <= dim < rank:
+        raise IndexError(f"a tensor with {rank} dimensions has no dimension {dim}")
+    return dim % rank

@@ -146,9 +146,9 @@ static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, c
         return -1;
     }
     Py_ssize_t n = PySequence_Size(argument), nothers = 0;
-    bool fits = relation->kind == REL_DISTINCT || (relation->kind == REL_OVERLAP && n == 3) ||
-                ((relation->kind == REL_SAME || relation->kind == REL_DISJOINT || relation->kind == REL_PROGRAM) &&
-                 n == 2);
+    bool fits =
+        relation->kind == REL_DISTINCT || (relation->kind == REL_OVERLAP && n == 3) ||
+        ((relation->kind == REL_SAME || relation->kind == REL_DISJOINT || relation->kind == REL_PROGRAM) && n == 2);
     if (n < 0 || !fits) {
         PyErr_Format(PyExc_ValueError, "relation %d does not take %.100R", relation->kind, argument);
         return -1;

@@ -31,7 +31,7 @@ struct Program {
     Load *loads;
     Step *steps;
     int nloads, nsteps;
-    int failed; /* the fact that did not hold last; -1: a number could not be loaded */
+    int failed;       /* the fact that did not hold last; -1: a number could not be loaded */
     Number numbers[]; /* it did not hold on */
 };
 
@@ -354,9 +354,9 @@ static int read_steps(Program *program, PyObject *code)
 Program *program_new(PyObject *given, int members)
 {
     PyObject *loads, *code, *words, *names;
-    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "O!O!O!O!;a program is (loads, code, words, names)",
-                                                   &PyTuple_Type, &loads, &PyTuple_Type, &code, &PyTuple_Type, &words,
-                                                   &PyTuple_Type, &names)) {
+    if (!PyTuple_Check(given) ||
+        !PyArg_ParseTuple(given, "O!O!O!O!;a program is (loads, code, words, names)", &PyTuple_Type, &loads,
+                          &PyTuple_Type, &code, &PyTuple_Type, &words, &PyTuple_Type, &names)) {
         if (!PyErr_Occurred()) {
             PyErr_Format(PyExc_TypeError, "a program is a tuple, not %.100R", given);
         }

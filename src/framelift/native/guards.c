@@ -169,8 +169,8 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
     if (failure->relation >= 0) {
         name = relation_names(tree, &tree->relations[failure->relation]);
         const Relation *relation = &tree->relations[failure->relation];
-        argument = relation->kind == REL_PROGRAM ? program_failure(relation->program)
-                                                 : PyBool_FromLong(relation->expected);
+        argument =
+            relation->kind == REL_PROGRAM ? program_failure(relation->program) : PyBool_FromLong(relation->expected);
     } else {
         const Node *node = &tree->nodes[failure->node];
         name = node_name(tree, failure->node);
@@ -504,9 +504,8 @@ int guards_init(PyObject *module)
         PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
-        PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK)
-                                                     RELATION_KINDS(ADD_RELATION) LOAD_KINDS(ADD_LOAD)
-                                                         PROGRAM_STEPS(ADD_STEP) ||
+        PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK) RELATION_KINDS(
+                                                     ADD_RELATION) LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||
         PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) < 0 ||
         PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) < 0) {
         return -1;

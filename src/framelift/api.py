@@ -85,7 +85,7 @@ def compile(
     """Lift a function, method, module or other callable; the arguments mean what torch.compile's mean.
 
     fullgraph   raise if the function cannot be captured as one graph
-    dynamic     None: what changes from call to call becomes symbolic; False: nothing does; True: all sizes from the start
+    dynamic     None: what changes from call to call becomes symbolic; False: nothing; True: all sizes at once
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
     disable     return the callable as it is

@@ -14,7 +14,7 @@ from framelift.breaks import FL0105, FL0106, FL0107, FL0108, GraphBreak
 from framelift.bytecode.decode import decode
 from framelift.bytecode.liveness import Liveness
 from framelift.bytecode.verify import verify_bytecode
-from framelift.capture import opcodes, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
+from framelift.capture import opcodes, opcodes_class, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
 from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
 from framelift.capture.lift import Lift
@@ -106,6 +106,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
             finally:
                 lift.modes.leave()
                 lift.graph.release()
+                lift.made.release()
 
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:

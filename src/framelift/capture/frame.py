@@ -27,7 +27,19 @@ def _location(program: Program, pc: int) -> Location:
 class Frame:
     """One activation of a Python function."""
 
-    __slots__ = ("lift", "program", "function", "globals", "locals", "stack", "pc", "result", "yielded", "caller")
+    __slots__ = (
+        "lift",
+        "program",
+        "function",
+        "globals",
+        "locals",
+        "stack",
+        "pc",
+        "result",
+        "yielded",
+        "caller",
+        "names",
+    )
 
     def __init__(
         self, lift: Lift, program: Program, function: FunctionLike, globals: DictValue, arguments: list[Any]
@@ -43,6 +55,8 @@ class Frame:
         self.result: Any = None
         self.yielded = False
         self.caller: Frame | None = None
+        # The namespace of a class body.
+        self.names: Any = None
 
     @property
     def line(self) -> int:

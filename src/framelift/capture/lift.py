@@ -65,6 +65,7 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.made_classes import MadeClasses
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
@@ -115,6 +116,7 @@ class Lift:
         self.lookups: dict[tuple[int, str], Found | None] = {}
         # How many classes of an MRO were noted: id of the class -> count.
         self.noted_bases: dict[int, int] = {}
+        self.made = MadeClasses()
         self._values: dict[int, Value] = {}
         self._tensors: dict[int, TensorValue] = {}
         self._numbers: dict[int, SymbolicValue] = {}
@@ -126,14 +128,17 @@ class Lift:
 
     def guard(self, source: Source, check: str, argument: Any) -> None:
         """Note a fact about an input, with the user's line that needs it."""
-        self.guards.add(source, check, argument, self.frame)
+        if not (self.made and self.made.about(source)):
+            self.guards.add(source, check, argument, self.frame)
 
     def require(self, source: Source) -> None:
         """Note that a source must be there, whatever it holds."""
-        self.guards.add(source, "PRESENT", None, self.frame)
+        self.guard(source, "PRESENT", None)
 
     def wrap(self, obj: Any, source: Source) -> Any:
         """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
+        if self.made and self.made.about(source):
+            return self.made.value_of(self, obj)
         kind = type(obj)
         model = MODELS.get(id(kind))
         if model is ScalarValue:
@@ -470,6 +475,13 @@ class Lift:
         self._left_to_spend -= amount
         if self._left_to_spend < 0:
             raise GraphBreak(FL0108, what=what)
+
+    def run_class_body(self, body: FunctionLike) -> dict[str, Any]:
+        """The namespace that the body of a class statement leaves."""
+        frame = self.make_frame(body, bind_arguments(self, body, [], {}))
+        frame.names = DictValue({})
+        self.run_frame(frame)
+        return dict(frame.names.entries(self))
 
     def run_frame(self, frame: Frame, run: Callable[[], Any] | None = None) -> Any:
         self.spend(1, "too many calls")

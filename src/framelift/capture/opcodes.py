@@ -128,7 +128,7 @@ def delete_deref(frame: Frame, slot: int) -> None:
     frame.locals[slot].set(frame.lift, EMPTY)
 
 
-@opcode("LOAD_GLOBAL", "LOAD_NAME")
+@opcode("LOAD_GLOBAL")
 def load_global(frame: Frame, name: str) -> Any:
     value = frame.globals.get_key(frame.lift, name)
     if value is MISSING:

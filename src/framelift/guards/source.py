@@ -43,7 +43,12 @@ class Source:
         return found
 
     def item(self, key: Any) -> Source:
-        return self.child("DICT_ITEM", key)
+        if is_constant(key):
+            return self.child("DICT_ITEM", key)
+        found = self.children.get(("DICT_ITEM", id(key)))  # not by the key: hashing it may run a user's code
+        if found is None:
+            found = self.children["DICT_ITEM", id(key)] = Source(self, "DICT_ITEM", key)
+        return found
 
     def attribute(self, name: str) -> Source:
         """An entry of the instance dictionary."""

@@ -225,6 +225,50 @@ def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[Any]
     return iter([tuple([pool[i] for i in chosen]) for chosen in rows])
 
 
+@models(itertools.tee)
+def tee(iterable: Iterable[Any], n: int = 2, /) -> Any:
+    if n < 0:
+        raise ValueError("n must be >= 0")
+    iterator = iter(iterable)
+    taken: list[Any] = []
+    return tuple([_retold(iterator, taken) for _ in range(n)])
+
+
+def _retold(iterator: Iterator[Any], taken: list[Any]) -> Iterator[Any]:
+    position = 0
+    while True:
+        if position == len(taken):
+            for item in iterator:
+                taken.append(item)
+                break
+            else:
+                return
+        yield taken[position]
+        position += 1
+
+
+if hasattr(itertools, "batched"):
+
+    @models(itertools.batched)
+    def batched(iterable: Iterable[Any], n: int) -> Iterator[Any]:
+        if n < 1:
+            raise ValueError("n must be at least one")
+        return _in_batches(iter(iterable), n)
+
+
+def _in_batches(iterator: Iterator[Any], n: int) -> Iterator[Any]:
+    while True:
+        batch = []
+        for item in iterator:
+            batch.append(item)
+            if len(batch) == n:
+                break
+        if batch:
+            yield tuple(batch)
+        if len(batch) < n:
+            return
+
+
 @models(itertools.groupby)
 def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     groups: list[tuple[Any, list[Any]]] = []

@@ -88,7 +88,10 @@ class Generator:
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""
-        if isinstance(obj, type) and not obj.__flags__ & _HEAPTYPE:
+        made = self.lift.made.of(obj)
+        if made is not None:
+            self.value(made)
+        elif isinstance(obj, type) and not obj.__flags__ & _HEAPTYPE:
             self.builder.load_const(obj)
         else:
             self.source(self.lift.sources.known(obj))

@@ -12,12 +12,14 @@ import framelift.values.dict_types
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.base import Identity, Raised, Value
+from framelift.values.base import Raised, Value
 from framelift.values.classes import ClassValue, SuperValue
+from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import class_lookup, is_subclass, note_bases, raw_lookup
+from framelift.values.made_classes import make_type
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -126,23 +128,27 @@ def _callable(lift: Lift, obj: Any, /) -> bool:
 @primitive(type)
 def _type(lift: Lift, obj: Any, *rest: Any) -> Any:
     if rest:
-        raise GraphBreak(FL0102, what="type() with three arguments")
+        if len(rest) != 2:
+            raise_error(TypeError, "type() takes 1 or 3 arguments")
+        return make_type(lift, obj, *rest)
     if isinstance(obj, Value) and obj.source is not None:
         lift.type_of(obj)
     return lift.known_object(py.type_of(obj))
 
 
-@primitive(id)
-def _id(lift: Lift, obj: Any, /) -> Any:
-    raise GraphBreak(FL0102, what="id()")
-
-
 @primitive(hash)
 def _hash(lift: Lift, obj: Any, /) -> Any:
     key = py.key_of(lift, obj)
-    if isinstance(key, Identity) or not lift.is_constant(key):
+    if not _has_known_hash(key):
         raise GraphBreak(FL0102, what=f"hash of {py.describe(obj)}")
     return hash(key)
+
+
+def _has_known_hash(key: Any) -> bool:
+    """Whether a key has the hash of what it stands for."""
+    if type(key) is py.TupleKey:
+        return all(map(_has_known_hash, key.keys))
+    return type(key) is py.EqualKey or is_constant(key)
 
 
 @primitive(hasattr)

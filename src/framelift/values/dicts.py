@@ -33,7 +33,7 @@ _GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
 class DictValue(Value, models=dict):
     """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
 
-    __slots__ = ("overlay", "complete", "written", "structure", "_plain")
+    __slots__ = ("overlay", "complete", "written", "structure", "_plain", "_objects")
     kind: type = dict
 
     def __init__(
@@ -50,6 +50,7 @@ class DictValue(Value, models=dict):
         # Counts the keys that came and went, for iterators.
         self.structure = 0
         self._plain: dict[Any, Any] | None = None
+        self._objects: set[Any] = set()
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -113,20 +114,28 @@ class DictValue(Value, models=dict):
         if self.complete:
             return
         assert self.source is not None
-        keys = tuple(self.concrete)
-        if not all(map(is_constant, keys)):
-            self.refuse("iteration over keys that are not plain constants")
-        lift.guard(self.source, "DICT_KEYS", keys)
+        real_keys = tuple(self.concrete)
+        lift.guard(self.source, "DICT_KEYS", real_keys)
+        keys = [self._stored_key(lift, key) for key in real_keys]
+        self._objects = {key for key in keys if not is_constant(key)}
         overlay, self.overlay, self.complete = self.overlay, {}, True
-        for key in keys:
+        for key, real_key, value in zip(keys, real_keys, self.concrete.values(), strict=True):
             known = overlay.get(key, MISSING)
             if known is MISSING:
-                known = lift.wrap(self.concrete[key], self.source.item(key))
+                known = lift.wrap(value, self.source.item(real_key))
             if known is not DELETED and not self.written.get(key):
                 self.overlay[key] = known
         for key in self.written:
             if key in overlay and overlay[key] is not DELETED:
                 self.overlay[key] = overlay[key]
+
+    def _stored_key(self, lift: Lift, key: Any) -> Any:
+        """What stands for a key of the input; the keys are guarded, objects by identity."""
+        return key if is_constant(key) else py.key_of(lift, lift.known_object(key))
+
+    def _is_stored(self, key: Any) -> bool:
+        """Whether the input has the key."""
+        return self._look_up(key) is not MISSING or key in self._objects
 
     def entries(self, lift: Lift) -> dict[Any, Any]:
         self.fill(lift)
@@ -213,6 +222,8 @@ class DictValue(Value, models=dict):
 
     def delete_key(self, lift: Lift, key: Any) -> None:
         """Delete a key that is there."""
+        if not is_constant(key):
+            self.fill(lift)
         lift.journal.touch(self)
         self.structure += 1
         if self.source is None:
@@ -252,7 +263,7 @@ class DictValue(Value, models=dict):
     def replay(self, generate: Generator) -> None:
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)
-            if replace and self._look_up(key) is not MISSING:
+            if replace and self._is_stored(key):
                 self.emit_delete(generate, py.from_key(key))
             if present is not DELETED:
                 self.emit_store(generate, py.from_key(key), present)

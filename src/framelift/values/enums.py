@@ -83,6 +83,10 @@ class EnumValue(KnownObject, UserObjectValue):
             return super(UserObjectValue, self).key(lift)
         return super().key(lift)
 
+    def hashed(self, lift: Lift) -> int:
+        plain = self._plain(lift, "__hash__")
+        return super().hashed(lift) if plain is NotImplemented else hash(plain)
+
     def constant(self, lift: Lift) -> Any:
         plain = self._plain(lift, "__getattribute__")
         return super().constant(lift) if plain is NotImplemented else plain

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
-    __slots__ = ("frame", "started", "finished", "running", "handled", "born")
+    __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind")
 
     def __init__(self, frame: Frame, born: int) -> None:
         super().__init__()
@@ -32,9 +32,11 @@ class GeneratorValue(IteratorValue):
         self.handled: Any = None
         # The instruction of the outermost frame that made it.
         self.born = born
+        # A model of an iterator in C is a generator that goes by that iterator's type.
+        self.kind: type = types.GeneratorType
 
     def python_type(self) -> type:
-        return types.GeneratorType
+        return self.kind
 
     def describe(self) -> str:
         return f"generator {self.frame.program.canonical.code.co_qualname}"
@@ -95,6 +97,8 @@ class GeneratorValue(IteratorValue):
     # -- methods -------------------------------------------------------------------------------------------------
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if self.kind is not types.GeneratorType:
+            return super().attribute(lift, name)
         if name == "send":
             return lift.builtin_method(self, name, lambda value: self._ending(self.send_value, lift, value))
         if name == "throw":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
+from framelift.values.methods import method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -34,14 +35,12 @@ class IteratorValue(Value):
         return True
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "__next__":
-            return lift.builtin_method(self, name, lambda: self.next(lift))
-        if name == "__iter__":
-            return lift.builtin_method(self, name, lambda: self)
-        return super().attribute(lift, name)
+        return method_of(self, lift, name)
 
 
 _ListIterator: type = type(iter([]))
+_TupleIterator: type = type(iter(()))
+_STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
 
 
 class SequenceIterator(IteratorValue):
@@ -96,12 +95,14 @@ class SequenceIterator(IteratorValue):
             generate.pop_top()
             return
         rest = self.remaining()
-        for item in rest:
-            generate.value(item)
-        if self.kind is type(iter(())):
-            generate.build_tuple(len(rest))
+        if self.kind in _STRING_ITERATORS:
+            generate.constant("".join(rest))
+        elif self.kind in (_ListIterator, _TupleIterator):
+            for item in rest:
+                generate.value(item)
+            (generate.build_list if self.kind is _ListIterator else generate.build_tuple)(len(rest))
         else:
-            generate.build_list(len(rest))
+            raise GraphBreak(FL0107, what=self.describe())
         generate.get_iter()
 
 

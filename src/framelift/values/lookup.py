@@ -104,7 +104,7 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     """The `__dict__` of an instance, without running a user's code; None where it has none."""
     for base in mro_of(type(obj)):
         descriptor = _namespace(base).get("__dict__")
-        if type(descriptor) is types.GetSetDescriptorType:
+        if type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType):
             found: dict[str, Any] = descriptor.__get__(obj)
             return found
     return None
@@ -125,6 +125,8 @@ def raw_lookup(cls: type, name: str) -> Any:
 
 def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
+    if lift.made and lift.made.of(cls) is not None:
+        return _made_lookup(lift, cls, name)
     key = (id(cls), name)  # the source keeps the class; hashing it could run its metaclass
     known = lift.lookups.get(key, NotImplemented)
     if known is not NotImplemented:
@@ -141,9 +143,28 @@ def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     return found
 
 
+def _made_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+    """Look up in a class the program made: what real bases say is noted about those."""
+    owner = next((base for base in mro_of(cls) if name in _namespace(base)), None)
+    for base in mro_of(cls):
+        if lift.made.of(base) is not None:
+            if base is owner:
+                return Found(_namespace(base)[name], lift.sources.known(base).child("TYPE_LOOKUP", name))
+            continue
+        found = class_lookup(lift, base, name)
+        if found is not None and owner is next(other for other in mro_of(base) if name in _namespace(other)):
+            return found
+    return None
+
+
 def note_bases(lift: Lift, cls: type) -> None:
     """Note what a class inherits from, where that can change: only classes written in Python can get other bases."""
     if not _is_written_in_python(cls) or type(cls) is not type:
+        return
+    if lift.made and lift.made.of(cls) is not None:
+        for base in mro_of(cls)[1:]:
+            if lift.made.of(base) is None:
+                note_bases(lift, base)
         return
     order = lift.sources.known(cls).child("GETATTR", "__mro__")
     mro = mro_of(cls)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -95,6 +97,30 @@ def _clear_frames(lift: Lift, tb: Any, /) -> Any:
     if not isinstance(tb, TracebackValue):
         raise GraphBreak(FL0102, what="traceback.clear_frames() of a traceback from outside")
     # The frames it leads to are over, or run now and are left alone: nothing they hold can be reached any more.
+
+
+@primitive(sys.exc_info)
+def _exc_info(lift: Lift) -> Any:
+    handled = lift.handled
+    if handled is None:
+        return (None, None, None)
+    return lift.tuple([lift.known_object(py.type_of(handled)), handled, TracebackValue()])
+
+
+if hasattr(sys, "exception"):
+
+    @primitive(sys.exception)
+    def _exception(lift: Lift) -> Any:
+        return lift.handled
+
+
+@primitive(types.MethodType)
+def _method(lift: Lift, function: Any, instance: Any, /) -> Any:
+    if not py.truth(lift, py.call(lift, lift.known_object(callable), [function], {})):
+        raise_error(TypeError, "first argument must be callable")
+    if instance is None:
+        raise_error(TypeError, "instance must not be None")
+    return lift.bound_method(function, instance)
 
 
 # Exceptions that make attributes of their arguments.

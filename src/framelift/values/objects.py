@@ -268,7 +268,16 @@ class UserObjectValue(Value):
             lift, self.cls, "__eq__", object.__eq__
         ):
             return super().key(lift)
-        self.refuse("use as a key with its own __eq__ or __hash__")
+        return py.EqualKey(lift, self, self.hashed(lift))
+
+    def hashed(self, lift: Lift) -> int:
+        """`hash(self)`, of a class with a `__hash__` of its own."""
+        if has_default(lift, self.cls, "__hash__", object.__hash__):
+            self.refuse("the hash that comes from its address")
+        result = lift.constant(self._special(lift, "__hash__"))
+        if not isinstance(result, int):
+            raise_error(TypeError, "__hash__ method should return an integer")
+        return hash(result)
 
     def text(self, lift: Lift, conversion: str) -> str:
         name = "__repr__" if conversion == "repr" else "__str__"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.substitution import substituted
 from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.base import KnownObject, Value
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import raised_from
 from framelift.values.iterators import SequenceIterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
-class PatternValue(Value, models=re.Pattern):
+class PatternValue(KnownObject, models=re.Pattern):
     """A compiled pattern: an input, guarded by identity, or compiled by the program from constants."""
 
     __slots__ = ("flags",)
@@ -32,15 +32,6 @@ class PatternValue(Value, models=re.Pattern):
     def __init__(self, source: Source | None, concrete: re.Pattern[Any], flags: int = 0) -> None:
         super().__init__(source, concrete)
         self.flags = flags  # as they were given, for `re` to find it in its cache
-
-    def note_facts(self, lift: Lift) -> None:
-        assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
-
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
-        return self.concrete is other.concrete
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not isinstance(other, PatternValue):

@@ -325,7 +325,7 @@ def from_key(key: Any) -> Any:
     """The value a key stands for."""
     if isinstance(key, Identity):
         return key.value
-    if type(key) is TupleKey:
+    if type(key) is TupleKey or type(key) is EqualKey:
         return key.value
     return key
 
@@ -344,3 +344,20 @@ class TupleKey:
 
     def __hash__(self) -> int:
         return hash(self.keys)
+
+
+class EqualKey:
+    """A key whose equality the program itself decides: its `__eq__` is traced when two keys have one hash."""
+
+    __slots__ = ("lift", "value", "hash")
+
+    def __init__(self, lift: Lift, value: Value, hash: int) -> None:
+        self.lift = lift
+        self.value = value
+        self.hash = hash
+
+    def __eq__(self, other: object) -> bool:
+        return equal(self.lift, self.value, from_key(other))
+
+    def __hash__(self) -> int:
+        return self.hash

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models import model_function
 from framelift.values import protocol as py
+from framelift.values.generators import GeneratorValue
+from framelift.values.iterators import SequenceIterator
 from framelift.values.primitives import Arity, Model
 
 if TYPE_CHECKING:
@@ -17,16 +19,20 @@ if TYPE_CHECKING:
 
 def python_model(target: Any) -> Model | None:
     function = model_function(target)
-    return None if function is None else _inlined(function, target.__qualname__)
+    return None if function is None else _inlined(function, target)
 
 
 @functools.cache
-def _inlined(function: Callable[..., Any], name: str) -> Model:
+def _inlined(function: Callable[..., Any], target: Any) -> Model:
     fits = Arity(function, 0)
+    name = target.__qualname__
 
     def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not fits(args, kwargs):
             raise GraphBreak(FL0102, what=f"{name} with these arguments")
-        return py.call(lift, lift.known_object(function), args, kwargs)
+        result = py.call(lift, lift.known_object(function), args, kwargs)
+        if isinstance(target, type) and isinstance(result, (GeneratorValue, SequenceIterator)):
+            result.kind = target
+        return result
 
     return model

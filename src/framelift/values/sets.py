@@ -38,6 +38,11 @@ _TOTALLY_ORDERED = (int, str)
 _MANY_ORDERS = 6
 
 
+def _has_known_hash(member: Any) -> bool:
+    """Whether a key is where the real set has what it stands for."""
+    return type(member) is py.EqualKey or is_constant(member)
+
+
 class SetValue(Value, models=(set, frozenset)):
     """`_members` are keys; `ordered` says that their order is the real set's; `log` is what an input must replay."""
 
@@ -80,7 +85,7 @@ class SetValue(Value, models=(set, frozenset)):
     def in_order(self, lift: Lift) -> bool:
         """Whether the order of the members is the real set's."""
         members = self.members(lift)
-        return len(members) < 2 or (self.ordered and all(map(is_constant, members)))
+        return len(members) < 2 or (self.ordered and all(map(_has_known_hash, members)))
 
     def sortable(self, lift: Lift) -> list[Any] | None:
         """The members for a use that does not depend on their order because they have one of their own; or None."""

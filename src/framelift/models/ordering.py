@@ -1,0 +1,198 @@
+"""Models of `heapq`, `bisect` and `functools.cmp_to_key`."""
+
+from __future__ import annotations
+
+import _bisect
+import _heapq
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from framelift.models.registry import models
+
+# -- heaps -------------------------------------------------------------------------------------------------------------
+
+
+def _check(heap: Any) -> None:
+    if not isinstance(heap, list):
+        raise TypeError(f"heap argument must be a list, not {type(heap).__name__}")
+
+
+def _rise(heap: list[Any], start: int, position: int, before: Callable[[Any, Any], Any]) -> None:
+    """Move the item at `position` up until its parent goes before it."""
+    item = heap[position]
+    while position > start:
+        parent = (position - 1) >> 1
+        if not before(item, heap[parent]):
+            break
+        heap[position] = heap[parent]
+        position = parent
+    heap[position] = item
+
+
+def _sink(heap: list[Any], position: int, before: Callable[[Any, Any], Any]) -> None:
+    """Move the item at `position` down to a leaf, then up to its place: fewer comparisons than stopping on the way."""
+    start, end = position, len(heap)
+    item = heap[position]
+    child = 2 * position + 1
+    while child < end:
+        if child + 1 < end and not before(heap[child], heap[child + 1]):
+            child += 1
+        heap[position] = heap[child]
+        position = child
+        child = 2 * position + 1
+    heap[position] = item
+    _rise(heap, start, position, before)
+
+
+def _after(left: Any, right: Any) -> Any:
+    return right < left
+
+
+def _heapify(heap: Any, before: Callable[[Any, Any], Any]) -> None:
+    _check(heap)
+    for position in range(len(heap) // 2 - 1, -1, -1):
+        _sink(heap, position, before)
+
+
+def _pop(heap: Any, before: Callable[[Any, Any], Any]) -> Any:
+    _check(heap)
+    if not heap:
+        raise IndexError("index out of range")
+    last = heap.pop()
+    if not heap:
+        return last
+    first, heap[0] = heap[0], last
+    _sink(heap, 0, before)
+    return first
+
+
+def _replace(heap: Any, item: Any, before: Callable[[Any, Any], Any]) -> Any:
+    _check(heap)
+    if not heap:
+        raise IndexError("index out of range")
+    first, heap[0] = heap[0], item
+    _sink(heap, 0, before)
+    return first
+
+
+@models(_heapq.heapify)
+def heapify(heap: Any, /) -> None:
+    _heapify(heap, operator.lt)
+
+
+@models(_heapq.heappush)
+def heappush(heap: Any, item: Any, /) -> None:
+    _check(heap)
+    heap.append(item)
+    _rise(heap, 0, len(heap) - 1, operator.lt)
+
+
+@models(_heapq.heappop)
+def heappop(heap: Any, /) -> Any:
+    return _pop(heap, operator.lt)
+
+
+@models(_heapq.heapreplace)
+def heapreplace(heap: Any, item: Any, /) -> Any:
+    return _replace(heap, item, operator.lt)
+
+
+@models(_heapq.heappushpop)
+def heappushpop(heap: Any, item: Any, /) -> Any:
+    _check(heap)
+    if not heap or not heap[0] < item:
+        return item
+    return _replace(heap, item, operator.lt)
+
+
+@models(_heapq._heapify_max)  # type: ignore[attr-defined]
+def heapify_max(heap: Any, /) -> None:
+    _heapify(heap, _after)
+
+
+@models(_heapq._heappop_max)  # type: ignore[attr-defined]
+def heappop_max(heap: Any, /) -> Any:
+    return _pop(heap, _after)
+
+
+@models(_heapq._heapreplace_max)  # type: ignore[attr-defined]
+def heapreplace_max(heap: Any, item: Any, /) -> Any:
+    return _replace(heap, item, _after)
+
+
+# -- bisection ---------------------------------------------------------------------------------------------------------
+
+
+@models(_bisect.bisect_left)
+def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    if hi is None:
+        hi = len(a)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if (a[middle] if key is None else key(a[middle])) < x:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@models(_bisect.bisect_right)
+def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    if lo < 0:
+        raise ValueError("lo must be non-negative")
+    if hi is None:
+        hi = len(a)
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if x < (a[middle] if key is None else key(a[middle])):
+            hi = middle
+        else:
+            lo = middle + 1
+    return lo
+
+
+@models(_bisect.insort_left)
+def insort_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+@models(_bisect.insort_right)
+def insort_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
+    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+# -- comparison functions as keys --------------------------------------------------------------------------------------
+
+
+class _Key:
+    """An object that compares by a function of two objects."""
+
+    def __init__(self, mycmp: Callable[[Any, Any], Any], obj: Any) -> None:
+        self.mycmp = mycmp
+        self.obj = obj
+
+    def __lt__(self, other: Any) -> bool:
+        return self.mycmp(self.obj, other.obj) < 0
+
+    def __gt__(self, other: Any) -> bool:
+        return self.mycmp(self.obj, other.obj) > 0
+
+    def __eq__(self, other: Any) -> bool:
+        return self.mycmp(self.obj, other.obj) == 0
+
+    def __le__(self, other: Any) -> bool:
+        return self.mycmp(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: Any) -> bool:
+        return self.mycmp(self.obj, other.obj) >= 0
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@models(functools.cmp_to_key)
+def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    return functools.partial(_Key, mycmp)

@@ -1,0 +1,388 @@
+"""Class statements and three-argument type() in functions."""
+
+from __future__ import annotations
+
+import torch
+
+import framelift
+from tests.helpers import check
+from tests.values.programs import Programs, x
+
+programs = Programs()
+
+
+@programs()
+def methods_and_attributes(x):
+    class Scale:
+        factor = 3
+
+        def __init__(self, by):
+            self.by = by
+
+        def apply(self, t):
+            return t * self.factor + self.by
+
+    return Scale(1).apply(x), Scale.factor, Scale.__name__, Scale.__qualname__, Scale.__module__
+
+
+@programs()
+def methods_change_a_closed_over_list(x):
+    seen = []
+
+    class Log:
+        def add(self, t):
+            seen.append(t)
+            return self
+
+    Log().add(x).add(x + 1)
+    return seen[0] + seen[1], len(seen)
+
+
+@programs()
+def inheritance_and_super(x):
+    class A:
+        def __init__(self):
+            self.k = 1
+
+        def f(self, t):
+            return t + self.k
+
+    class B(A):
+        def __init__(self):
+            super().__init__()
+            self.k += 1
+
+        def f(self, t):
+            return super().f(t) * 2
+
+    b = B()
+    return b.f(x), isinstance(b, A), issubclass(B, A), type(b) is B, [c.__name__ for c in B.__mro__]
+
+
+class Outside:
+    unit = 2
+
+    def double(self, t):
+        return t * self.unit
+
+
+@programs()
+def a_real_base(x):
+    class Inside(Outside):
+        def double(self, t):
+            return super().double(t) + 1
+
+    return Inside().double(x), Inside.unit, Inside().unit
+
+
+@programs()
+def properties_static_and_class_methods(x):
+    class P:
+        scale = 2
+
+        def __init__(self):
+            self._v = 0
+
+        @property
+        def v(self):
+            return self._v
+
+        @v.setter
+        def v(self, new):
+            self._v = new + 1
+
+        @staticmethod
+        def plus(t, n):
+            return t + n
+
+        @classmethod
+        def times(cls, t):
+            return t * cls.scale
+
+    p = P()
+    p.v = 4
+    return P.plus(p.times(x), p.v), P.times(x)
+
+
+@programs()
+def operators(x):
+    class V:
+        def __init__(self, t):
+            self.t = t
+
+        def __add__(self, other):
+            return V(self.t + (other.t if isinstance(other, V) else other))
+
+        __radd__ = __add__
+
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return self.t[i]
+
+        def __call__(self, n):
+            return self.t * n
+
+        def __eq__(self, other):
+            return isinstance(other, V)
+
+        def __repr__(self):
+            return "V()"
+
+    v = V(x)
+    return (v + v + 1)(2), len(v), v[0], v == V(1), V.__hash__ is None, f"{v}", (1 + v).t
+
+
+@programs()
+def exceptions_of_its_own(x):
+    class Problem(Exception):
+        def __init__(self, code):
+            super().__init__(f"code {code}")
+            self.code = code
+
+    class Worse(Problem):
+        pass
+
+    try:
+        raise Worse(3)
+    except Problem as error:
+        return x + error.code, str(error), type(error).__name__
+
+
+@programs()
+def a_descriptor_with_a_name(x):
+    class Field:
+        def __set_name__(self, owner, name):
+            self.name = "_" + name
+            self.owner = owner.__name__
+
+        def __get__(self, instance, owner=None):
+            return self if instance is None else instance.__dict__[self.name]
+
+        def __set__(self, instance, value):
+            instance.__dict__[self.name] = value
+
+    class Has:
+        field = Field()
+
+    h = Has()
+    h.field = x
+    return h.field + 1, Has.field.owner, list(h.__dict__)
+
+
+@programs()
+def init_subclass(x):
+    names = []
+
+    class Base:
+        def __init_subclass__(cls, tag=None, **kwargs):
+            super().__init_subclass__(**kwargs)
+            names.append((cls.__name__, tag))
+
+    class A(Base, tag=1):
+        pass
+
+    class B(A):
+        pass
+
+    return x + len(names), names
+
+
+@programs()
+def class_attributes_change(x):
+    class Counter:
+        n = 0
+
+        def __init__(self):
+            Counter.n += 1
+
+    Counter()
+    Counter()
+    Counter.extra = 5
+    del Counter.extra
+    return x + Counter.n, hasattr(Counter, "extra")
+
+
+@programs()
+def names_of_the_body(x):
+    k = 4
+
+    class Body:
+        a = k
+        b = a * 2
+        items = [i for i in range(3)]
+        if b > 3:
+            c = 1
+        annotated: int = 7
+        del a
+
+    return x + Body.b + Body.c, Body.items, hasattr(Body, "a"), Body.annotated
+
+
+@programs()
+def slots(x):
+    class S:
+        __slots__ = ("a", "b")
+
+        def __init__(self, a):
+            self.a = a
+
+    s = S(x)
+    return s.a + 1, hasattr(s, "b"), hasattr(s, "__dict__")
+
+
+@programs()
+def three_arguments(x):
+    A = type("A", (), {"k": 2, "f": lambda self, t: t * self.k})
+    B = type("B", (A,), {"k": 3})
+    return B().f(x), A.__name__, A.__module__
+
+
+@programs()
+def context_manager_and_iterator(x):
+    log = []
+
+    class Managed:
+        def __enter__(self):
+            log.append("in")
+            return self
+
+        def __exit__(self, kind, value, traceback):
+            log.append(kind is not None)
+            return True
+
+        def __iter__(self):
+            return iter([1, 2])
+
+    with Managed() as m:
+        x = x + sum(m)
+        raise ValueError
+    return x, log
+
+
+@programs()
+def a_module_of_its_own(x):
+    class Doubler(torch.nn.Module):
+        def forward(self, t):
+            return t * 2
+
+    return Doubler()(x)
+
+
+@programs()
+def used_as_keys(x):
+    class A:
+        pass
+
+    class B:
+        pass
+
+    table = {A: 1, B: 2}
+    return x + table[B], A in table, A == B, len({A, A, B})
+
+
+def test_instances_and_classes_leave_the_frame():
+    def fn(x):
+        class Point:
+            """A point."""
+
+            dims = 2
+
+            def __init__(self, t):
+                self.t = t
+
+            def moved(self):
+                return Point(self.t + self.dims)
+
+            def same(self):
+                return __class__
+
+        class Sub(Point):
+            def moved(self):
+                return super().moved()
+
+        return Sub(x), Point, x + 1
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        point, cls, _ = lifted(torch.ones(2))
+        assert isinstance(point, cls) and type(point).__mro__[1] is cls
+        assert (
+            type(point).__name__ == "Sub" and cls.__doc__ == "A point." and cls.__qualname__ == fn(x())[1].__qualname__
+        )
+        assert torch.equal(point.moved().t, torch.full((2,), 3.0))
+        assert point.same() is cls
+        assert list(vars(cls))[:2] == ["__module__", "__doc__"] or "__module__" in vars(cls)
+    assert lifted(torch.ones(2))[1] is not lifted(torch.ones(2))[1]
+
+
+def test_a_class_lives_across_a_break():
+    def fn(x):
+        class A:
+            def f(self, t):
+                return t + 1
+
+        a = A()
+        y = a.f(x)
+        framelift.graph_break()
+        return a.f(y), isinstance(a, A)
+
+    check(fn, x(), expect_breaks=None)
+
+
+def test_a_base_that_is_patched_is_seen():
+    class Base:
+        def f(self, t):
+            return t + 1
+
+    def fn(x):
+        class Derived(Base):
+            pass
+
+        return Derived().f(x)
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    assert torch.equal(lifted(torch.ones(2)), fn(torch.ones(2)))
+    Base.f = lambda self, t: t * 5
+    assert torch.equal(lifted(torch.ones(2)), fn(torch.ones(2)))
+    Base.__init__ = lambda self: None
+    Base.g = 3
+    assert torch.equal(lifted(torch.ones(2)), fn(torch.ones(2)))
+
+
+def test_no_subclass_of_the_users_class_is_left():
+    class Base:
+        pass
+
+    def fn(x):
+        class Derived(Base):
+            pass
+
+        return x + (1 if isinstance(Derived(), Base) else 2)
+
+    framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
+    assert Base.__subclasses__() == []
+
+
+def test_a_base_with_a_hook_is_a_break_and_runs_it_once():
+    seen = []
+
+    class Base:
+        def __init_subclass__(cls):
+            seen.append(cls.__name__)
+
+    def fn(x):
+        y = x + 1
+
+        class Derived(Base):
+            pass
+
+        return y * 2
+
+    lifted = framelift.compile(fn, backend="eager")
+    lifted(torch.ones(2))
+    assert seen == ["Derived"]
+
+
+test_programs = programs.test()

@@ -15,6 +15,14 @@ from tests.values.programs import Programs, follow, x
 programs = Programs()
 
 
+class LargeHash:
+    def __hash__(self):
+        return 2**62 + 5
+
+    def __eq__(self, other):
+        return True
+
+
 class Key:
     def __init__(self, k):
         self.k = k
@@ -70,6 +78,11 @@ def collisions(x):
     d = {Colliding(i): i for i in range(4)}
     d[Colliding(2)] = 9
     return x + d[Colliding(2)], len(d), hash(Colliding(1)), list(d.values())
+
+
+@programs()
+def large_hashes(x):
+    return x + 1, hash(LargeHash()), LargeHash() in {LargeHash(): 1}
 
 
 @programs()
@@ -190,6 +203,15 @@ def an_id_leaves_the_frame(x):
 def threads(x):
     running = {threading.get_ident(): 1}
     return x + running[threading.get_ident()]
+
+
+def test_a_table_of_real_numbers_is_not_searched():
+    table = {threading.get_ident(): 3}
+
+    def fn(x):
+        return (x + 1) * table[threading.get_ident()], id(x) in {1, 2}
+
+    check(fn, x(), expect_breaks=None)
 
 
 def test_ids_of_inputs():

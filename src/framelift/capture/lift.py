@@ -63,6 +63,7 @@ from framelift.values.lookup import (
     is_subclass,
     name_of,
     raw_lookup,
+    scalar_base,
     special_method,
 )
 from framelift.values.made_classes import MadeClasses
@@ -72,6 +73,7 @@ from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.python_models import python_model
+from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
@@ -429,7 +431,9 @@ class Lift:
 
     def inherits_storage(self, value: Any, owner: type) -> bool:
         """Whether a method of the C type `owner` acts on the storage inside of an instance."""
-        return isinstance(value, ContainerObjectValue) and owner is not object and is_subclass(value.base, owner)
+        if not isinstance(value, (ContainerObjectValue, ScalarObjectValue)) or value.base is None:
+            return False
+        return owner is not object and is_subclass(value.base, owner)
 
     def mergeable(self, value: Any) -> Any:
         """What `dict.update` reads when given `value`: the storage of a subclass, or the value itself."""
@@ -695,6 +699,8 @@ def _family(kind: type) -> type[Value]:
         return UserObjectValue
     if is_tuple_class(kind):
         return TupleObjectValue
+    if scalar_base(kind) is not None:
+        return ScalarObjectValue
     if container_base(kind) is not None:
         return ContainerObjectValue
     return OpaqueValue

@@ -27,6 +27,7 @@ from framelift.values.lookup import (
     note_if_data_descriptor,
     qualified_name_of,
     raw_lookup,
+    scalar_base,
     special_method,
 )
 from framelift.values.objects import UserObjectValue
@@ -155,7 +156,12 @@ class ClassValue(KnownObject, models=type):
     def instantiate(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         cls = self.concrete
-        if not is_plain_class(cls) and not is_subclass(cls, BaseException) and container_base(cls) is None:
+        if (
+            not is_plain_class(cls)
+            and not is_subclass(cls, BaseException)
+            and container_base(cls) is None
+            and scalar_base(cls) is None
+        ):
             raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(lift, cls, "__new__")
         assert new is not None

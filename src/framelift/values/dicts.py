@@ -70,6 +70,8 @@ class DictValue(Value, models=dict):
         found = self.overlay.get(key, MISSING)
         if found is not MISSING:
             return MISSING if found is DELETED else found
+        if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.entries(lift))):
+            self.refuse("looking up a number that is not known yet")
         if self.complete:
             return MISSING
         assert self.source is not None

@@ -43,7 +43,7 @@ class IdentityNumber(Value):
 
     def key(self, lift: Lift) -> Any:
         """Numbers of one function share a hash, so that dicts compare them."""
-        return py.EqualKey(lift, self, hash(self.function))
+        return py.NumberKey(lift, self, hash(self.function))
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.refuse("'is'")

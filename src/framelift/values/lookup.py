@@ -90,6 +90,15 @@ def container_base(cls: type) -> type | None:
     return native[0] if all(is_subclass(native[0], base) for base in native[1:]) else None
 
 
+def scalar_base(cls: type) -> type | None:
+    """The number or string type that instances of a class written in Python are, below; None for every other class."""
+    native = [base for base in mro_of(cls) if base is not object and not _is_written_in_python(base)]
+    return (
+        native[0] if len(native) == 1 and any(native[0] is kind for kind in _SCALARS) and native[0] is not cls else None
+    )
+
+
+_SCALARS = (str, int, float, complex, bytes, frozenset)
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, set)
 
 

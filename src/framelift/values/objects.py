@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -277,7 +278,8 @@ class UserObjectValue(Value):
         result = lift.constant(self._special(lift, "__hash__"))
         if not isinstance(result, int):
             raise_error(TypeError, "__hash__ method should return an integer")
-        return hash(result)
+        # A number that fits is taken as it is; -1 means an error to C code.
+        return result if -sys.maxsize <= result <= sys.maxsize and result != -1 else hash(result)
 
     def text(self, lift: Lift, conversion: str) -> str:
         name = "__repr__" if conversion == "repr" else "__str__"

@@ -325,7 +325,7 @@ def from_key(key: Any) -> Any:
     """The value a key stands for."""
     if isinstance(key, Identity):
         return key.value
-    if type(key) is TupleKey or type(key) is EqualKey:
+    if isinstance(key, (TupleKey, EqualKey)):
         return key.value
     return key
 
@@ -361,3 +361,13 @@ class EqualKey:
 
     def __hash__(self) -> int:
         return self.hash
+
+
+class NumberKey(EqualKey):
+    """A key that is a number nobody knows: it is found among its like only."""
+
+    __slots__ = ()
+
+
+def is_unknown_number(key: Any) -> bool:
+    return type(key) is NumberKey or (type(key) is TupleKey and any(map(is_unknown_number, key.keys)))

@@ -107,6 +107,8 @@ class SetValue(Value, models=(set, frozenset)):
         key = py.key_of(lift, item)
         if self._members is None and isinstance(key, Identity) and not all(map(is_constant, self.concrete)):
             return self._contains_object(lift, key.value)
+        if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
+            self.refuse("looking for a number that is not known yet")
         return key in self.members(lift)
 
     def _contains_object(self, lift: Lift, value: Value) -> bool:

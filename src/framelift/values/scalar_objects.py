@@ -1,0 +1,182 @@
+"""Instances of Python classes that inherit from a number or a string: `class Name(str)`, members of an IntEnum.
+
+Such an instance is an object (class, namespace) with a *plain* value inside, a constant of the C base. Attributes and
+operators are looked up on the class as for any instance. Where that finds a method of the C base, it acts on the plain
+value; where it finds the user's own, that one runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import instances
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue, note_instantiable
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import has_default, name_of, raw_lookup, scalar_base
+from framelift.values.natives import fold_call
+from framelift.values.objects import UserObjectValue
+from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
+from framelift.values.primitives import primitive
+from framelift.values.scalars import ScalarValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+# How the plain value is read without asking the class.
+_READERS: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    bytes: lambda value: bytes.join(b"", [value]),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+_OPERATORS = frozenset(
+    [*COMPARE_METHODS.values(), *UNARY_METHODS.values(), *[name for pair in BINARY_METHODS.values() for name in pair]]
+)
+# A sequence type has no reflected addition: the left operand's own method takes the object as what it is.
+_NOT_REFLECTED = frozenset({"__radd__", "__rmul__"})
+
+
+class ScalarObjectValue(UserObjectValue):
+    """An object with a plain value inside; guarded by identity where it came from outside."""
+
+    __slots__ = ("base", "_plain_value")
+
+    def __init__(self, cls: type, source: Source | None = None, concrete: Any = None, plain: Any = None) -> None:
+        super().__init__(cls, source, concrete)
+        self.base = scalar_base(cls)
+        self._plain_value = plain if self.base is None or source is None else _READERS[self.base](concrete)
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        if type.__dict__["__weakrefoffset__"].__get__(self.cls) == 0:
+            self.refuse("use of an object that has no weak references")  # guards hold nothing else of the user's
+        lift.guard(self.source, "IS", self.concrete)
+
+    def plain(self, lift: Lift, method: str) -> Any:
+        """The plain value, where the C type's own `method` answers; else NotImplemented."""
+        self.note(lift)
+        default = NotImplemented if self.base is None else raw_lookup(self.base, method)
+        if default is NotImplemented or not has_default(lift, self.cls, method, default):
+            return NotImplemented
+        return self._plain_value
+
+    def default(self, name: str) -> Any:
+        return super().default(name) if self.base is None else raw_lookup(self.base, name)
+
+    def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the method `name` of the C base."""
+        plain = _ATTRIBUTE_METHODS.get(name)
+        if plain is not None:
+            if kwargs or len(args) != plain[1]:
+                self.refuse(f"{name}() with these arguments")
+            return plain[0](lift, self, lift.constant(args[0]), *args[1:])
+        if name == "__iter__":
+            return py.iterate(lift, self._plain_value)
+        if name in _OPERATORS and not all(map(_is_plain, args)):
+            return NotImplemented
+        method = getattr(self.base, name)
+        return fold_call(lift, method, [self._plain_value, *args], kwargs)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def index(self, lift: Lift) -> Any:
+        plain = self.plain(lift, "__index__")
+        return super().index(lift) if plain is NotImplemented else plain
+
+    def truth(self, lift: Lift) -> bool:
+        for method in ("__bool__", "__len__"):
+            plain = self.plain(lift, method)
+            if plain is not NotImplemented:
+                return bool(plain)
+        return super().truth(lift)
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        symbol = operator.removesuffix("=")
+        plain = self.plain(lift, BINARY_METHODS[symbol][0])
+        if plain is NotImplemented:
+            return super().binary(lift, operator, other)
+        return py.binary(lift, symbol, plain, other)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        method = BINARY_METHODS[operator][1]
+        if method in _NOT_REFLECTED and not hasattr(self.base, method):
+            method = BINARY_METHODS[operator][0]
+        plain = self.plain(lift, method)
+        if plain is NotImplemented or py.type_of(other) is self.cls:
+            return super().reflected(lift, operator, other)
+        return py.binary(lift, operator, other, plain)
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        plain = self.plain(lift, UNARY_METHODS[operator])
+        return super().unary(lift, operator) if plain is NotImplemented else py.unary(lift, operator, plain)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        plain = self.plain(lift, COMPARE_METHODS[operator])
+        if plain is NotImplemented:
+            return super().compare(lift, operator, other)
+        return py.compare(lift, operator, plain, other)
+
+    def hashed(self, lift: Lift) -> int:
+        plain = self.plain(lift, "__hash__")
+        return super().hashed(lift) if plain is NotImplemented else hash(plain)
+
+    def constant(self, lift: Lift) -> Any:
+        self.note(lift)
+        return super().constant(lift) if self.base is None else self._plain_value
+
+    def graph_argument(self, lift: Lift) -> Any:
+        return self.constant(lift)
+
+    # -- the way back ----------------------------------------------------------------------------------------------
+
+    def rebuild_new(self, generate: Generator) -> None:
+        assert self.base is not None
+        generate.known_object(self.base)
+        generate.load_method("__new__")
+        generate.known_object(self.cls)
+        generate.constant(self._plain_value)
+        generate.call(2)
+        generate.remember(self)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, Value) or isinstance(value, (ScalarValue, ScalarObjectValue))
+
+
+# Attributes of the instance, as the C base treats them: as `object` does.
+_ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
+    "__getattribute__": (instances.read, 1),
+    "__setattr__": (instances.write, 2),
+    "__delattr__": (instances.delete, 1),
+}
+
+
+def _register() -> None:
+    for base in _READERS:
+
+        def new(lift: Lift, cls: Any, /, *args: Any, _base: type = base, **kwargs: Any) -> Any:
+            if not isinstance(cls, ClassValue):
+                raise_error(
+                    TypeError, f"{_base.__name__}.__new__(X): X is not a type object ({name_of(py.type_of(cls))})"
+                )
+            cls.note(lift)
+            made = py.call(lift, lift.known_object(_base), list(args), kwargs)
+            if cls.concrete is _base:
+                return made
+            if scalar_base(cls.concrete) is not _base:
+                raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
+            note_instantiable(lift, cls.concrete)
+            return ScalarObjectValue(cls.concrete, plain=lift.constant(made))
+
+        primitive(base.__new__)(new)
+
+
+_register()

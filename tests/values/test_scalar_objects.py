@@ -1,0 +1,169 @@
+"""Instances of subclasses of numbers and strings."""
+
+from __future__ import annotations
+
+import enum
+
+import torch
+
+import framelift
+from tests.helpers import check
+from tests.values.programs import Programs, follow, x
+
+programs = Programs()
+
+
+class Name(str):
+    def shout(self):
+        return self.upper() + "!"
+
+
+class Number(int):
+    def twice(self):
+        return self * 2
+
+
+class Tagged(int):
+    def __new__(cls, value, tag):
+        made = super().__new__(cls, value)
+        made.tag = tag
+        return made
+
+    def __add__(self, other):
+        return Tagged(int(self) + int(other), self.tag + "+")
+
+
+class Rate(float):
+    def __repr__(self):
+        return f"Rate({float(self)})"
+
+
+class Loud(str):
+    def __eq__(self, other):
+        return str.__eq__(self.lower(), other.lower())
+
+    def __hash__(self):
+        return hash(self.lower())
+
+
+class Members(frozenset):
+    pass
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 5
+
+
+class Mode(str, enum.Enum):
+    SUM = "sum"
+
+
+@programs()
+def strings(x):
+    s = Name("ab")
+    parts = s.split("b"), s + "c", "c" + s, s * 2, s[0], s[::-1], len(s), s.shout(), s == "ab", s < "b", "a" in s
+    return x + 1, parts, f"{s}|{s:>4}|{s!r}", "%s" % s, s.join(["1", "2"]), [c for c in s], bool(Name("")), str(s)
+
+
+@programs()
+def integers(x):
+    n = Number(3)
+    numbers = n + 1, 1 + n, n.twice(), -n, n // 2, n**2, n < 4, [10, 20, 30, 40][n], list(range(n)), divmod(n, 2)
+    return x + n, x * n, n * x, numbers, n.bit_length(), sum([n, n]), max(n, 5), int(n), float(n), bool(Number(0))
+
+
+@programs()
+def floats(x):
+    r = Rate(2.5)
+    return x * r, r + 1, round(r), r.is_integer(), repr(r), f"{r:.1f}", abs(Rate(-1.0)), isinstance(r, float)
+
+
+@programs()
+def with_attributes_and_operators(x):
+    t = Tagged(3, "a") + 4
+    return x + t, t.tag, type(t).__name__, t == 7
+
+
+@programs()
+def as_keys(x):
+    d = {Name("k"): 1, Number(2): 2}
+    d["k"] = 3
+    return x + d["k"], d[2], d[Name("k")], [type(key).__name__ for key in d], {"k": 5}[Name("k")], Loud("A") in {"a": 1}
+
+
+@programs()
+def frozen_sets(x):
+    m = Members([1, 2])
+    return x + len(m), 1 in m, m == {1, 2}, m | {3}
+
+
+@programs()
+def enumerations(x):
+    return (
+        x + Level.HIGH,
+        Level.LOW < Level.HIGH,
+        Mode.SUM.upper(),
+        Mode.SUM + "s",
+        Level.HIGH.bit_length(),
+        Mode.SUM[0],
+    )
+
+
+@programs()
+def leave_the_frame(x):
+    made = Name("ab")
+    made.note = 3
+    return x + 1, made, Number(4), Tagged(1, "t"), Rate(1.5)
+
+
+NAME = Name("outer")
+RATE = Rate(0.5)
+COUNT = Number(4)
+
+
+def test_from_outside():
+    def fn(x):
+        return x * RATE, NAME.shout(), {"outer": 1}[NAME], len(NAME)
+
+    check(fn, x(), fullgraph=True)
+
+
+def test_another_object_is_seen():
+    global RATE
+    before = RATE
+
+    def fn(x):
+        return x * RATE
+
+    def change():
+        global RATE
+        RATE = Rate(3.0)
+
+    try:
+        follow(fn, (x(),), change)
+    finally:
+        RATE = before
+
+
+def test_what_guards_cannot_hold_is_a_break():
+    def fn(x):
+        return (x + 1) * COUNT
+
+    check(fn, x(), expect_breaks=None)
+
+
+def test_a_method_that_is_patched_is_seen():
+    class Mine(str):
+        pass
+
+    def fn(x):
+        return x + len(Mine("abc"))
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    assert torch.equal(lifted(x()), fn(x()))
+    Mine.__len__ = lambda self: 40
+    assert torch.equal(lifted(x()), fn(x()))
+
+
+test_programs = programs.test()

@@ -347,17 +347,24 @@ class TupleKey:
 
 
 class EqualKey:
-    """A key whose equality the program itself decides: its `__eq__` is traced when two keys have one hash."""
+    """A key whose equality the program itself decides: its `__eq__` is traced when two keys have one hash.
 
-    __slots__ = ("lift", "value", "hash")
+    An answer is kept: residual code is generated from the same keys when nothing can be traced any more.
+    """
+
+    __slots__ = ("lift", "value", "hash", "answers")
 
     def __init__(self, lift: Lift, value: Value, hash: int) -> None:
         self.lift = lift
         self.value = value
         self.hash = hash
+        self.answers: dict[int, tuple[object, bool]] = {}
 
     def __eq__(self, other: object) -> bool:
-        return equal(self.lift, self.value, from_key(other))
+        known = self.answers.get(id(other)) or (other.answers.get(id(self)) if isinstance(other, EqualKey) else None)
+        if known is None:
+            known = self.answers[id(other)] = (other, equal(self.lift, self.value, from_key(other)))
+        return known[1]
 
     def __hash__(self) -> int:
         return self.hash

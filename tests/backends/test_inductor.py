@@ -5,6 +5,7 @@ A compile takes seconds, so each test does several things with one; most of what
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -192,3 +193,44 @@ def test_a_missing_compiler_is_said_in_words(tmp_path: Path) -> None:
     done = run(script, **environment)
     assert done.returncode == 1
     assert "no C++ compiler was found" in done.stderr.splitlines()[-1], done.stderr
+
+
+# -- steps ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_is_an_outermost_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA graphs may use the memory of results again in the next step, not within one."""
+    from torch._inductor.cudagraph_trees import GenerationTracker
+
+    seen: list[int] = []
+
+    def compile_fx(module: Any, inputs: Any, **settings: Any) -> Any:
+        def run(*args: Any) -> Any:
+            seen.append(GenerationTracker.generation)
+            return module(*args)
+
+        return run
+
+    monkeypatch.setattr(importlib.import_module("framelift.backends.inductor"), "compile_fx", compile_fx)
+
+    def half(x: torch.Tensor) -> torch.Tensor:
+        return x / 2
+
+    inner = framelift.compile(half, mode="reduce-overhead")
+
+    def whole(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        framelift.graph_break()
+        return inner(y) + half(y * 2)
+
+    lifted = framelift.compile(whole, mode="reduce-overhead")
+    for _ in range(3):
+        lifted(torch.ones(2))
+        inner(torch.ones(2))
+    steps = list(dict.fromkeys(seen))
+    assert steps == list(range(steps[0], steps[0] + 6)), "every call of a lifted callable is a step"
+    assert seen == sorted(seen) and seen.count(steps[0]) > 1, "with several graphs"
+    seen.clear()
+    framelift.compile(half)(torch.ones(3))
+    framelift.compile(half)(torch.ones(3))
+    assert len(set(seen)) == 1, "nobody counts where nothing is recorded"

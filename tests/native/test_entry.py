@@ -56,6 +56,21 @@ def test_no_entry_runs_the_function() -> None:
     assert lifted(1, 2, k=3) == (1, (2,), 3)
 
 
+def test_outermost_calls_are_counted() -> None:
+    def fail(x: int) -> None:
+        raise ValueError(x)
+
+    inner, failing = lift(lambda x: x + 1), lift(fail)
+    outer = lift(lambda x: inner(inner(x)))
+    before = _core.outermost_calls()
+    assert [outer(1), inner(2), outer(3)] == [3, 3, 5]
+    assert _core.outermost_calls() == before + 3
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            failing(1)
+    assert _core.outermost_calls() == before + 5
+
+
 def test_entry_that_does_not_fit_its_own_call_runs_the_function() -> None:
     def miss(lifted, slots):
         return lifted.table.install(tree(1, (0, _core.CHECK_TYPE, bytes)), lambda x: "residual", "wrong")

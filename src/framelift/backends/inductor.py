@@ -12,6 +12,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
+from framelift.backends.steps import counting_steps
 from framelift.backends.tracing import compiling
 from framelift.errors import short, unknown
 
@@ -31,13 +32,16 @@ def inductor(
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """The graph compiled by Inductor, for inference or for training as the inputs and torch's modes ask for."""
+    changes = settings(mode, options)
     with compiling(module, example_inputs) as inputs:
         try:
-            return compile_fx(module, inputs, config_patches=settings(mode, options))
+            compiled = compile_fx(module, inputs, config_patches=changes)
         except Exception as error:
             if is_missing_compiler(error):
                 raise RuntimeError(NO_COMPILER) from error
             raise
+    records = changes.get("triton.cudagraphs", torch._inductor.config.triton.cudagraphs)
+    return counting_steps(compiled) if records else compiled
 
 
 def settings(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -15,7 +15,8 @@ typedef struct {
 } Lifting;
 
 typedef struct {
-    int suspended; /* > 0: lifted callables act as their functions, frames are left alone */
+    int suspended;     /* > 0: lifted callables act as their functions, frames are left alone */
+    int within_lifted; /* how many calls of lifted callables are in progress */
     Lifting lifting;
     Frame *passing; /* the frame the hook handed on last, to tell when it comes round in a circle */
     /* Marks on the C stack, which grows down: addresses below one have reached it. All UINTPTR_MAX until the stack's

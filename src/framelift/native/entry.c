@@ -19,6 +19,9 @@ typedef struct {
 
 PyObject *rerun_marker;
 
+/* How many calls of lifted callables have begun on all threads, those made within others not counted. */
+static unsigned long long outermost_calls;
+
 /* ---- calls ---------------------------------------------------------------------------------------------------- */
 
 /* The function may have been given another code: then its calls belong to that code's table. */
@@ -86,10 +89,8 @@ static PyObject *run_again(ThreadData *thread, PyFunctionObject *function, PyObj
     return result;
 }
 
-static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    Lifted *self = (Lifted *)object;
-    ThreadData *thread = &thread_data;
     Call call;
     if (UNLIKELY(stack_is_used_up(thread))) {
         return raise_used_up();
@@ -126,6 +127,15 @@ static PyObject *lifted_vectorcall(PyObject *object, PyObject *const *args, size
     }
     Py_DECREF(table);
     call_release(&call);
+    return result;
+}
+
+static PyObject *lifted_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    ThreadData *thread = &thread_data;
+    outermost_calls += thread->within_lifted++ == 0;
+    PyObject *result = enter((Lifted *)self, thread, args, nargsf, kwnames);
+    thread->within_lifted--;
     return result;
 }
 
@@ -284,12 +294,26 @@ static PyTypeObject Lifted_Type = {
     .tp_weaklistoffset = offsetof(Lifted, weakrefs),
 };
 
+static PyObject *get_outermost_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
+{
+    return PyLong_FromUnsignedLongLong(outermost_calls);
+}
+
+static PyMethodDef functions[] = {
+    {"outermost_calls", get_outermost_calls, METH_NOARGS,
+     "How many calls of lifted callables have begun, those made within others not counted."},
+    {NULL, NULL, 0, NULL},
+};
+
 int entry_init(PyObject *module)
 {
     if (!rerun_marker && !(rerun_marker = PyObject_CallNoArgs((PyObject *)&PyBaseObject_Type))) {
         return -1;
     }
     if (PyModule_AddObjectRef(module, "RERUN", rerun_marker) < 0) {
+        return -1;
+    }
+    if (PyModule_AddFunctions(module, functions) < 0) {
         return -1;
     }
     return PyModule_AddType(module, &Lifted_Type);

@@ -124,6 +124,28 @@ def test_no_guards_come_from_a_static_shape_environment() -> None:
     assert builder.shape_env.guards == [] and builder.shape_env.frozen
 
 
+def test_what_stays_where_it_is() -> None:
+    """Parameters, buffers and tensors that were marked need not be copied when a CUDA graph is replayed."""
+    norm = nn.BatchNorm1d(3)
+    cache = torch.zeros(4, 3)
+    torch._dynamo.mark_static_address(cache)
+    static: list[set[str]] = []
+
+    def backend(module: Any, example_inputs: Any) -> Any:
+        with compiling(module, example_inputs):
+            nodes = module.graph.find_nodes(op="placeholder")
+            static.append({node.meta["input_source"] for node in nodes if node.meta["tensor_dict"]})
+        return module.forward
+
+    def step(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return norm(x) * scale + cache
+
+    lifted = framelift.compile(step, backend=backend, fullgraph=True)
+    lifted(torch.eye(4, 3), torch.ones(3))
+    names = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    assert {source.rpartition(".")[2] for source in static[0]} == {*names, "cell_contents"}, static
+
+
 def test_assumptions_about_sizes_are_refused() -> None:
     """Nothing would check them: a compiler that makes one fails, instead of giving a graph for other sizes."""
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -141,21 +163,66 @@ class _Guard:
         self.expr = expr
 
 
+# -- modes and options -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {}),
+        ({"mode": "default"}, {}),
+        ({"mode": "reduce-overhead"}, {"triton.cudagraphs": True}),
+        ({"mode": "max-autotune-no-cudagraphs"}, {"max_autotune": True}),
+        (
+            {"options": {"max-autotune": True, "epilogue_fusion": False}},
+            {"max_autotune": True, "epilogue_fusion": False},
+        ),
+    ],
+)
+def test_modes_and_options_reach_inductor(
+    given: dict[str, Any], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patches: list[dict[str, Any]] = []
+
+    def compile_fx(module: Any, inputs: Any, *, config_patches: dict[str, Any]) -> Any:
+        patches.append(config_patches)
+        return module.forward
+
+    monkeypatch.setattr(importlib.import_module("framelift.backends.inductor"), "compile_fx", compile_fx)
+    framelift.compile(lambda x: x + 1, **given)(torch.ones(2))
+    (patch,) = patches
+    assert expected.items() <= patch.items() and bool(patch) == bool(expected)
+
+
 # -- other processes -----------------------------------------------------------------------------------------------
 
 SMALL = """
 import json, sys, torch, framelift
 from torch._dynamo.utils import counters
 
-def f(x, w):
-    return (x @ w).sin().sum()
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)
 
-w = torch.ones(3, 3, requires_grad=True)
-framelift.compile(f)(torch.ones(2, 3), w).backward()
-expected = torch.ones(3, 3, requires_grad=True)
-f(torch.ones(2, 3), expected).backward()
-torch.testing.assert_close(w.grad, expected.grad)
-print(json.dumps({**counters["inductor"], **counters["aot_autograd"]}))
+    def forward(self, x):
+        return self.norm(self.linear(x)).sin().sum(-1, keepdim=True)
+
+torch.manual_seed(0)
+model, twin = Model(), Model()
+twin.load_state_dict(model.state_dict())
+lifted, found = framelift.compile(model), []
+for training in (False, True):
+    counters.clear()
+    model.train(training), twin.train(training)
+    with torch.set_grad_enabled(training):
+        actual, expected = lifted(torch.ones(2, 3)), twin(torch.ones(2, 3))
+    torch.testing.assert_close(actual, expected)
+    if training:
+        actual.sum().backward(), expected.sum().backward()
+        torch.testing.assert_close(model.linear.weight.grad, twin.linear.weight.grad)
+    found.append({**counters["inductor"], **counters["aot_autograd"]})
+print(json.dumps(found))
 """
 
 # What an empty cache would make Inductor compile once per machine: headers, and programs that try vector instructions.
@@ -180,10 +247,10 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
         done = run(SMALL, **QUICK, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
         assert done.returncode == 0, done.stderr
         found.append(json.loads(done.stdout.splitlines()[-1]))
-    first, second = found
-    assert first["autograd_cache_miss"] == 1 and first.get("autograd_cache_bypass", 0) == 0, first
-    assert second["autograd_cache_hit"] == 1 and second.get("autograd_cache_miss", 0) == 0, second
-    assert second.get("fxgraph_cache_miss", 0) == 0 and second["fxgraph_cache_hit"] >= 1, second
+    for kind, first, second in zip(("inference", "training"), *found, strict=True):
+        assert first["autograd_cache_miss"] == 1 and first.get("autograd_cache_bypass", 0) == 0, (kind, first)
+        assert second["autograd_cache_hit"] == 1 and second.get("autograd_cache_miss", 0) == 0, (kind, second)
+        assert second.get("fxgraph_cache_miss", 0) == 0 and second["fxgraph_cache_hit"] >= 1, (kind, second)
 
 
 @pytest.mark.slow

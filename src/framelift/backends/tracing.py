@@ -26,7 +26,7 @@ from framelift.shapes.symbols import NamedSource
 _COMPILE_NUMBERS = itertools.count()
 
 # Kinds of inputs that keep their address from call to call, so that a CUDA graph need not copy them.
-STATIC_KINDS = ("parameter", "buffer")
+STATIC_KINDS = ("parameter", "buffer", "static")
 
 
 @contextmanager

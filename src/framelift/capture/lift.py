@@ -217,8 +217,8 @@ class Lift:
 
     def add_input(self, value: TensorValue) -> TensorRef:
         assert value.source is not None
-        kind = "parameter" if isinstance(value.concrete, torch.nn.Parameter) else "argument"
-        ref = self.graph.add_input(None, value.concrete, value.source.name, kind, self._layout_of(value))
+        layout = self._layout_of(value)
+        ref = self.graph.add_input(None, value.concrete, value.source.name, value.kind, layout)
         self.inputs[id(ref)] = value
         self._tensors[id(ref)] = value
         return ref

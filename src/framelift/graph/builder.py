@@ -115,8 +115,8 @@ class GraphBuilder:
     ) -> TensorRef:
         """An input of the graph. The same tensor object added twice is one input.
 
-        ``kind`` is for whoever reads the graph ("parameter", "buffer", "argument", ...); ``layout`` gives sizes and
-        strides of which some are symbolic.
+        ``kind`` is for whoever reads the graph ("parameter", "buffer", "static" or "argument"); ``layout`` gives sizes
+        and strides of which some are symbolic.
         """
         self._check_open()
         known = self._input_by_example.get(id(example))

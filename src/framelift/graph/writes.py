@@ -17,7 +17,7 @@ MOST = 4 << 20
 
 def can_be_put_back(written: Collection[TensorRef]) -> bool:
     """Whether copying these inputs, and copying them back, undoes whatever the graph so far does to them."""
-    return sum(ref.descriptor.storage_bytes for ref in written) <= MOST and all(map(_is_simple, written))
+    return all(map(_is_simple, written)) and sum(ref.descriptor.storage_bytes for ref in written) <= MOST
 
 
 def _is_simple(ref: TensorRef) -> bool:
@@ -31,6 +31,8 @@ def _is_simple(ref: TensorRef) -> bool:
     for other in ref.storage.refs:
         if other is ref:
             continue
+        if not other.descriptor.is_plain:
+            return False
         other_first, other_end = _extent(other.descriptor)
         if other.is_input or other_first < first or other_end > end:
             return False

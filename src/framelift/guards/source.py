@@ -61,6 +61,17 @@ class Source:
             self._name = _spell(self)
         return self._name
 
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it is one of the tensors that torch's modules keep beside their parameters."""
+        table = self.parent
+        return (
+            self.access == "DICT_ITEM"
+            and table is not None
+            and table.argument == "_buffers"
+            and _is_module_table(table)
+        )
+
     def __repr__(self) -> str:
         return f"<Source {self.name}>"
 

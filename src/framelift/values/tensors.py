@@ -36,6 +36,10 @@ _FACTS = frozenset(
 _VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
 
 
+# torch's own mark_static_address() sets it; libraries call that for their caches.
+_STATIC = "_dynamo_static_input_type"
+
+
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
@@ -66,6 +70,16 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             sizes, strides = [tuple([_known(size) for size in part]) for part in layout]
             spec = tensor_spec(self.concrete)._replace(sizes=sizes, strides=strides)
         lift.guard(self.source, "TENSOR", spec)
+
+    @property
+    def kind(self) -> str:
+        """What an input is to the program; all but arguments are likely to be the same tensor in the next call."""
+        assert self.source is not None
+        if isinstance(self.concrete, torch.nn.Parameter):
+            return "parameter"
+        if self.source.is_buffer:
+            return "buffer"
+        return "static" if _STATIC in object.__getattribute__(self.concrete, "__dict__") else "argument"
 
     def ref(self, lift: Lift) -> TensorRef:
         self.note(lift)

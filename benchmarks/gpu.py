@@ -1,5 +1,6 @@
 """On a machine with a GPU: a one-token forward of a 16-layer, 1024-wide bf16 Llama, framelift beside torch.compile.
 
+    python setup.py build_ext --inplace
     PYTHONPATH=src:. python benchmarks/gpu.py                  the model of transformers, if it is there
     PYTHONPATH=src:. python benchmarks/gpu.py --model plain --json gpu.json
 

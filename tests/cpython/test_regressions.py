@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import enum
+import itertools
 import sys
 
 import pytest
@@ -168,6 +170,188 @@ def two_sets_that_cross_a_break(x):
 @programs
 def truth_of_a_member_that_is_a_string(x):
     return x + 1, bool(Colour.RED), not Colour.NONE, [c.name for c in Colour if c]
+
+
+@programs
+def sets_are_sought_as_if_they_were_frozen(x):
+    outer = {frozenset({1, 2}), frozenset("a"), frozenset()}
+    log = [{1, 2} in outer, Set([1, 2]) in outer, {3} in outer]
+    outer.remove(Set("a"))
+    outer.discard(set())
+    try:
+        outer.remove({7})
+    except KeyError as error:
+        log.append(error.args)
+    return x + 1, outer, log
+
+
+@programs
+def counters_are_equal_to_dicts(x):
+    counted = collections.Counter("aab")
+    return x + 1, counted == {"a": 2, "b": 1}, {"a": 2, "b": 1} == counted, counted != {"a": 2}
+
+
+class Dict(dict):
+    def __eq__(self, other):
+        LOG.append("eq")
+        return NotImplemented
+
+    def __ror__(self, other):
+        LOG.append("ror")
+        return NotImplemented
+
+    __hash__ = None
+
+
+LOG = []
+
+
+@programs
+def a_subclass_is_asked_once(x):
+    return x + 1, {1: 2} == Dict({1: 2}), {1: 2} != Dict({1: 3}), LOG.copy()
+
+
+class Adding:
+    def __iadd__(self, other):
+        return "in place"
+
+
+class AddingMore(Adding):
+    def __radd__(self, other):
+        return "reflected"
+
+
+@programs
+def in_place_goes_before_a_subclass(x):
+    value = Adding()
+    value += AddingMore()
+    return x + 1, value
+
+
+@programs
+def dicts_joined_with_their_subclasses(x):
+    ordered, default = collections.OrderedDict(a=1), collections.defaultdict(int, b=2)
+    results = [{"c": 3} | ordered, {"c": 3} | default, ordered | {"c": 3}, default | {"c": 3}]
+    return x + 1, [type(result) for result in results], results
+
+
+@programs
+def factory_that_cannot_be_called(x):
+    try:
+        collections.defaultdict({})
+    except TypeError as error:
+        return x + 1, str(error), collections.defaultdict(None)
+
+
+class Ordered(collections.OrderedDict):
+    pass
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def ordered_dict_behind_its_back(x):
+    ordered = Ordered([(1, 1), (2, 2)])
+    dict.__delitem__(ordered, 1)
+    try:
+        return x + 1, list(ordered.items())
+    except KeyError as error:
+        return x + 1, error.args
+
+
+@programs
+def methods_that_are_equal(x):
+    first, second = [], []
+    return x + 1, first.append == first.append, first.append == second.append, first.append != first.pop
+
+
+class Mutating:
+    def __init__(self, where):
+        self.where = where
+
+    def __eq__(self, other):
+        self.where.clear()
+        return False
+
+
+@programs
+def deque_changed_by_a_comparison(x):
+    where = collections.deque([1, 2])
+    try:
+        Mutating(where) in where
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+class Mixed(int, enum.Enum):
+    ONE = 1
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def text_of_a_member_that_is_a_number(x):
+    return x + 1, "{} {}".format(Mixed.ONE, 2), "%s" % Mixed.ONE, "%s %d" % (Mixed.ONE, Mixed.ONE), f"{Mixed.ONE}"
+
+
+# -- iterators -------------------------------------------------------------------------------------------------------
+
+
+@programs
+def groups_end_with_the_next(x):
+    kept = [list(group) for _, group in list(itertools.groupby("aabbc"))]
+    return x + 1, kept, [(key, list(group)) for key, group in itertools.groupby([1, 3, 2, 4], lambda n: n % 2)]
+
+
+@programs
+def groups_are_read_when_asked_for(x):
+    log = []
+
+    def noted(n):
+        log.append(n)
+        return n // 2
+
+    for key, group in itertools.groupby(range(4), noted):
+        log.append(("key", key))
+        log.append(list(group))
+    return x + 1, log
+
+
+@programs
+def iterators_check_their_arguments(x):
+    said = []
+    for make in (
+        lambda: itertools.compress(None, [1]),
+        lambda: itertools.count("a"),
+        lambda: itertools.zip_longest(3),
+        lambda: itertools.cycle(3),
+        lambda: itertools.accumulate(3),
+        lambda: itertools.takewhile(bool, 3),
+        lambda: itertools.starmap(bool, 3),
+        lambda: itertools.repeat(1, "a"),
+        lambda: itertools.islice([], -1),
+        lambda: itertools.islice([], 0, 1, 0),
+        lambda: itertools.islice([], "a"),
+    ):
+        try:
+            make()
+        except (TypeError, ValueError) as error:
+            said.append((type(error), str(error)))
+    return x + 1, said
+
+
+@programs
+def sentinel_in_a_nested_call(x):
+    def ask():
+        if len(asked) < 3:
+            asked.append(1)
+            return next(iterator, None)
+        return 0
+
+    asked = []
+    iterator = iter(ask, 0)
+    log = [next(iterator, "end"), next(iterator, "end")]
+
+    def stop():
+        raise StopIteration
+
+    return x + 1, log, list(iter(stop, 1))
 
 
 # -- sequences -------------------------------------------------------------------------------------------------------

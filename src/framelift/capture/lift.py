@@ -8,7 +8,7 @@ import enum
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -359,14 +359,37 @@ class Lift:
         text: str = py.fold(self, format, plain, plain_spec)
         return text
 
+    def refuse_members(self, shown: Iterable[Any]) -> None:
+        """A member of an enumeration that is a number or a string, too, has a text of its own."""
+        for value in shown:
+            if isinstance(value, EnumValue):
+                raise GraphBreak(FL0201, operation="formatting", type=value.describe())
+
     def format_by_percent(self, template: Any, arguments: Any) -> Any:
         """`template % arguments` for a str or bytes."""
         if shows_tensor(self, arguments):
             return percent(self, template, arguments)
+        self.refuse_members(py.items(self, arguments) if py.type_of(arguments) is tuple else [arguments])
         return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
 
     def as_set(self, value: Any) -> SetValue:
         return value if isinstance(value, SetValue) else SetValue(set(keys_of(self, value)), ordered=False)
+
+    def unhashable_set(self, value: Any) -> SetValue | None:
+        """The members of a set, or of an instance of a subclass without a hash of its own."""
+        if isinstance(value, SetValue):
+            return value if value.kind is set else None
+        if isinstance(value, ContainerObjectValue) and value.base is set and not value.overrides(self, "__hash__"):
+            found: SetValue = value.storage(self)
+            return found
+        return None
+
+    def dict_inside(self, value: Any) -> DictValue | None:
+        """The items that the C code of dicts reads of a dict or an instance of a subclass."""
+        if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):
+            storage: DictValue = value.storage(self)
+            return storage
+        return value if isinstance(value, DictValue) else None
 
     # -- attributes ------------------------------------------------------------------------------------------------
 
@@ -429,11 +452,11 @@ class Lift:
     def items(self, iterable: Any) -> list[Any]:
         return py.items(self, iterable)
 
-    def inherits_storage(self, value: Any, owner: type) -> bool:
-        """Whether a method of the C type `owner` acts on the storage inside of an instance."""
+    def inherits_storage(self, value: Any, method: Any) -> bool:
+        """Whether a method of a C type acts on the storage inside of an instance, as its class would have it."""
         if not isinstance(value, (ContainerObjectValue, ScalarObjectValue)) or value.base is None:
             return False
-        return owner is not object and is_subclass(value.base, owner)
+        return method.__objclass__ is not object and raw_lookup(value.base, method.__name__) is method
 
     def mergeable(self, value: Any) -> Any:
         """What `dict.update` reads when given `value`: the storage of a subclass, or the value itself."""

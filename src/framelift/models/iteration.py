@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -28,6 +29,10 @@ def chain_from_iterable(cls: type, iterables: Iterable[Iterable[Any]], /) -> Ite
 
 @models(itertools.repeat)
 def repeat(object: Any, times: int = _Missing) -> Iterator[Any]:  # type: ignore[assignment]
+    return _repeated(object, times if times is _Missing else operator.index(times))
+
+
+def _repeated(object: Any, times: Any) -> Iterator[Any]:
     if times is _Missing:
         while True:
             yield object
@@ -37,6 +42,16 @@ def repeat(object: Any, times: int = _Missing) -> Iterator[Any]:  # type: ignore
 
 @models(itertools.count)
 def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
+    if not (_is_number(start) and _is_number(step)):
+        raise TypeError("a number is required")
+    return _counted(start, step)
+
+
+def _is_number(value: Any) -> bool:
+    return any(hasattr(type(value), name) for name in ("__index__", "__int__", "__float__", "__complex__"))
+
+
+def _counted(start: Any, step: Any) -> Iterator[Any]:
     while True:
         yield start
         start = start + step
@@ -44,8 +59,12 @@ def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
 
 @models(itertools.cycle)
 def cycle(iterable: Iterable[Any], /) -> Iterator[Any]:
+    return _cycled(iter(iterable))
+
+
+def _cycled(iterator: Iterator[Any]) -> Iterator[Any]:
     saved = []
-    for item in iterable:
+    for item in iterator:
         yield item
         saved.append(item)
     while saved:
@@ -56,9 +75,10 @@ def cycle(iterable: Iterable[Any], /) -> Iterator[Any]:
 def accumulate(
     iterable: Iterable[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
 ) -> Iterator[Any]:
-    function = operator.add if func is None else func
-    iterator = iter(iterable)
-    total = initial
+    return _accumulated(iter(iterable), operator.add if func is None else func, initial)
+
+
+def _accumulated(iterator: Iterator[Any], function: Callable[[Any, Any], Any], total: Any) -> Iterator[Any]:
     if total is None:
         for first in iterator:
             total = first
@@ -73,8 +93,19 @@ def accumulate(
 
 @models(itertools.islice)
 def islice(iterable: Iterable[Any], first: Any, second: Any = _Missing, third: Any = None, /) -> Iterator[Any]:
-    start, stop, step = (0, first, 1) if second is _Missing else (first or 0, second, third or 1)
-    return _sliced(iter(iterable), start, stop, step)
+    start, stop, step = (None, first, None) if second is _Missing else (first, second, third)
+    if not _is_position(stop):
+        what = "Stop argument" if second is _Missing else "Indices"
+        raise ValueError(f"{what} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if not _is_position(start):
+        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if not _is_position(step) or step == 0:
+        raise ValueError("Step for islice() must be a positive integer or None.")
+    return _sliced(iter(iterable), start or 0, stop, step or 1)
+
+
+def _is_position(value: Any) -> bool:
+    return value is None or (hasattr(type(value), "__index__") and 0 <= operator.index(value) <= sys.maxsize)
 
 
 def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) -> Iterator[Any]:
@@ -111,7 +142,11 @@ def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) ->
 
 @models(itertools.takewhile)
 def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    for item in iterable:
+    return _taken(predicate, iter(iterable))
+
+
+def _taken(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> Iterator[Any]:
+    for item in iterator:
         if not predicate(item):
             return
         yield item
@@ -119,7 +154,10 @@ def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> It
 
 @models(itertools.dropwhile)
 def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    iterator = iter(iterable)
+    return _not_dropped(predicate, iter(iterable))
+
+
+def _not_dropped(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> Iterator[Any]:
     for item in iterator:
         if not predicate(item):
             yield item
@@ -129,27 +167,28 @@ def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> It
 
 @models(itertools.filterfalse)
 def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any], /) -> Iterator[Any]:
-    for item in iterable:
-        if not (item if predicate is None else predicate(item)):
-            yield item
+    iterator = iter(iterable)
+    return (item for item in iterator if not (item if predicate is None else predicate(item)))
 
 
 @models(itertools.starmap)
 def starmap(function: Callable[..., Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    for arguments in iterable:
-        yield function(*arguments)
+    iterator = iter(iterable)
+    return (function(*arguments) for arguments in iterator)
 
 
 @models(itertools.compress)
 def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
-    for item, selected in zip(data, selectors, strict=False):
-        if selected:
-            yield item
+    pairs = zip(iter(data), iter(selectors), strict=False)
+    return (item for item, selected in pairs if selected)
 
 
 @models(itertools.pairwise)
 def pairwise(iterable: Iterable[Any], /) -> Iterator[Any]:
-    iterator = iter(iterable)
+    return _paired(iter(iterable))
+
+
+def _paired(iterator: Iterator[Any]) -> Iterator[Any]:
     for previous in iterator:
         for item in iterator:
             yield (previous, item)
@@ -158,7 +197,10 @@ def pairwise(iterable: Iterable[Any], /) -> Iterator[Any]:
 
 @models(itertools.zip_longest)
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
-    iterators = [iter(iterable) for iterable in iterables]
+    return _zipped_to_the_longest([iter(iterable) for iterable in iterables], fillvalue)
+
+
+def _zipped_to_the_longest(iterators: list[Iterator[Any]], fillvalue: Any) -> Iterator[Any]:
     finished = [False for _ in iterators]
     while iterators:
         row = []
@@ -271,11 +313,39 @@ def _in_batches(iterator: Iterator[Any], n: int) -> Iterator[Any]:
 
 @models(itertools.groupby)
 def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
-    groups: list[tuple[Any, list[Any]]] = []
-    for item in iterable:
-        value = item if key is None else key(item)
-        if groups and groups[-1][0] == value:
-            groups[-1][1].append(item)
-        else:
-            groups.append((value, [item]))
-    return iter([(value, iter(items)) for value, items in groups])
+    return _groups(iter(iterable), key)
+
+
+def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterator[Any]:
+    """Groups share the iterator with the whole: each one is over when the next one is asked for."""
+    # The key of the last group that was given; the key and the value of the last item that was read.
+    given: Any = _Missing
+    found: Any = _Missing
+    value: Any = _Missing
+    number = 0
+
+    def read() -> bool:
+        nonlocal found, value
+        for item in iterator:
+            item_key = item if key is None else key(item)
+            found, value = item_key, item
+            return True
+        return False
+
+    def group(own_number: int, own_key: Any) -> Iterator[Any]:
+        nonlocal value
+        while own_number == number:
+            if value is _Missing and not read():
+                return
+            if not (own_key is found or own_key == found):
+                return
+            item, value = value, _Missing
+            yield item
+
+    while True:
+        number += 1
+        while found is _Missing or (given is not _Missing and (given is found or given == found)):
+            if not read():
+                return
+        given = found
+        yield found, group(number, found)

@@ -36,6 +36,16 @@ class DequeValue(ListValue):
     def iterate(self, lift: Lift) -> Any:
         return DequeIterator(self, list(self.items(lift)))
 
+    def contains(self, lift: Lift, item: Any) -> Any:
+        before = list(self.items(lift))
+        for member in before:
+            if py.equal(lift, member, item):
+                return True
+            now = self.items(lift)
+            if len(now) != len(before) or any(old is not new for old, new in zip(before, now, strict=True)):
+                raise_error(RuntimeError, "deque mutated during iteration")
+        return False
+
     def key(self, lift: Lift) -> Any:
         raise_error(TypeError, "unhashable type: 'collections.deque'")
 

@@ -35,9 +35,10 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         result = super().compare(lift, operator, other)
-        if result is NotImplemented or not isinstance(other, OrderedDictValue) or result == (operator == "!="):
+        inside = lift.dict_inside(other)
+        if result is NotImplemented or not isinstance(inside, OrderedDictValue) or result == (operator == "!="):
             return result
-        same_order = list(self.entries(lift)) == list(other.entries(lift))
+        same_order = list(self.entries(lift)) == list(inside.entries(lift))
         return same_order == (operator == "==")
 
     def text(self, lift: Lift, conversion: str) -> str:
@@ -132,6 +133,10 @@ class DefaultDictValue(DictValue, models=defaultdict):
         self.factory(lift)
         return super().binary(lift, operator, other)
 
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.factory(lift)
+        return super().reflected(lift, operator, other)
+
     def text(self, lift: Lift, conversion: str) -> str:
         return f"defaultdict({lift.text(self.factory(lift), 'repr')}, {super().text(lift, 'repr')})"
 
@@ -165,6 +170,8 @@ def _ordered_dict(lift: Lift, source: Any = (), /, **kwargs: Any) -> Any:
 
 @primitive(defaultdict)
 def _default_dict(lift: Lift, factory: Any = None, source: Any = (), /, **kwargs: Any) -> Any:
+    if not py.same(lift, factory, None) and not py.truth(lift, lift.call(lift.known_object(callable), [factory])):
+        raise_error(TypeError, "first argument must be callable or None")
     return fill(lift, DefaultDictValue({}, factory=factory), source, kwargs)
 
 

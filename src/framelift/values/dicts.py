@@ -174,9 +174,10 @@ class DictValue(Value, models=dict):
         self.refuse("iteration while keys are exchanged")
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator not in ("==", "!=") or not isinstance(other, DictValue):
+        inside = lift.dict_inside(other)
+        if operator not in ("==", "!=") or inside is None:
             return NotImplemented
-        mine, theirs = self.entries(lift), other.entries(lift)
+        mine, theirs = self.entries(lift), inside.entries(lift)
         equal = len(mine) == len(theirs) and all(
             key in theirs and py.equal(lift, value, theirs[key]) for key, value in mine.items()
         )
@@ -188,6 +189,11 @@ class DictValue(Value, models=dict):
         if operator == "|=":
             self.update(lift, other)
             return self
+        return NotImplemented
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "|" and isinstance(other, DictValue):
+            return self.make(dict(other.entries(lift)) | self.entries(lift))
         return NotImplemented
 
     def attribute(self, lift: Lift, name: str) -> Any:

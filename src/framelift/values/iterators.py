@@ -267,8 +267,15 @@ def sentinel_step(lift: Lift, iterator: DerivedIterator) -> Any:
     if iterator.finished:
         raise Exhausted
     function, sentinel = iterator.inputs
-    item = py.call(lift, function, [], {})
-    if py.equal(lift, item, sentinel):
+    try:
+        item = py.call(lift, function, [], {})
+    except Raised as raised:
+        if not issubclass(py.type_of(raised.value), StopIteration):
+            raise
+        iterator.finished = True
+        raise Exhausted from None
+    # The call itself may have asked for more, and come to the end.
+    if iterator.finished or py.equal(lift, sentinel, item):
         iterator.finished = True
         raise Exhausted
     return item

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
 from framelift.values.operator_methods import OPERATOR_METHODS, takes
@@ -58,6 +59,12 @@ class MethodValue(Value):
             raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         self.owner.note(lift)
         return model(self.owner, lift, *args, **kwargs)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator not in ("==", "!=") or not isinstance(other, MethodValue):
+            return NotImplemented
+        equal = self.name == other.name and py.same(lift, self.owner, other.owner)
+        return equal == (operator == "==")
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__self__":

@@ -74,7 +74,7 @@ class UnboundMethodValue(
         if type(self.concrete) is types.ClassMethodDescriptorType and owner in _CONSTANT_TYPES and args:
             if args[0].concrete is owner:
                 return fold_call(lift, getattr(owner, name), args[1:], kwargs)
-        if args and lift.inherits_storage(args[0], owner):
+        if args and lift.inherits_storage(args[0], self.concrete):
             args[0].note(lift)
             return args[0].inherited(lift, name, args[1:], kwargs)
         if args and lift.is_modelled_builtin(args[0], owner):
@@ -127,6 +127,8 @@ class ConstantMethodValue(Value):
         model = lift.constant_method(type(self.owner), self.name)
         if model is not None:
             return model(lift, [self.owner, *args], kwargs)
+        if self.name in ("format", "format_map"):
+            lift.refuse_members([*args, *kwargs.values()])
         return fold_call(lift, getattr(self.owner, self.name), args, kwargs)
 
     def attribute(self, lift: Lift, name: str) -> Any:

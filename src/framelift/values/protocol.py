@@ -200,19 +200,25 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         left.note(lift)
     if right_is_value:
         right.note(lift)
-        # A subclass on the right that overrides the operation goes first, as in CPython.
-        if type_of(right) is not type_of(left) and _is_subclass(type_of(right), type_of(left)):
-            result = right.reflected(lift, symbol.removesuffix("=") if symbol != "=" else symbol, left)
-            if result is not NotImplemented:
-                return result
-    if left_is_value:
+    plain = symbol.removesuffix("=")
+    # A subclass on the right that overrides the operation goes first, as in CPython; but not before an operation in
+    # place, which only lists have as sequences and not as numbers.
+    right_first = right_is_value and _is_proper_subclass(type_of(right), type_of(left))
+    if left_is_value and plain != symbol and not (right_first and type_of(left) is list):
         result = left.binary(lift, symbol, right)
-        if result is NotImplemented and symbol.endswith("="):
-            result = left.binary(lift, symbol[:-1], right)
         if result is not NotImplemented:
             return result
-    if right_is_value:
-        result = right.reflected(lift, symbol.removesuffix("="), left)
+    if right_first:
+        result = right.reflected(lift, plain, left)
+        if result is not NotImplemented:
+            return result
+    if left_is_value:
+        in_place = plain != symbol and right_first and type_of(left) is list
+        result = left.binary(lift, symbol if in_place else plain, right)
+        if result is not NotImplemented:
+            return result
+    if right_is_value and not right_first:
+        result = right.reflected(lift, plain, left)
         if result is not NotImplemented:
             return result
     if symbol in ("%", "%=") and type_of(left) in (str, bytes):
@@ -251,9 +257,9 @@ def _refuse_huge(symbol: str, left: Any, right: Any) -> None:
         raise GraphBreak(FL0108, what=f"{symbol} makes an object of {size(left, right)} bytes")
 
 
-def _is_subclass(cls: type, other: type) -> bool:
+def _is_proper_subclass(cls: type, other: type) -> bool:
     """As the interpreter means it: `issubclass` may run a metaclass."""
-    return any(base is other for base in type.__dict__["__mro__"].__get__(cls))
+    return cls is not other and any(base is other for base in type.__dict__["__mro__"].__get__(cls))
 
 
 def _operands_are_known(value: Any) -> bool:
@@ -268,15 +274,16 @@ def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         left.note(lift)
     if right_is_value:
         right.note(lift)
-        if type_of(right) is not type_of(left) and _is_subclass(type_of(right), type_of(left)):
-            result = right.compare(lift, MIRRORED[symbol], left)
-            if result is not NotImplemented:
-                return result
+    right_first = right_is_value and _is_proper_subclass(type_of(right), type_of(left))
+    if right_first:
+        result = right.compare(lift, MIRRORED[symbol], left)
+        if result is not NotImplemented:
+            return result
     if left_is_value:
         result = left.compare(lift, symbol, right)
         if result is not NotImplemented:
             return result
-    if right_is_value:
+    if right_is_value and not right_first:
         result = right.compare(lift, MIRRORED[symbol], left)
         if result is not NotImplemented:
             return result

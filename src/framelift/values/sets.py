@@ -102,9 +102,7 @@ class SetValue(Value, models=(set, frozenset)):
         return len(self.members(lift))
 
     def contains(self, lift: Lift, item: Any) -> Any:
-        if isinstance(item, SetValue):
-            return frozenset(item.members(lift)) in self.members(lift)  # Python looks for a set as if it were frozen
-        key = py.key_of(lift, item)
+        key = _sought(lift, item)
         if self._members is None and isinstance(key, Identity) and not all(map(is_constant, self.concrete)):
             return self._contains_object(lift, key.value)
         if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
@@ -224,11 +222,11 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def discard(self, lift: Lift, item: Any, /) -> None:
-        self.change(lift, "discard", py.key_of(lift, item))
+        self.change(lift, "discard", _sought(lift, item))
 
     @method
     def remove(self, lift: Lift, item: Any, /) -> None:
-        key = py.key_of(lift, item)
+        key = _sought(lift, item)
         if key not in self.members(lift):
             raise_error(KeyError, item)
         self.change(lift, "discard", key)
@@ -403,6 +401,12 @@ class SetIterator(IteratorValue):
 def keys_of(lift: Lift, iterable: Any) -> list[Any]:
     """The items of any iterable, as keys."""
     return [py.key_of(lift, item) for item in py.items(lift, iterable)]
+
+
+def _sought(lift: Lift, item: Any) -> Any:
+    """The key of something that is looked for: Python looks for a set as if it were frozen."""
+    inside = lift.unhashable_set(item)
+    return py.key_of(lift, item) if inside is None else frozenset(inside.members(lift))
 
 
 def make_set(lift: Lift, iterable: Any, kind: type = set) -> SetValue:

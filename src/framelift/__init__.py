@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from framelift.api import graph_break as graph_break
     from framelift.api import is_compiling as is_compiling
     from framelift.api import list_backends as list_backends
+    from framelift.api import mark_dynamic as mark_dynamic
+    from framelift.api import mark_static as mark_static
+    from framelift.api import maybe_mark_dynamic as maybe_mark_dynamic
     from framelift.api import optimize as optimize
     from framelift.api import patch_torch as patch_torch
     from framelift.api import register_backend as register_backend
@@ -47,6 +50,9 @@ __all__ = [
     "counters",
     "set_logs",
     "list_backends",
+    "mark_dynamic",
+    "maybe_mark_dynamic",
+    "mark_static",
     "register_backend",
     "config",
 ]

@@ -25,6 +25,7 @@ from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
 from framelift.report.logs import set_logs
+from framelift.shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
 __all__ = [
     "compile",
@@ -35,6 +36,9 @@ __all__ = [
     "graph_break",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
     "optimize",
     "patch_torch",
     "register_backend",
@@ -44,6 +48,7 @@ __all__ = [
 
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 BackendLike = str | Callable[..., Any]
+Dynamic = bool | Mapping[str, Any] | None
 
 
 @overload
@@ -51,7 +56,7 @@ def compile(
     model: AnyCallable,
     *,
     fullgraph: bool = ...,
-    dynamic: bool | None = ...,
+    dynamic: Dynamic = ...,
     backend: BackendLike = ...,
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
@@ -64,7 +69,7 @@ def compile(
     model: None = ...,
     *,
     fullgraph: bool = ...,
-    dynamic: bool | None = ...,
+    dynamic: Dynamic = ...,
     backend: BackendLike = ...,
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
@@ -76,7 +81,7 @@ def compile(
     model: Any = None,
     *,
     fullgraph: bool = False,
-    dynamic: bool | None = None,
+    dynamic: Dynamic = None,
     backend: BackendLike = "inductor",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -85,7 +90,8 @@ def compile(
     """Lift a function, method, module or other callable; the arguments mean what torch.compile's mean.
 
     fullgraph   raise if the function cannot be captured as one graph
-    dynamic     None: what changes from call to call becomes symbolic; False: nothing; True: all sizes at once
+    dynamic     None: what changes from call to call becomes symbolic; False: nothing; True: all sizes at once;
+                or for single inputs: `{"x": {0: (2, 4096)}, "self.step": True}`
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
     disable     return the callable as it is
@@ -109,7 +115,7 @@ def compile(
 def make_lifting(
     *,
     fullgraph: bool = False,
-    dynamic: bool | None = None,
+    dynamic: Dynamic = None,
     backend: BackendLike = "inductor",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -241,7 +247,7 @@ class optimize:  # noqa: N801  (used like a function)
         backend: BackendLike = "inductor",
         *,
         fullgraph: bool = False,
-        dynamic: bool | None = None,
+        dynamic: Dynamic = None,
         mode: str | None = None,
         options: Mapping[str, Any] | None = None,
         disable: bool = False,
@@ -331,7 +337,7 @@ def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, *
 def explain(
     function: Callable[..., Any],
     *,
-    dynamic: bool | None = None,
+    dynamic: Dynamic = None,
 ) -> Callable[..., Explanation]:
     """What lifting a function gives for some arguments: graphs, breaks with their lines, guards.
 

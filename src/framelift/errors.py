@@ -36,6 +36,10 @@ class FullGraphError(FrameliftError):
     """`fullgraph=True` was asked for and the function could not be captured as one graph."""
 
 
+class DynamicError(FrameliftError):
+    """A size that was marked dynamic turned out to have one value only; the message says where."""
+
+
 class InternalError(FrameliftError):
     """A fault of framelift itself, raised only in strict mode; otherwise the frame runs in Python with one warning.
 

@@ -11,6 +11,10 @@ from framelift.errors import short, unknown
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+# What is wished of single inputs, hashable: (name, True, False or ((dimension, True, False or bounds), ...)).
+Wishes = tuple[tuple[str, Any], ...]
+
+
 class Backend(Protocol):
     """What `framelift.backends.lookup` returns: called with a graph module and example inputs, gives a callable."""
 
@@ -34,7 +38,7 @@ class Options:
 
     backend: Backend
     fullgraph: bool = False
-    dynamic: bool | None = None
+    dynamic: bool | Wishes | None = None
     mode: str | None = None
     inductor: tuple[tuple[str, Any], ...] = field(default=())
 
@@ -52,10 +56,45 @@ def checked_fullgraph(value: object) -> bool:
     return value
 
 
-def checked_dynamic(value: object) -> bool | None:
+def checked_dynamic(value: object) -> bool | Wishes | None:
+    if isinstance(value, Mapping):
+        return _frozen_wishes(value)
     if value is not None and not isinstance(value, bool):
-        raise TypeError(f"dynamic is {short(value)}: None (decide by the inputs), True or False is needed")
+        raise TypeError(f"dynamic is {short(value)}: None (decide by the inputs), True, False or a dict is needed")
     return value
+
+
+def _frozen_wishes(wishes: Mapping[Any, Any]) -> Wishes:
+    """What is wished of single inputs, checked, in an order of its own."""
+    return tuple(sorted((_checked_name(name), _checked_wish(name, wish)) for name, wish in wishes.items()))
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name[:1].isidentifier():
+        raise TypeError(f"dynamic has the key {short(name)}: the name of an input such as 'x' or 'self.step' is needed")
+    return name
+
+
+def _checked_wish(name: str, wish: Any) -> Any:
+    if isinstance(wish, bool):
+        return wish
+    if not isinstance(wish, Mapping):
+        raise TypeError(f"dynamic[{name!r}] is {short(wish)}: True, False or a dict of dimensions is needed")
+    return tuple(sorted((_checked_dim(name, dim), _checked_bounds(name, dim, entry)) for dim, entry in wish.items()))
+
+
+def _checked_dim(name: str, dim: Any) -> int:
+    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 0:
+        raise TypeError(f"dynamic[{name!r}] has the key {short(dim)}: dimensions are counted from 0")
+    return dim
+
+
+def _checked_bounds(name: str, dim: int, entry: Any) -> Any:
+    if isinstance(entry, bool):
+        return entry
+    if isinstance(entry, tuple | list) and len(entry) == 2 and all(b is None or type(b) is int for b in entry):
+        return tuple(entry)
+    raise TypeError(f"dynamic[{name!r}][{dim}] is {short(entry)}: True, False or (min, max) is needed")
 
 
 def checked_mode(value: object) -> str | None:

@@ -7,6 +7,7 @@ import torch
 from framelift.report import stream
 from framelift.report.events import (
     BackendCalled,
+    BecameDynamic,
     CaptureFinished,
     CaptureStarted,
     GraphBroke,
@@ -49,6 +50,7 @@ def emit_capture(capture=7, function="sample"):
     for event in (
         CaptureStarted(capture, function, __file__, LINE),
         Recompiled(capture, function, ("L['x'].size()[0] 3->4",)),
+        BecameDynamic(capture, function, ("L['x'].size()[0] was 3, now 4",)),
         GraphBroke(capture, "FL0103", "graph_break() was called", __file__, LINE + 2),
         GraphCaptured(capture, graph_module(), 2, ("L['x']",)),
         BackendCalled(capture, "eager", 0.25),

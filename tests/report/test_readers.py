@@ -41,6 +41,7 @@ EXPECTED = {
     "bytecode": ["original sample", "residual residual", "BINARY_OP", "RESUME"],
     "guards": ["type(L['x']) is torch.Tensor", f"samples.py:{LINE + 1}  y = torch.relu(x)", "grad mode is on"],
     "recompiles": ["L['x'].size()[0] 3->4"],
+    "dynamic": ["L['x'].size()[0] was 3, now 4: symbolic from here on"],
     "graph_breaks": ["FL0103", "graph_break() was called", f"samples.py:{LINE + 2}  return y + 1"],
     "capture": [f"samples.py:{LINE}", "partial: 2 ops, 2 guards, 500.0 ms (trace 200.0 ms)"],
 }

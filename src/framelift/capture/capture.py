@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,7 +44,7 @@ from framelift.residual.codegen import (
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag, make_resume
-from framelift.shapes.history import History, Policy
+from framelift.shapes.history import History, Policy, Wish
 from framelift.values.base import NULL, Value
 from framelift.values.functions import FunctionValue
 from framelift.values.tensors import TensorValue
@@ -77,6 +77,14 @@ class Request:
     make_graph: Callable[[], GraphBuilder] = GraphBuilder
     # What earlier captures of the function saw: what changed since is symbolic.
     history: History = field(default_factory=History)
+    # What the user said about single inputs.
+    wishes: Mapping[str, Wish] = field(default_factory=dict)
+
+    def policy(self) -> Policy:
+        """Which sizes and numbers are symbolic."""
+        options = self.options
+        dynamic = options.dynamic if isinstance(options.dynamic, bool) else None
+        return Policy(self.history, dynamic, options.backend.takes_symbolic_floats, self.wishes)
 
 
 def capture(request: Request, programs: Programs, number: int) -> Captured:
@@ -84,8 +92,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     code = request.function.__code__
     break_before: Restart | None = None
     answers = Answers()
-    options = request.options
-    policy = Policy(request.history, options.dynamic, options.backend.takes_symbolic_floats)
+    policy = request.policy()
     while True:
         with room_to_work():
             lift = Lift(programs, request.make_graph(), argument_names(code), policy)
@@ -112,7 +119,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:
     """Trace a call that must not break: the finished trace and the value it returns."""
     answers = Answers()
-    policy = Policy(request.history, request.options.dynamic)
+    policy = request.policy()
     while True:
         with room_to_work():
             lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__), policy)
@@ -268,6 +275,7 @@ class _Capture:
         self._note_aliasing()
         note_symbols(lift)
         remember(lift)
+        self._report_symbols()
         tree = lift.guards.build_tree(needs.fetched, len(self.request.slots), state)
         self._report_guards()
         self._lap("guards")
@@ -326,6 +334,12 @@ class _Capture:
     def _announce(self) -> None:
         code = self.code
         stream.emit(events.CaptureStarted(self.number, code.co_qualname, code.co_filename, code.co_firstlineno))
+
+    def _report_symbols(self) -> None:
+        names = self.lift.graph.symbols.names
+        changes = tuple(sorted(str(change) for change in self.lift.policy.changes.values() if change.name in names))
+        if changes:
+            stream.emit(events.BecameDynamic(self.number, self.code.co_qualname, changes))
 
     def _report_guards(self) -> None:
         if not stream.wanted(events.GuardsBuilt):

@@ -42,7 +42,8 @@ from framelift.guards.guardset import GuardSet
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source, Sources
 from framelift.shapes.history import History, Policy
-from framelift.shapes.symbols import Layout
+from framelift.shapes.marks import marks_of
+from framelift.shapes.symbols import Layout, decide
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import MODELS, Raised, Value
@@ -132,6 +133,11 @@ class Lift:
         """Note a fact about an input, with the user's line that needs it."""
         if not (self.made and self.made.about(source)):
             self.guards.add(source, check, argument, self.frame)
+
+    def user_line(self) -> str:
+        """The user's line that is being captured."""
+        code, line = self.program_point().user_line()
+        return f"{code.co_filename}:{line}"
 
     def require(self, source: Source) -> None:
         """Note that a source must be there, whatever it holds."""
@@ -229,7 +235,7 @@ class Lift:
         assert source is not None
         if type(tensor) is not torch.Tensor or not is_static_and_strided(tensor):
             return None
-        dimensions = self.policy.dimensions(source.name, tuple(tensor.shape))
+        dimensions = self.policy.dimensions(source.name, tuple(tensor.shape), marks_of(tensor))
         if not dimensions:
             return None
 
@@ -636,6 +642,7 @@ class Lift:
             if failure.kind == "data-dependent":
                 raise GraphBreak(FL0301, what=failure.operation) from failure
             raise GraphBreak(FL0302, op=failure.operation, error=failure.reason) from failure
+        self.graph.symbols.note_place(self.user_line)
         return self.from_graph(result)
 
     def _settled(self, value: Any) -> Any:
@@ -644,7 +651,15 @@ class Lift:
     def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
         """An operation on symbolic numbers, or one that gives them, as a node of the graph. It does not raise."""
         plain = tuple([self.graph_argument(arg) for arg in args])
-        return self.from_graph(self.graph.call_function(target, plain, {}, self.program_point()))
+        result = self.graph.call_function(target, plain, {}, self.program_point())
+        self.graph.symbols.note_place(self.user_line)
+        return self.from_graph(result)
+
+    def settle(self, ref: NumberRef) -> Any:
+        """The number a symbolic one is now; guarded from here on."""
+        number = decide(ref.known_fake)
+        self.graph.symbols.note_place(self.user_line)
+        return number
 
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""

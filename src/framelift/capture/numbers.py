@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from framelift.capture.lift import Lift
+from framelift.errors import DynamicError
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 
@@ -17,9 +18,18 @@ def note_symbols(lift: Lift) -> None:
             members.append(origin.source)
         return origin.load(members)
 
+    _refuse_settled(lift)
     program = lift.graph.symbols.program(load_of)
     if program is not None:
         lift.guards.relate_numbers(members, program)
+
+
+def _refuse_settled(lift: Lift) -> None:
+    """Sizes that were marked dynamic must not have become numbers."""
+    for name, value, place in lift.graph.symbols.settled():
+        if name in lift.policy.unsettled:
+            where = "the backend" if place is None else str(place)
+            raise DynamicError(f"{name} was marked dynamic, but {where} needs it to be {value}")
 
 
 def remember(lift: Lift) -> None:

@@ -111,6 +111,15 @@ class Recompiled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BecameDynamic(Event):
+    """Sizes and numbers that differ from an earlier capture are symbolic in this one: `changes` in words."""
+
+    capture: int
+    function: str
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BackendCalled(Event):
     """The backend has turned a graph into a callable."""
 
@@ -177,6 +186,7 @@ EVENTS: tuple[type[Event], ...] = (
     ResidualBuilt,
     GraphBroke,
     Recompiled,
+    BecameDynamic,
     BackendCalled,
     CaptureFinished,
     InternalFailure,

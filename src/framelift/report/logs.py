@@ -21,6 +21,7 @@ from rich.text import Text
 from framelift.errors import short, unknown
 from framelift.report import stream
 from framelift.report.events import (
+    BecameDynamic,
     CaptureFinished,
     CaptureStarted,
     Event,
@@ -78,6 +79,10 @@ LOGS: Mapping[str, Log] = {
     ),
     "guards": Log("guards with the line that needed them", {GuardsBuilt: lambda event: guards_table(event.guards)}),
     "recompiles": Log("why a function is captured again", {Recompiled: lambda event: Text("\n".join(event.reasons))}),
+    "dynamic": Log(
+        "sizes and numbers that became symbolic",
+        {BecameDynamic: lambda event: Text("\n".join(f"{change}: symbolic from here on" for change in event.changes))},
+    ),
     "graph_breaks": Log("where and why graphs end early", {GraphBroke: lambda event: breaks_table([event])}),
     "capture": Log(
         "what is captured, and how long it takes",

@@ -1,14 +1,22 @@
-"""Whose history a capture belongs to: the function's; a module's own, because all modules share one `__call__`."""
+"""What is known about the arguments of a call before it is captured: their history, and what the user wishes.
+
+Modules have a history each, because all of them share one `__call__`.
+"""
 
 from __future__ import annotations
 
+import inspect
 import weakref
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 import torch
 
-from framelift.shapes.history import History
-from framelift.values.lookup import is_subclass
+from framelift.options import Options
+from framelift.shapes.history import History, Wish
+from framelift.shapes.wishes import named
+from framelift.values.lookup import is_subclass, raw_lookup
 
 
 class Histories:
@@ -32,3 +40,19 @@ class Histories:
 
     def clear(self) -> None:
         self._by_table.clear()
+
+
+def wishes_for(options: Options, slots: tuple[Any, ...]) -> Mapping[str, Wish]:
+    """What `dynamic={...}` says about the inputs of a call."""
+    if options.dynamic is None or isinstance(options.dynamic, bool):
+        return {}
+    return named(options.dynamic, _arguments_of_forward(slots))
+
+
+def _arguments_of_forward(slots: tuple[Any, ...]) -> dict[str, list[str]]:
+    """Where the arguments of `forward` are found in a call of a module: among `*args` and `**kwargs`."""
+    forward = raw_lookup(type(slots[0]), "forward") if slots else None
+    if not isinstance(forward, FunctionType) or not is_subclass(type(slots[0]), torch.nn.Module):
+        return {}
+    names = list(inspect.signature(forward).parameters)[1:]
+    return {name: [f"L['args'][{index}]", f"L['kwargs'][{name!r}]"] for index, name in enumerate(names)}

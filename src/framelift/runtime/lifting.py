@@ -17,12 +17,12 @@ from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
 from framelift.capture.lift import has_own_builtins
 from framelift.capture.program import Programs
-from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
+from framelift.errors import BackendError, DynamicError, FrameliftWarning, FullGraphError, InternalError
 from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
-from framelift.runtime.histories import Histories
+from framelift.runtime.histories import Histories, wishes_for
 from framelift.runtime.keys import WeakOptions
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 
@@ -127,11 +127,12 @@ class Context:
             number = stream.new_capture()
             self._report_recompile(number, table, function, slots)
             history = self._histories.of(table, slots)
-            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph, history)
+            wishes = wishes_for(options, slots)
+            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph, history, wishes)
             try:
                 captured = capture(request, self.runtime.programs, number)
                 _check_guards(captured, slots, function)
-            except (FullGraphError, BackendError) as error:
+            except (FullGraphError, BackendError, DynamicError) as error:
                 raise error.with_traceback(None) from error.__cause__
             except MemoryError:
                 raise

@@ -1,7 +1,7 @@
 """What becomes symbolic: a size or number that was seen with a second value, or that somebody asked for.
 
 A `History` remembers, for one function, the values its entries were captured with. A `Policy` answers for one capture:
-it compares what it is asked about with the history, and notes what it found.
+it compares what it is asked about with the history and with what the user said, and notes what it found.
 
     >>> history = History()
     >>> Policy(history).dimensions("L['x']", (3, 4)), Policy(history).dimensions("L['x']", (5, 4))
@@ -11,12 +11,20 @@ it compares what it is asked about with the history, and notes what it found.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from framelift.shapes.marks import Mark
 from framelift.shapes.symbols import Dimension
 
 Number = int | float
+# What a user says of a source: a number is symbolic or not; a tensor is, or some of its dimensions are.
+Wish = bool | Mapping[int, Mark]
+
+# A number that is an argument itself.
+_ARGUMENT = re.compile(r"L\['\w+'\](\[\d+\]|\['\w+'\])?")
 
 
 @dataclass(slots=True)
@@ -38,23 +46,32 @@ class Change:
     now: Number
 
     def __str__(self) -> str:
-        return f"{self.name} {self.before} → {self.now}"
+        return f"{self.name} was {self.before}, now {self.now}"
 
 
 class Policy:
-    """What is symbolic in one capture. `dynamic`: None (what changed), False (nothing), True (all it can be).
+    """What is symbolic in one capture.
 
-    `floats` says whether floats can be symbolic: not every compiler takes them.
+    `dynamic` is None (what changed), False (nothing) or True (all sizes, and ints among the arguments); `wishes` says
+    more about single sources. `floats` says whether floats can be symbolic: not every compiler takes them.
     """
 
-    def __init__(self, history: History, dynamic: bool | None = None, floats: bool = True) -> None:
+    def __init__(
+        self,
+        history: History,
+        dynamic: bool | None = None,
+        floats: bool = True,
+        wishes: Mapping[str, Wish] | None = None,
+    ) -> None:
         self._history = history
         self._dynamic = dynamic
         self._floats = floats
+        self._wishes = wishes or {}
         # Sources that must have plain numbers in this capture.
         self._plain: set[str] = set()
-        self._numbers: dict[str, Number] = {}
         self.changes: dict[str, Change] = {}
+        # Sizes the user said are never to be settled.
+        self.unsettled: set[str] = set()
 
     @property
     def reconsidered(self) -> bool:
@@ -67,39 +84,69 @@ class Policy:
 
     # -- tensors -------------------------------------------------------------------------------------------------
 
-    def dimensions(self, name: str, sizes: tuple[int, ...]) -> dict[int, Dimension]:
-        """The symbolic dimensions of the tensor at a source."""
+    def dimensions(
+        self, name: str, sizes: tuple[int, ...], marks: Mapping[int, Mark] | None = None
+    ) -> dict[int, Dimension]:
+        """The symbolic dimensions of the tensor at a source; `marks` are those on the tensor."""
+        self._compare(name, sizes)
+        wish = self._wishes.get(name)
+        if name in self._plain or wish is False or (self._dynamic is False and not (marks or wish)):
+            return {}
+        said = {**(marks or {}), **(wish if isinstance(wish, Mapping) else {})}
+        found: dict[int, Dimension] = {}
+        for dim in range(len(sizes)):
+            dimension = self._dimension(name, dim, said.get(dim), wish is True)
+            if dimension is not None:
+                found[dim] = dimension
+        return found
+
+    def _dimension(self, name: str, dim: int, mark: Mark | None, wished: bool) -> Dimension | None:
+        if mark is not None:
+            if mark.kind == "static":
+                return None
+            if mark.kind == "dynamic":
+                self.unsettled.add(f"{name}.size()[{dim}]")
+            return Dimension(mark.lower, mark.upper)
+        if wished or self._dynamic:
+            return Dimension(alike=True)
+        changed = self._dynamic is None and dim in self._history.dynamic_sizes.get(name, ())
+        return Dimension() if changed else None
+
+    def _compare(self, name: str, sizes: tuple[int, ...]) -> None:
         history = self._history
         before = history.sizes.get(name)
         history.sizes[name] = sizes
-        if before is not None and len(before) == len(sizes):
-            for dim, (old, new) in enumerate(zip(before, sizes, strict=True)):
-                if old != new:
-                    history.dynamic_sizes.setdefault(name, set()).add(dim)
-                    self._note(f"{name}.size()[{dim}]", old, new)
-        if self._dynamic is False or name in self._plain:
-            return {}
-        if self._dynamic:
-            return dict.fromkeys(range(len(sizes)), Dimension(alike=True))
-        found = history.dynamic_sizes.get(name, ())
-        return {dim: Dimension() for dim in sorted(found) if dim < len(sizes)}
+        if before is None or len(before) != len(sizes):
+            return
+        for dim, (old, new) in enumerate(zip(before, sizes, strict=True)):
+            if old != new:
+                history.dynamic_sizes.setdefault(name, set()).add(dim)
+                self._note(f"{name}.size()[{dim}]", old, new)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
     @property
     def considers_numbers(self) -> bool:
         """Whether any number can be symbolic: at first none has changed yet."""
-        return self._dynamic is not False and bool(self._history.numbers)
+        if self._dynamic is False and not self._wishes:
+            return False
+        return bool(self._dynamic or self._wishes or self._history.numbers)
 
     def is_symbolic(self, name: str, number: Number) -> bool:
         """Whether the number at a source is symbolic in this capture."""
+        if not _is_ordinary(number) or name in self._plain or (type(number) is float and not self._floats):
+            return False
+        wish = self._wishes.get(name)
+        if isinstance(wish, bool):
+            return wish
+        if self._dynamic and type(number) is int and _ARGUMENT.fullmatch(name):
+            return True
+        return self._dynamic is not False and self._has_changed(name, number)
+
+    def _has_changed(self, name: str, number: Number) -> bool:
         history = self._history
         before = history.numbers.get(name)
-        if before is None or not _is_ordinary(number) or name in self._plain:
-            return False
-        if type(number) is float and not self._floats:
-            return False
-        if type(before) is type(number) and before != number and _is_ordinary(before):
+        if before is not None and type(before) is type(number) and before != number and _is_ordinary(before):
             history.dynamic_numbers.add(name)
             self._note(name, before, number)
         return name in history.dynamic_numbers

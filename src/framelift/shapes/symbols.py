@@ -80,6 +80,8 @@ class Symbols:
         self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         self._loaded: list[_Loaded] = []
         self._index: dict[sympy.Symbol, int] = {}
+        # The user's line for each guard of the environment, as far as it is known.
+        self._places: list[Any] = []
 
     def __len__(self) -> int:
         return len(self._index)
@@ -87,7 +89,9 @@ class Symbols:
     # -- making --------------------------------------------------------------------------------------------------
 
     def size(self, value: int, origin: Origin, name: str, how: Dimension = Dimension()) -> Size:  # noqa: B008
-        """A symbol for a size; 0 and 1 are so special to operations that they stay numbers."""
+        """A symbol for a size; sizes out of bounds stay numbers, and 0 and 1, which are special to operations."""
+        if (how.lower is not None and value < how.lower) or (how.upper is not None and value > how.upper):
+            return value
         kind = DimDynamic.DUCK if how.alike else DimDynamic.DYNAMIC
         expression = self.shape_env.create_symbol(value, NamedSource(name), kind)
         if not isinstance(expression, sympy.Symbol):
@@ -155,6 +159,17 @@ class Symbols:
         node: Size = self.shape_env.create_symintnode(expression, hint=value)
         return node
 
+    def note_place(self, where: Callable[[], Any]) -> None:
+        """Say where in the program was assumed what was not assumed yet."""
+        new = len(self.shape_env.guards) - len(self._places)
+        if new > 0:
+            self._places += [where()] * new
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the symbols."""
+        return frozenset(self._loaded[index].name for index in self._index.values())
+
     # -- telling -------------------------------------------------------------------------------------------------
 
     def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> Program | None:
@@ -171,6 +186,18 @@ class Symbols:
             self._write(writer, expression)
         loads = tuple(load_of(loaded.origin) for loaded in self._loaded)
         return Program(loads, tuple(writer.code), tuple(writer.words), names)
+
+    def settled(self) -> list[tuple[str, Any, Any]]:
+        """The symbols that turned out to have one value only: name, value, the place that needed it."""
+        found = []
+        for symbol, index in self._index.items():
+            value = self.shape_env.replace(symbol)
+            if not value.free_symbols:
+                guards = enumerate(self.shape_env.guards)
+                guilty = next((i for i, guard in guards if symbol in guard.expr.free_symbols), len(self._places))
+                place = self._places[guilty] if guilty < len(self._places) else None
+                found.append((self._loaded[index].name, value, place))
+        return found
 
     def _write(self, writer: Writer, expression: Any) -> None:
         try:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framelift.graph import NumberRef
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
-from framelift.shapes.symbols import decide
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
@@ -71,11 +70,12 @@ class SymbolicValue(Value):
     # -- settling: the number itself is needed -----------------------------------------------------------------------
 
     def constant(self, lift: Lift) -> Any:
-        return decide(self._ref.known_fake)
+        return lift.settle(self._ref)
 
     def truth(self, lift: Lift) -> bool:
-        symbolic = self._ref.known_fake
-        return bool(symbolic) if self.python_type() is bool else bool(symbolic != 0)
+        if self.python_type() is bool:
+            return bool(lift.settle(self._ref))
+        return py.truth(lift, self.compare(lift, "!=", 0))
 
     def key(self, lift: Lift) -> Any:
         return self.constant(lift)

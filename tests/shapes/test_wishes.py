@@ -1,0 +1,190 @@
+"""What users say about sizes: `dynamic=`, marks on tensors, and what is told about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import framelift
+from framelift.errors import DynamicError
+from framelift.report.events import BecameDynamic
+from tests.helpers.record import Record
+from tests.shapes.test_sequences import captures, rows
+
+
+class TestDynamicTrue:
+    def test_one_entry_for_all_sizes(self) -> None:
+        def fn(x):
+            return x.sin() * x.shape[0]
+
+        assert captures(fn, rows(3, 4, 5), dynamic=True) == [1, 0, 0]
+
+    def test_zero_and_one_are_cases_of_their_own(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        assert captures(fn, rows(1, 2, 3, 0), dynamic=True) == [1, 1, 0, 1]
+
+    def test_equal_sizes_stay_equal(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        calls = [(torch.ones(*shape),) for shape in ((3, 3), (4, 4), (5, 6))]
+        assert captures(fn, calls, dynamic=True) == [1, 0, 1]
+
+    def test_int_arguments(self) -> None:
+        def fn(x, n):
+            return x * n
+
+        assert captures(fn, [(torch.ones(3), n) for n in (3, 4, 0, 1)], dynamic=True) == [1, 0, 0, 0]
+
+    def test_parameters_are_part_of_a_model(self) -> None:
+        model = torch.nn.Linear(3, 4)
+        lifted = framelift.compile(model, backend="eager", dynamic=True)
+        record = Record()
+        with record.listening():
+            for n in (2, 5, 9):
+                assert torch.equal(lifted(torch.ones(n, 3)), model(torch.ones(n, 3)))
+        assert record.captures == 1
+
+
+class TestDict:
+    def test_sizes(self) -> None:
+        def fn(x, y):
+            return x.sin(), y.sin()
+
+        calls = [(torch.ones(n, 3), torch.ones(4)) for n in (3, 4, 5)]
+        assert captures(fn, calls, dynamic={"x": {0: (2, 64)}}) == [1, 0, 0]
+
+    def test_bounds_are_guarded(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        assert captures(fn, rows(3, 4, 9, 10, 8), dynamic={"x": {0: (2, 8)}}) == [1, 0, 1, 1, 0]
+
+    def test_bounds_are_known(self) -> None:
+        def fn(x):
+            return x.sin() if x.shape[0] < 10 else x.cos()
+
+        record = Record()
+        with record.listening():
+            framelift.compile(fn, backend="eager", dynamic={"x": {0: (2, 8)}})(torch.ones(3))
+        assert not any("< 10" in words for words in record.guards)
+
+    def test_numbers(self) -> None:
+        class Model(torch.nn.Module):
+            step = 0
+
+            def forward(self, x):
+                return x * self.step
+
+        model = Model()
+        model.step = 3
+        lifted = framelift.compile(model, backend="eager", dynamic={"self.step": True})
+        record = Record()
+        with record.listening():
+            for _ in range(4):
+                model.step += 1
+                assert lifted(torch.ones(2))[0] == model.step
+        assert record.captures == 1
+
+    def test_arguments_of_forward(self) -> None:
+        class Model(torch.nn.Module):
+            def forward(self, x, y):
+                return x.sum() + y
+
+        lifted = framelift.compile(Model(), backend="eager", dynamic={"y": {0: True}})
+        record = Record()
+        with record.listening():
+            for n in (3, 4, 5):
+                lifted(torch.ones(2), torch.ones(n))
+                lifted(torch.ones(2), y=torch.ones(n))
+        assert record.captures == 2
+
+    def test_never(self) -> None:
+        def fn(x, n):
+            return x * n
+
+        calls = [(torch.ones(size), 3) for size in (3, 4, 5)]
+        assert captures(fn, calls, dynamic={"x": False}) == [1, 1, 1]
+        calls = [(torch.ones(3), n) for n in (3, 4, 5)]
+        assert captures(fn, calls, dynamic={"n": False})[1:] == [1, 1]
+
+    @pytest.mark.parametrize(
+        "wrong", [{"x": 3}, {1: True}, {"x": {"a": True}}, {"x": {0: 7}}, {"x": {0: (1, 2, 3)}}, 5]
+    )
+    def test_nonsense_is_refused(self, wrong: Any) -> None:
+        with pytest.raises(TypeError, match="dynamic"):
+            framelift.compile(lambda x: x, dynamic=wrong)
+
+
+class TestMarks:
+    def test_dynamic(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        (first,), *others = rows(3, 4, 5)
+        framelift.mark_dynamic(first, 0)
+        assert captures(fn, [(first,), *others]) == [1, 0, 0]
+
+    def test_a_size_that_is_needed_is_an_error_with_the_line(self) -> None:
+        def fn(x):
+            for _ in range(x.shape[0]):
+                x = x + 1
+            return x
+
+        x = torch.ones(3)
+        framelift.mark_dynamic(x, 0)
+        with pytest.raises(
+            DynamicError, match=r"L\['x'\].size\(\)\[0\] was marked dynamic, but .*test_wishes.py:\d+ needs"
+        ):
+            framelift.compile(fn, backend="eager")(x)
+
+    def test_maybe(self) -> None:
+        def fn(x):
+            for _ in range(x.shape[0]):
+                x = x + 1
+            return x
+
+        x = torch.ones(3)
+        framelift.maybe_mark_dynamic(x, 0)
+        assert captures(fn, [(x,), (torch.ones(4),)]) == [1, 1]
+
+    def test_static(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        calls = rows(3, 4, 5, 6)
+        for (x,) in calls:
+            framelift.mark_static(x)
+        assert captures(fn, calls) == [1, 1, 1, 1]
+
+    def test_marks_of_torch(self) -> None:
+        def fn(x):
+            return x.sin()
+
+        (first,), *others = rows(3, 4, 5)
+        first._dynamo_dynamic_indices = {0}
+        assert captures(fn, [(first,), *others]) == [1, 0, 0]
+
+    def test_dimensions_that_do_not_exist(self) -> None:
+        with pytest.raises(IndexError):
+            framelift.mark_dynamic(torch.ones(2), 1)
+        with pytest.raises(TypeError):
+            framelift.mark_dynamic([1], 0)  # type: ignore[arg-type]
+
+
+def test_what_became_dynamic_is_told() -> None:
+    def fn(x, n):
+        return x * n
+
+    lifted = framelift.compile(fn, backend="eager")
+    record = Record()
+    with record.listening():
+        lifted(torch.ones(3), 5)
+        lifted(torch.ones(4), 6)
+        lifted(torch.ones(5), 7)
+    (event,) = record.of(BecameDynamic)
+    assert event.changes == ("L['n'] was 5, now 6", "L['x'].size()[0] was 3, now 4")

@@ -38,8 +38,8 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     guards. The environment is frozen afterwards, because nobody would hear of a later assumption; so a backward over
     symbolic sizes is compiled at once.
     """
-    captured = getattr(module, "shape_env", None)
-    shape_env = ShapeEnv() if captured is None else captured
+    shape_env = getattr(module, "shape_env", None) or ShapeEnv()
+    known = len(shape_env.guards)
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
@@ -52,8 +52,8 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
         if at_once:
             stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
         yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
-    if shape_env.guards and captured is None:
-        facts = ", ".join(str(guard.expr) for guard in shape_env.guards)
+    if len(shape_env.guards) > known and not at_once:
+        facts = ", ".join(str(guard.expr) for guard in shape_env.guards[known:])
         raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")
     shape_env.freeze()
 

@@ -134,8 +134,10 @@ class Lift:
         if not (self.made and self.made.about(source)):
             self.guards.add(source, check, argument, self.frame)
 
-    def user_line(self) -> str:
-        """The user's line that is being captured."""
+    def user_line(self) -> str | None:
+        """The user's line that is being captured; None once all of them are."""
+        if self.frame is None:
+            return None
         code, line = self.program_point().user_line()
         return f"{code.co_filename}:{line}"
 

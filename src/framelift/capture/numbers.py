@@ -28,7 +28,7 @@ def _refuse_settled(lift: Lift) -> None:
     """Sizes that were marked dynamic must not have become numbers."""
     for name, value, place in lift.graph.symbols.settled():
         if name in lift.policy.unsettled:
-            where = "the backend" if place is None else str(place)
+            where = "the backend" if place is None else place
             raise DynamicError(f"{name} was marked dynamic, but {where} needs it to be {value}")
 
 

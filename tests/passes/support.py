@@ -161,8 +161,12 @@ def gradients(module: GraphModule, args: Any) -> list[torch.Tensor] | None:
     torch.manual_seed(0)
     try:
         results = pytree.tree_leaves(module(*inner))
+        return _gradients(results, leaves, parameters)
     except RuntimeError:  # eager does not differentiate this program
         return None
+
+
+def _gradients(results: list[Any], leaves: list[Any], parameters: list[Any]) -> list[torch.Tensor] | None:
     total: Any = 0.0
     generator = torch.Generator().manual_seed(1)
     for result in results:
@@ -173,8 +177,5 @@ def gradients(module: GraphModule, args: Any) -> list[torch.Tensor] | None:
         return None
     wanted = [x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
     wanted += [p for p in parameters if p.requires_grad]
-    try:
-        found = torch.autograd.grad(total, wanted, allow_unused=True)
-    except RuntimeError:
-        return None
+    found = torch.autograd.grad(total, wanted, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]

@@ -212,7 +212,8 @@ def test_half_precision_is_not_rounded_once_more():
 @pytest.mark.parametrize("name", ["tanh", "sigmoid", "relu"])
 def test_pointwise_in_a_batch(name):
     function = getattr(torch, name)
-    found = after(lambda a, b: (function(a) + 1, function(b) + 1), A, B, passes=f"batch_{name}", **PAIRS)
+    wanted = {} if name == "relu" else APPROXIMATE
+    found = after(lambda a, b: (function(a) + 1, function(b) + 1), A, B, passes=f"batch_{name}", **PAIRS, **wanted)
     assert found == ["stack", name, "unbind", "getitem", "add", "getitem", "add"]
 
 
@@ -231,11 +232,14 @@ def written_in_between(a, b):
         ("batch_clamp", lambda a, b: (torch.clamp(a, 0, 1) + 1, torch.clamp(b, 0, 2) + 1), (A, B)),
         ("batch_nan_to_num", lambda a, b: (torch.nan_to_num(a, 1.0) + 1, torch.nan_to_num(b, 2.0) + 1), (A, B)),
         ("batch_tanh", lambda a, b: torch.tanh(torch.tanh(a)) + 1, (A, B)),
-        ("batch_sigmoid", lambda a, b: (torch.sigmoid(a.t()) + 1, torch.sigmoid(b.t()) + 1), (A, B)),
     ],
 )
 def test_pointwise_that_is_no_batch(name, function, args):
-    assert unchanged(function, *args, passes=name, **PAIRS)
+    assert unchanged(function, *args, passes=name, **PAIRS, **APPROXIMATE)
+
+
+def test_what_may_round_differently_elsewhere_is_no_exact_pass():
+    assert unchanged(lambda a, b: (torch.sigmoid(a) + 1, torch.sigmoid(b) + 1), A, B, passes="batch_sigmoid", **PAIRS)
 
 
 def test_bound_arguments_make_the_batch():
@@ -257,7 +261,7 @@ def test_two_fusions_that_would_need_each_other():
     def f(a, b):
         return torch.sigmoid(torch.tanh(a)) + 1, torch.tanh(torch.sigmoid(b)) + 1
 
-    gm, _ = optimised(f, A, B, passes="batch_tanh batch_sigmoid", **PAIRS)
+    gm, _ = optimised(f, A, B, passes="batch_tanh batch_sigmoid", **PAIRS, **APPROXIMATE)
     assert calls(gm).count("stack") == 1
 
 

@@ -116,17 +116,24 @@ class Emitter:
         return known
 
     def _node(self, op: str, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
-        # Graph.create_node spends most of its time on finding a name and on looking for symbolic numbers among the
-        # arguments; the name is known here and the arguments are checked when they are recorded.
-        graph = self.graph
-        node = Node(graph, name, op, target, args, kwargs, None)
-        namespace = graph._graph_namespace
-        namespace._used_names.add(name)
-        namespace._obj_to_name[node] = name
-        graph._insert(node)
-        graph._find_nodes_lookup_table.insert(node)
-        graph._len += 1
-        return node
+        return append_node(self.graph, op, name, target, args, kwargs)
+
+
+def append_node(
+    graph: Graph, op: str, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], type: Any = None
+) -> Node:
+    """A node at the end of a graph, whose name is known to be free there and whose arguments are known to be good.
+
+    Graph.create_node spends most of its time on finding out both.
+    """
+    node = Node(graph, name, op, target, args, kwargs, type)
+    namespace = graph._graph_namespace
+    namespace._used_names.add(name)
+    namespace._obj_to_name[node] = name
+    graph._insert(node)
+    graph._find_nodes_lookup_table.insert(node)
+    graph._len += 1
+    return node
 
 
 def alive(records: Sequence[Record], outputs: Sequence[Ref]) -> tuple[list[Record], set[Ref]]:

@@ -53,6 +53,9 @@ class Builder:
             found = self._work.metadata.run(node, self._is_differentiable)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
             raise Reject(f"{node.target} does not take these operands: {error}") from error
+        return self._note(node, found)
+
+    def _note(self, node: Node, found: Any) -> Node:
         self._work.metadata.describe(node, found)
         node.meta["framelift_pass"] = self._work.record.name
         node.meta["from"] = self._origins
@@ -81,7 +84,11 @@ class Builder:
         return [self.item(whole, index) for index in range(facts.shape(x)[dim])]
 
     def item(self, whole: Node, index: int) -> Node:
-        return self.call(operator.getitem, whole, index)
+        graph = self._work.graph
+        with graph.inserting_before(self._before):
+            node = graph.create_node("call_function", operator.getitem, (whole, index))
+        self.made.append(node)
+        return self._note(node, facts.value(whole)[index])
 
     def cat(self, tensors: Sequence[Node], dim: int) -> Node:
         self._alike(tensors)
@@ -143,6 +150,10 @@ class Builder:
         node = self._work.fold(weights, steps, self._before)
         self.made.append(node)
         return node
+
+    def folds(self, weights: Sequence[Node]) -> bool:
+        """Whether `pack` does its work here and now."""
+        return self._work.can_fold(weights)
 
     def _packed(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]]) -> Node:
         found: Any = list(weights)

@@ -225,18 +225,24 @@ class Memory:
 
     def __init__(self) -> None:
         self._joined: dict[int, int] = {}
+        self._seen: dict[Node, tuple[Any, frozenset[int]]] = {}
         # A freed storage's address may be taken by another: what was seen once stays alive.
         self._alive: list[Any] = []
 
     def of(self, node: Node) -> frozenset[int]:
         """The memory behind a node's value."""
         found = value(node)
-        if isinstance(found, torch.Tensor):
-            return frozenset((self.address(found),))
-        return frozenset(self.address(tensor) for tensor in tensors_in(found))
+        seen = self._seen.get(node)
+        if seen is None or seen[0] is not found:
+            seen = self._seen[node] = (found, frozenset(address_of(tensor) for tensor in tensors_in(found)))
+        if not self._joined or self._joined.keys().isdisjoint(seen[1]):
+            return seen[1]
+        return frozenset(map(self._now, seen[1]))
 
     def address(self, tensor: torch.Tensor) -> int:
-        address = address_of(tensor)
+        return self._now(address_of(tensor))
+
+    def _now(self, address: int) -> int:
         while address in self._joined:
             address = self._joined[address]
         return address

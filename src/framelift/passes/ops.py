@@ -225,7 +225,7 @@ _TABLE: tuple[tuple[str, str, tuple[Any, ...], tuple[str, ...]], ...] = (
     ("softmax", "input dim=None _stacklevel=3 dtype=None", (functional.softmax,), ()),
     ("torch_softmax", "input dim dtype=None", (torch.softmax,), ("softmax",)),
     ("log_softmax", "input dim=None _stacklevel=3 dtype=None", (functional.log_softmax,), ()),
-    ("einsum", "equation operands", (torch.einsum,), ()),
+    ("einsum", "equation operands", (torch.einsum,), ()),  # variadic: its pass reads the node itself
 )
 
 OPERATIONS: dict[str, Operation] = {}

@@ -187,8 +187,14 @@ def shaped(build: Builder, x: Node, shape: Sequence[int]) -> Node:
 # -- reading a graph -----------------------------------------------------------------------------------------------
 
 
-def piece_of(node: Node) -> Piece:
-    """A tensor as a piece of what it was cut from, through any shape-only calls."""
+Sections = dict[Node, tuple[int, list[int]] | None]
+
+
+def piece_of(node: Node, known: Sections | None = None) -> Piece:
+    """A tensor as a piece of what it was cut from, through any shape-only calls.
+
+    `known` remembers the sections of splits whose pieces are asked for one after the other.
+    """
     shape = facts.shape(node)
     chain: list[Node] = []
     head = node
@@ -199,21 +205,26 @@ def piece_of(node: Node) -> Piece:
         facts.shape(call.first)
         chain.append(head)
         head = call.first
-    cut = slice_of(head)
+    cut = slice_of(head, known)
     if cut is None:
         return Piece(node, node, 0, 0, shape[0] if shape else 1, shape)
     source, dim, low, high, nodes = cut
     return Piece(node, source, dim, low, high, shape, tuple(chain), nodes)
 
 
-def slice_of(node: Node) -> tuple[Node, int, int, int, tuple[Node, ...]] | None:
+def slice_of(node: Node, known: Sections | None = None) -> tuple[Node, int, int, int, tuple[Node, ...]] | None:
     """What a node cuts out of another: (source, dim, low, high, the nodes that do it)."""
     index = ops.index_of(node)
     if index is not None:
         whole = ops.bind(node.args[0])
         if whole is None or index < 0:
             return None
-        bounds = sections_of(whole)
+        if known is None or whole.node not in known:
+            bounds = sections_of(whole)
+            if known is not None:
+                known[whole.node] = bounds
+        else:
+            bounds = known[whole.node]
         if bounds is None:
             return None
         dim, sections = bounds
@@ -248,7 +259,8 @@ def join_of(node: Node) -> Join:
     call = ops.bound(node, "cat", "stack")
     rank = len(facts.shape(node))
     dim = call.dim(rank)
-    pieces = [piece_of(each) for each in facts.nodes(call["tensors"])]
+    known: Sections = {}
+    pieces = [piece_of(each, known) for each in facts.nodes(call["tensors"])]
     if call.op == "stack":
         pieces = [_unsqueezed(piece, dim) for piece in pieces]
     elif any(len(piece.shape) != rank for piece in pieces):

@@ -63,8 +63,9 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
     """Checks the new values against the old; replaces a new one by a copy of it where that is needed and allowed."""
     for old, new in replacements.items():
         _check_value(rule, old, new)
+    outside = _outside(match, replacements, work)
     for old, new in list(replacements.items()):
-        if _must_be_copied(match, old, replacements, build, work):
+        if _must_be_copied(match, old, replacements, outside, build, work):
             if not rule.may_copy:
                 raise Reject("a copy would be needed to keep memory apart")
             replacements[old] = new = build.clone(new)
@@ -86,7 +87,9 @@ def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
         raise Reject("the result would differ in requires_grad")
 
 
-def _must_be_copied(match: Match, old: Node, replacements: dict[Node, Node], build: Builder, work: Work) -> bool:
+def _must_be_copied(
+    match: Match, old: Node, replacements: dict[Node, Node], outside: frozenset[int], build: Builder, work: Work
+) -> bool:
     """Whether the new value shares memory the old did not, and leaves the graph so; a later write is a Reject."""
     new = replacements[old]
     before, after = work.memory.of(old), work.memory.of(new)
@@ -97,7 +100,7 @@ def _must_be_copied(match: Match, old: Node, replacements: dict[Node, Node], bui
         return False
     first = min(match.nodes)
     becomes_alias = _becomes_alias(match, new, replacements, build, work)
-    was_alias = bool(before & _outside(match, replacements, work))
+    was_alias = bool(before & outside)
     if becomes_alias and work.effects.is_written_after(before | after, first):
         raise Reject("written later: the result must be a tensor of its own")
     if was_alias and work.effects.is_written_after(before, first):
@@ -182,7 +185,8 @@ def propagate(changed: dict[Node, torch.Tensor], work: Work) -> dict[Node, objec
     while queue:
         node = queue.pop(0)
         if node.op == "output":
-            if work.options.layout == "strict":
+            returned = [each for each in node.all_input_nodes if each in found]
+            if work.options.layout == "strict" and not all(_same_layouts(found[n], facts.value(n)) for n in returned):
                 return None
             continue
         if traits(node).observes_layout or traits(node).is_opaque or written_by(node):
@@ -192,10 +196,38 @@ def propagate(changed: dict[Node, torch.Tensor], work: Work) -> dict[Node, objec
         result = work.evaluate(node, found)
         if result is None:
             return None
-        if not _same_layouts(result, facts.value(node)):
+        moved = _shares(node, result, found) != bool(_shared_before(node, work))
+        if moved and not _may_share_otherwise(node, result, found, work):
+            return None
+        if moved or not _same_layouts(result, facts.value(node)):
             found[node] = result
             queue = sorted({*queue, *node.users})
     return found
+
+
+def _shares(node: Node, result: object, found: dict[Node, object]) -> bool:
+    """Whether a result computed anew lives in the memory of an operand."""
+    own = {address_of(tensor) for tensor in facts.tensors_in(result)}
+    operands = (found.get(operand, facts.value(operand)) for operand in node.all_input_nodes)
+    return any(address_of(tensor) in own for operand in operands for tensor in facts.tensors_in(operand))
+
+
+def _shared_before(node: Node, work: Work) -> frozenset[int]:
+    operands = (work.memory.of(operand) for operand in node.all_input_nodes)
+    return work.memory.of(node) & frozenset().union(*operands)
+
+
+def _may_share_otherwise(node: Node, result: object, found: dict[Node, object], work: Work) -> bool:
+    """Whether a call such as contiguous() may return its operand's memory where it made a copy, or the reverse: nobody
+    writes to either, and the caller cannot see it."""
+    memory = work.memory.of(node).union(*(work.memory.of(operand) for operand in node.all_input_nodes))
+    if work.effects.is_written_after(memory, min(node.all_input_nodes)):
+        return False
+    if not _reaches_output(node, work):
+        return True
+    inputs = [each for each in work.graph.nodes if each.op in ("placeholder", "get_attr")]
+    others = [each for each in work.graph.output_node().all_input_nodes if each is not node]
+    return not any(work.memory.of(each) & memory for each in (*inputs, *others))
 
 
 def _same_layouts(some: object, others: object) -> bool:

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from framelift.graph.emit import append_node
 from framelift.passes import facts, ops, order, rules
 from framelift.passes.build import Builder
 from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
@@ -291,9 +292,10 @@ def _lies_otherwise(old: Node, new: Node) -> bool:
 def copied(graph: Graph) -> Graph:
     """A copy of a graph, names and metadata included."""
     copy = Graph(tracer_cls=graph._tracer_cls)
-    values: dict[Node, Node] = {}
-    result = copy.graph_copy(graph, values)
-    output = copy.output(result)
-    output.meta = dict(graph.output_node().meta)
+    nodes: dict[Node, Node] = {}
+    for node in graph.nodes:
+        args, kwargs = map_arg((node.args, node.kwargs), nodes.__getitem__)
+        nodes[node] = append_node(copy, node.op, node.name, node.target, args, kwargs, node.type)
+        nodes[node].meta = dict(node.meta)
     copy._codegen = graph._codegen
     return copy

@@ -11,3 +11,6 @@ from framelift.passes.library import splits as splits  # isort: skip
 from framelift.passes.library import linear as linear  # isort: skip
 from framelift.passes.library import split_cat as split_cat  # isort: skip
 from framelift.passes.library import batch as batch  # isort: skip
+from framelift.passes.library import rewritten as rewritten  # isort: skip
+from framelift.passes.library import interactions as interactions  # isort: skip
+from framelift.passes.library import attention as attention  # isort: skip

@@ -13,9 +13,9 @@ from framelift.passes import facts, ops
 from framelift.passes.build import Builder
 from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Several, register
 from framelift.passes.facts import Reject
-from framelift.passes.library.linear import FuseParallelLinearPass, Linear, linear_at
-from framelift.passes.library.pointwise import applied, check_layout, unary
-from framelift.passes.pieces import slice_of
+from framelift.passes.library.linear import FuseParallelLinearPass, Linear, is_term, linear_at
+from framelift.passes.library.pointwise import applied, check_place, unary
+from framelift.passes.pieces import Sections, slice_of
 from framelift.passes.work import Work
 
 # A stack copies: it pays while the cost of a call is more than that of the copy.
@@ -28,6 +28,9 @@ class Batch(Fusion):
     group = "batch"
 
     def profit(self, match: Match, work: Work) -> bool:
+        # What is returned would have to be copied out of the batch.
+        if any(user.op == "output" for node in match.nodes for user in node.users):
+            return False
         return all(_is_small(node) for node in match.nodes) or _are_pieces(match.inputs)
 
     def check(self, node: Node, work: Work) -> None:
@@ -42,7 +45,8 @@ def _is_small(node: Node) -> bool:
 
 def _are_pieces(nodes: list[Node]) -> bool:
     """Whether they were cut from one tensor: then stacking them need not copy."""
-    cuts = [slice_of(node) for node in nodes]
+    known: Sections = {}
+    cuts = [slice_of(node, known) for node in nodes]
     return len({cut[0] for cut in cuts if cut is not None}) == 1 and None not in cuts
 
 
@@ -51,7 +55,7 @@ class BatchUnary(Batch):
 
     def key(self, node: Node, work: Work) -> Hashable | None:
         call = unary(node)
-        check_layout(call, work)
+        check_place(call, work)
         self.check(node, work)
         return call.rest(), facts.shape(call["input"]), facts.tensor(call["input"]).dtype
 
@@ -127,6 +131,8 @@ class BatchLinear(Batch):
     def key(self, node: Node, work: Work) -> Hashable | None:
         found = linear_at(node)
         self.check(node, work)
+        if is_term(found):
+            raise Reject("its sum with others is one linear")
         cut = slice_of(found.x)
         return facts.shape(found.x), facts.shape(found.weight), found.bias is None, cut and cut[0]
 

@@ -27,22 +27,12 @@ class NestedCat(Rewrite):
 
     def match(self, root: Node, work: Work) -> Match | None:
         operands, dim = operands_of(root)
-        leaves: list[Node] = []
         inner: list[Node] = []
-        for operand in operands:
-            found = self._inner(operand, root, dim, operands)
-            inner += [operand] if found else []
-            leaves += found or [operand]
+        leaves = _leaves(root, operands, dim, inner)
         filled = [leaf for leaf in leaves if facts.shape(leaf) != (0,)] or leaves[:1]
         if not inner and len(filled) == len(leaves):
             raise NoMatch("no cat inside")
         return Match(root, *inner, leaves=leaves, filled=filled, dim=dim)
-
-    def _inner(self, operand: Node, root: Node, dim: int, operands: list[Node]) -> list[Node] | None:
-        if ops.op(operand) != "cat" or set(operand.users) != {root} or operands.count(operand) > 1:
-            return None
-        inside, axis = operands_of(operand)
-        return inside if axis == dim and facts.rank(operand) == facts.rank(root) else None
 
     def condition(self, match: Match, work: Work) -> str | None:
         # Two steps of promotion round differently from one.
@@ -51,6 +41,20 @@ class NestedCat(Rewrite):
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         return {match.root: build.cat(match.filled, match.dim)}
+
+
+def _leaves(node: Node, operands: list[Node], dim: int, inner: list[Node]) -> list[Node]:
+    """The operands of a cat, those of cats inside it in their place; the cats inside are noted in `inner`."""
+    found: list[Node] = []
+    for operand in operands:
+        is_inner = ops.op(operand) == "cat" and set(operand.users) == {node} and operands.count(operand) == 1
+        inside, axis = operands_of(operand) if is_inner else ([], None)
+        if axis == dim and facts.rank(operand) == facts.rank(node):
+            inner.append(operand)
+            found += _leaves(operand, inside, dim, inner)
+        else:
+            found.append(operand)
+    return found
 
 
 class SameCat(Rewrite):

@@ -137,6 +137,8 @@ def _summed_bias(linears: Sequence[Linear], build: Builder) -> Node | None:
     biases = [each.bias for each in linears if each.bias is not None]
     if not biases:
         return None
+    if build.folds(biases):
+        return build.pack(biases, (torch.stack, 0), (torch.sum, 0))
     return functools.reduce(lambda a, b: build.call(torch.add, a, b), biases)
 
 
@@ -163,6 +165,12 @@ def _linear_term(node: Node, adds: list[Node]) -> Linear | None:
     if ops.op(node) != "linear" or len(node.users) > 1 or not adds:
         return None
     return linear_at(node)
+
+
+def is_term(linear: Linear) -> bool:
+    """Whether fuse_split_linear_add_pass might take it: a linear on a slice, used in a sum alone."""
+    (user, *others) = list(linear.node.users) or [None]
+    return not others and user is not None and _is_plain_add(user, facts.shape(linear.node)) and bool(_slice(linear))
 
 
 def _slice(linear: Linear) -> Piece | None:

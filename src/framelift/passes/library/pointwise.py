@@ -9,8 +9,9 @@ from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.ops import Bound
 from framelift.passes.work import Work
 
-# The kernels of these give the same bits on every layout; others may take another path on strided memory.
-SAME_ON_EVERY_LAYOUT = frozenset(
+# These give the same bits wherever an element lies. Others have one kernel for long runs of memory and another for what
+# is left over, which may round differently.
+SAME_EVERYWHERE = frozenset(
     {"relu", "neg", "abs", "clamp", "clamp_min", "clamp_max", "nan_to_num", "add", "sub", "mul"}
 )
 # Operations with a number, element by element.
@@ -30,10 +31,16 @@ def unary(node: Node) -> Bound:
 
 def check_layout(call: Bound, work: Work) -> None:
     """Rejects an operation that might round differently on another layout, where the same bits are wanted."""
-    if call.op in SAME_ON_EVERY_LAYOUT or work.options.approximate:
+    if call.op in SAME_EVERYWHERE or work.options.approximate:
         return
     if not facts.tensor(call["input"]).is_contiguous():
         raise Reject(f"{call.op} may round differently on another layout")
+
+
+def check_place(call: Bound, work: Work) -> None:
+    """Rejects an operation that might round differently elsewhere in memory, where the same bits are wanted."""
+    if call.op not in SAME_EVERYWHERE and not work.options.approximate:
+        raise Reject(f"{call.op} may round differently elsewhere in memory")
 
 
 def applied(call: Bound) -> dict[str, object]:

@@ -12,7 +12,7 @@ from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.noop import SameView
-from framelift.passes.library.pointwise import applied, check_layout, unary
+from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.library.reassemble import Reassembled
 from framelift.passes.ops import Bound
 from framelift.passes.pieces import Join, Piece, Run, sections_of, slice_of
@@ -67,7 +67,7 @@ class PointwiseAround(Rewrite):
         if len(sources) > 1 or high != facts.shape(source)[dim]:
             raise NoMatch("not all pieces of one split")
         for one in each:
-            check_layout(one, work)
+            check_place(one, work)
         return Match(root, *nodes, source=source, call=first)
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     int member, property, index;
     bool native; /* a tensor that is read without Python */
-} Load;
+} NumberLoad;
 
 typedef struct {
     int op;
@@ -28,7 +28,7 @@ typedef struct {
 
 struct Program {
     PyObject *given; /* the Program in Python: numbers and words only */
-    Load *loads;
+    NumberLoad *loads;
     Step *steps;
     int nloads, nsteps;
     int failed;       /* the fact that did not hold last; -1: a number could not be loaded */
@@ -58,7 +58,7 @@ static PyObject *to_object(Number number)
 }
 
 /* An entry of a size or stride, asked of Python: for tensors whose metadata is not where we could read it. */
-static bool ask_python(PyObject *tensor, const Load *load, Number *number)
+static bool ask_python(PyObject *tensor, const NumberLoad *load, Number *number)
 {
     PyObject *facts = tensor_access.facts != NULL ? PyObject_CallOneArg(tensor_access.facts, tensor) : NULL;
     PyObject *entries = facts != NULL && PyTuple_Check(facts) && PyTuple_GET_SIZE(facts) > 6
@@ -71,7 +71,7 @@ static bool ask_python(PyObject *tensor, const Load *load, Number *number)
     return found;
 }
 
-static bool load_number(const Load *load, PyObject *object, Number *number)
+static bool load_number(const NumberLoad *load, PyObject *object, Number *number)
 {
     if (load->property == LOAD_VALUE) {
         return from_object(object, number);
@@ -280,7 +280,7 @@ int program_holds(Program *program, const Value *values, const Found *found)
     Number numbers[program->nloads + 1];
     bool loaded = true;
     for (int i = 0; loaded && i < program->nloads; i++) {
-        const Load *load = &program->loads[i];
+        const NumberLoad *load = &program->loads[i];
         loaded = load_number(load, value_of(found, values[load->member]), &numbers[i]);
     }
     int failed = loaded ? first_failure(program, numbers) : -1;
@@ -297,7 +297,7 @@ int program_holds(Program *program, const Value *values, const Found *found)
 static int read_loads(Program *program, PyObject *loads, int members)
 {
     for (int i = 0; i < program->nloads; i++) {
-        Load *load = &program->loads[i];
+        NumberLoad *load = &program->loads[i];
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(loads, i), "iii;a load is (member, property, index)", &load->member,
                               &load->property, &load->index)) {
             return -1;
@@ -371,7 +371,7 @@ Program *program_new(PyObject *given, int members)
     program->given = Py_NewRef(given);
     program->nloads = (int)nloads;
     program->nsteps = (int)nsteps;
-    program->loads = PyMem_Calloc(nloads + 1, sizeof(Load));
+    program->loads = PyMem_Calloc(nloads + 1, sizeof(NumberLoad));
     program->steps = PyMem_Calloc(nsteps + 1, sizeof(Step));
     if (program->loads == NULL || program->steps == NULL) {
         PyErr_NoMemory();
@@ -389,7 +389,7 @@ bool program_prepare(Program *program, const bool *natively)
 {
     bool all = true;
     for (int i = 0; i < program->nloads; i++) {
-        Load *load = &program->loads[i];
+        NumberLoad *load = &program->loads[i];
         load->native = natively[load->member];
         all &= load->native || load->property == LOAD_VALUE || load->property == LOAD_LENGTH;
     }

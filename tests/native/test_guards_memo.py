@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import io
 import types
 import weakref
 from typing import Any
@@ -400,27 +402,100 @@ def test_a_change_during_a_walk_is_not_remembered() -> None:
 
 
 def test_late_nodes_are_walked_every_time() -> None:
-    """An attribute read by C code of another extension may do anything: it is read after all else."""
-    x = {"f": functools_partial(1), "n": 1}
+    """An attribute computed by C code of another extension may do anything: it is read after all else."""
+    x = {"f": io.StringIO(), "n": 1}
     nodes = Nodes()
     root = nodes.arg(TYPE=dict)
-    part = nodes.add(root, "DICT_ITEM", "f")
-    nodes.add(nodes.add(part, "GETATTR", "args", name="args"), "TUPLE_ITEM", 0, EQUALS=1, name="args[0]", out=True)
+    stream = nodes.add(root, "DICT_ITEM", "f")
+    nodes.add(stream, "GETATTR", "closed", EQUALS=False, name="closed", out=True)
     nodes.add(root, "DICT_ITEM", "n", EQUALS=1, out=True)
     tree = nodes.tree()
     for _ in range(4):
-        assert tree.check_strict((x,), function) == (1, 1)
+        assert tree.check_strict((x,), function) == (False, 1)
     info = tree.memo_info()
     assert info["hits"] >= 2 and info["late"] >= 1
-    x["f"].__setstate__((function, (2,), {}, None))
+    x["f"].close()
     assert not hits(tree, x)
-    assert words(tree, x) == "args[0] was 1, now 2"
+    assert words(tree, x) == "closed was False, now True"
 
 
-def functools_partial(value: int) -> Any:
-    import functools
+# ---- members ----
 
-    return functools.partial(function, value)
+
+def remembered(nodes: Nodes, *args: Any) -> Any:
+    """A tree that hits by its memos, with nothing left to walk."""
+    tree = nodes.tree(slots=len(args))
+    for _ in range(4):
+        assert tree.check_strict(args, function) is not None
+    info = tree.memo_info()
+    assert info["hits"] >= 2 and info["late"] == 0
+    return tree
+
+
+def test_members_of_c_objects_are_words() -> None:
+    partial = functools.partial(function, 1)
+    nodes = Nodes()
+    part = nodes.add(nodes.arg(TYPE=dict), "DICT_ITEM", "f")
+    nodes.add(nodes.add(part, "GETATTR", "args"), "TUPLE_ITEM", 0, EQUALS=1, name="args[0]", out=True)
+    tree = remembered(nodes, {"f": partial})
+    assert hits(tree, {"f": functools.partial(function, 1)})
+    partial.__setstate__((function, (2,), {}, None))
+    assert not hits(tree, {"f": partial})
+    assert words(tree, {"f": partial}) == "args[0] was 1, now 2"
+
+
+class Meta(type):
+    """A metaclass can say anything of its classes, also later."""
+
+
+def class_and_bases(meta: type) -> tuple[Any, Any, Any]:
+    first, second = meta("First", (), {}), meta("Second", (), {})
+    return meta("Below", (first,), {}), first, second
+
+
+@pytest.mark.parametrize("meta", [type, Meta])
+def test_bases_of_classes_are_words(meta: type) -> None:
+    below, first, second = class_and_bases(meta)
+    nodes = Nodes()
+    mro = nodes.add(nodes.add(-1, "KNOWN", below), "GETATTR", "__mro__", LENGTH=3)
+    nodes.add(mro, "TUPLE_ITEM", 1, IS=first, name="base")
+    tree = remembered(nodes)
+    below.__bases__ = (second,)
+    assert not hits(tree)
+    below.__bases__ = (first,)
+    assert hits(tree)
+    below.unrelated = 1
+    assert hits(tree)
+
+
+def test_a_metaclass_that_hides_the_bases() -> None:
+    below, first, _ = class_and_bases(Meta)
+    nodes = Nodes()
+    mro = nodes.add(nodes.add(-1, "KNOWN", below), "GETATTR", "__mro__", LENGTH=3)
+    nodes.add(mro, "TUPLE_ITEM", 1, IS=first)
+    tree = remembered(nodes)
+    hiding = type("Hiding", (Meta,), {"__mro__": property(lambda cls: ())})
+    below.__class__ = hiding
+    assert not hits(tree)
+    below.__class__ = Meta
+    assert hits(tree)
+
+
+def test_names_are_words() -> None:
+    cls, named = type("Before", (), {}), types.FunctionType(function.__code__, {}, "before")
+    nodes = Nodes()
+    nodes.add(nodes.add(-1, "KNOWN", cls), "GETATTR", "__name__", EQUALS="Before", name="class")
+    known = nodes.add(-1, "KNOWN", named)
+    nodes.add(known, "GETATTR", "__name__", EQUALS="before", name="function")
+    nodes.add(known, "GETATTR", "__qualname__", EQUALS="function")
+    tree = remembered(nodes)
+    cls.__name__ = "After"
+    assert words(tree) == "class was 'Before', now 'After'"
+    cls.__name__ = "".join(["Be", "fore"])
+    assert hits(tree)
+    named.__name__ = "after"
+    assert words(tree) == "function was 'before', now 'after'"
+    assert not hits(tree)
 
 
 # ---- leaks ----

@@ -123,6 +123,36 @@ PyObject **instance_dict_slot(PyObject *object)
     return slot != NULL && *slot != NULL ? slot : NULL;
 }
 
+/* The names of functions and classes: getters that do nothing but give what is kept. */
+static PyObject **name_slot(PyObject *object, PyObject *name)
+{
+    bool plain = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
+    if (!plain && PyUnicode_CompareWithASCIIString(name, "__qualname__") != 0) {
+        return NULL;
+    }
+    if (PyFunction_Check(object)) {
+        PyFunctionObject *function = (PyFunctionObject *)object;
+        return plain ? &function->func_name : &function->func_qualname;
+    }
+    if (Py_IS_TYPE(object, &PyType_Type) && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE)) {
+        PyHeapTypeObject *type = (PyHeapTypeObject *)object;
+        return plain ? &type->ht_name : &type->ht_qualname;
+    }
+    return NULL;
+}
+
+/* Where an object keeps what an attribute of its type, as it is now, gives; NULL where that is computed. */
+PyObject **member_slot(PyObject *object, PyObject *name)
+{
+    PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
+    if (descriptor == NULL || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
+        return descriptor != NULL && Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) ? name_slot(object, name) : NULL;
+    }
+    const PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+    bool is_object = member->type == T_OBJECT || member->type == T_OBJECT_EX;
+    return is_object ? (PyObject **)((char *)object + member->offset) : NULL;
+}
+
 /* ---- the step ---- */
 
 static PyObject *or_none(PyObject *object)
@@ -179,6 +209,10 @@ PyObject *access_borrowed(const Node *node, PyObject *parent)
         return PyObject_TypeCheck(parent, (PyTypeObject *)node->held.object)
                    ? *(PyObject **)((char *)parent + node->index)
                    : NULL;
+    case ACCESS_GETATTR: {
+        PyObject **slot = member_slot(parent, node->held.object);
+        return slot != NULL ? *slot : NULL;
+    }
     default:
         break;
     }

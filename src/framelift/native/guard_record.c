@@ -148,6 +148,21 @@ static bool version_counts(PyObject *dict)
 #endif
 }
 
+/* A member: its place depends on the type of the object, and on what that type says. */
+static Noted note_member(Memo *memo, int node, PyObject *object, PyObject *const *slot)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    bool heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    if (slot == NULL || *slot == NULL || (heap && type->tp_version_tag == 0)) {
+        return LATE;
+    }
+    Noted noted = note_pointer(memo, node, &object->ob_type);
+    if (noted == NOTED && heap) {
+        noted = note_pointer(memo, node, &type->tp_version_tag);
+    }
+    return noted == NOTED ? note_pointer(memo, node, slot) : noted;
+}
+
 /* How the object of a node was reached; sets whether it is steady. */
 static Noted note_access(Recorder *recorder, int index, PyObject *object)
 {
@@ -181,6 +196,8 @@ static Noted note_access(Recorder *recorder, int index, PyObject *object)
     case ACCESS_TYPE_OF:
         *steady = memo_has_check(above, CHECK_TYPE); /* which holds the type, and noted it */
         return *steady ? NOTED : note_pointer(memo, index, &parent->ob_type);
+    case ACCESS_GETATTR:
+        return note_member(memo, index, parent, member_slot(parent, node->held.object));
     case ACCESS_LIST_ITEM:
         return note_pointer(memo, index, &((PyListObject *)parent)->ob_item[node->index]);
     case ACCESS_CELL_CONTENTS:
@@ -211,7 +228,7 @@ static Noted note_access(Recorder *recorder, int index, PyObject *object)
         address = &((PyModuleObject *)parent)->md_dict;
         break;
     default:
-        return LATE; /* GETATTR */
+        return LATE;
     }
     *steady = parent_steady;
     return parent_steady ? NOTED : note_pointer(memo, index, address);

@@ -184,6 +184,7 @@ PyObject *lru_result(PyObject *wrapper, const Held *key);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);
+PyObject **member_slot(PyObject *object, PyObject *name);
 
 /* ---- guard_check.c ---- */
 

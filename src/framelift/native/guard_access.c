@@ -123,20 +123,19 @@ PyObject **instance_dict_slot(PyObject *object)
     return slot != NULL && *slot != NULL ? slot : NULL;
 }
 
-/* The names of functions and classes: getters that do nothing but give what is kept. */
-static PyObject **name_slot(PyObject *object, PyObject *name)
+/* Getters of classes and functions that do nothing but give what is kept. */
+static PyObject **kept_slot(PyObject *object, PyDescrObject *getter)
 {
-    bool plain = PyUnicode_CompareWithASCIIString(name, "__name__") == 0;
-    if (!plain && PyUnicode_CompareWithASCIIString(name, "__qualname__") != 0) {
-        return NULL;
-    }
-    if (PyFunction_Check(object)) {
+    bool is_name = PyUnicode_CompareWithASCIIString(getter->d_name, "__name__") == 0;
+    bool is_qualname = PyUnicode_CompareWithASCIIString(getter->d_name, "__qualname__") == 0;
+    if (getter->d_type == &PyFunction_Type) {
         PyFunctionObject *function = (PyFunctionObject *)object;
-        return plain ? &function->func_name : &function->func_qualname;
+        return is_name ? &function->func_name : is_qualname ? &function->func_qualname : NULL;
     }
-    if (Py_IS_TYPE(object, &PyType_Type) && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE)) {
+    if (getter->d_type == &PyType_Type && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE)) {
         PyHeapTypeObject *type = (PyHeapTypeObject *)object;
-        return plain ? &type->ht_name : &type->ht_qualname;
+        bool is_mro = PyUnicode_CompareWithASCIIString(getter->d_name, "__mro__") == 0; /* a member before 3.12 */
+        return is_mro ? &type->ht_type.tp_mro : is_name ? &type->ht_name : is_qualname ? &type->ht_qualname : NULL;
     }
     return NULL;
 }
@@ -145,8 +144,11 @@ static PyObject **name_slot(PyObject *object, PyObject *name)
 PyObject **member_slot(PyObject *object, PyObject *name)
 {
     PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
+    if (descriptor != NULL && Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
+        return kept_slot(object, (PyDescrObject *)descriptor);
+    }
     if (descriptor == NULL || !Py_IS_TYPE(descriptor, &PyMemberDescr_Type)) {
-        return descriptor != NULL && Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) ? name_slot(object, name) : NULL;
+        return NULL;
     }
     const PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
     bool is_object = member->type == T_OBJECT || member->type == T_OBJECT_EX;

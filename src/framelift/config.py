@@ -66,7 +66,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             Setting("check", False, "verify bytecode, graph and journal after each stage"),
             Setting("full_traceback", False, "keep framelift's own frames in the tracebacks of errors it raises"),
             Setting("recompile_limit", 256, "entries one code object may have before new inputs run in Python"),
-            Setting("trace_limit", 100_000, "rounds of loops, inlined calls and items made at once that one capture "
+            Setting("trace_limit", 50_000, "rounds of loops, inlined calls and items made at once that one capture "
                     "may trace before it leaves the rest to Python"),
         )
     }

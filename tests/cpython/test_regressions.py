@@ -93,6 +93,17 @@ def context_removed_in_the_handler(x):
         return x + 1, error.__context__
 
 
+@programs
+def handler_of_something_else(x):
+    try:
+        try:
+            raise ValueError
+        except (ValueError, 42):
+            return x
+    except TypeError as error:
+        return x + 1, str(error)
+
+
 # -- long loops and large objects ------------------------------------------------------------------------------------
 
 
@@ -288,6 +299,52 @@ class Mixed(int, enum.Enum):
 @programs(expect_breaks=1, expect_ops=0)
 def text_of_a_member_that_is_a_number(x):
     return x + 1, "{} {}".format(Mixed.ONE, 2), "%s" % Mixed.ONE, "%s %d" % (Mixed.ONE, Mixed.ONE), f"{Mixed.ONE}"
+
+
+class Counted:
+    def __init__(self):
+        self.asked = 0
+
+    def __hash__(self):
+        self.asked += 1
+        return 1
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def hashes_are_asked_for_once(x):
+    key, table = Counted(), {}
+    table.setdefault(key, 1)
+    table.pop(key)
+    return x + 1, key.asked
+
+
+@programs
+def items_without_a_hash(x):
+    first, second = {"a": [1], "b": [2]}, {"a": [1], "b": [3], "c": []}
+    return x + 1, [
+        first.items() == {"b": [2], "a": [1]}.items(),
+        first.items() != second.items(),
+        {"a": [1]}.items() < second.items(),
+        second.items() >= {"c": []}.items(),
+        first.items() <= second.items(),
+    ]
+
+
+class Clearing:
+    def __init__(self, lists):
+        self.lists = lists
+
+    def __eq__(self, other):
+        for each in self.lists:
+            each.clear()
+        return False
+
+
+@programs
+def lists_changed_by_their_comparison(x):
+    first, second = [], [1]
+    first.append(Clearing([first, second]))
+    return x + 1, first == second, first
 
 
 # -- iterators -------------------------------------------------------------------------------------------------------

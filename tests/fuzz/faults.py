@@ -19,7 +19,9 @@ from framelift.values.namespaces import NamespaceValue
 from framelift.values.sequences import ListValue, TupleValue
 from tests.fuzz.run import failure_of, write
 
+# Processes are forked from one that has imported torch and framelift.
 FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["tests.fuzz.faults", "framelift.api"])
 
 
 def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Callable[[], None]:

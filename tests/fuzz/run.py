@@ -28,26 +28,63 @@ def build(text: str, name: str) -> types.ModuleType:
     return module
 
 
-def arguments(module: Any, seed: int) -> tuple[Any, ...]:
-    """Arguments for a program. Another seed gives other numbers, lengths, keys, aliases and shapes."""
-    chosen = random.Random(seed)
-    generator = torch.Generator().manual_seed(seed)
-    shape = (2, 3) if chosen.random() < 0.8 else (3, 3)
-    x = torch.randint(-3, 4, shape, generator=generator).float()
-    y = x if chosen.random() < 0.1 else torch.randint(-3, 4, shape, generator=generator).float()
-    ints = [chosen.randint(-1, 4) for _ in range(chosen.randint(0, 4))]
-    tensors = [x + i for i in range(chosen.randint(0, 2))] + ([y] if chosen.random() < 0.5 else [])
-    table = {key: chosen.randint(0, 3) for key in chosen.sample(["a", "b", "k"], chosen.randint(0, 3))}
-    thing = module.Thing(chosen.randint(0, 3), ints if chosen.random() < 0.3 else [1, 2], y)
-    if chosen.random() < 0.2:
-        thing.extra = 5
-    return x, y, chosen.randint(0, 4), chosen.choice(["ab", "a", "k"]), ints, tensors, table, thing
+class Inputs:
+    """The arguments of a program. Equal seeds give equal arguments; `change` then changes one thing about them."""
+
+    def __init__(self, module: Any, seed: int) -> None:
+        chosen = random.Random(seed)
+        generator = torch.Generator().manual_seed(seed)
+        self.x = torch.randint(-3, 4, (2, 3), generator=generator).float()
+        self.y = torch.randint(-3, 4, (2, 3), generator=generator).float()
+        self.n = chosen.randint(0, 4)
+        self.word = chosen.choice(["ab", "a", "k"])
+        self.ints = [chosen.randint(-1, 4) for _ in range(chosen.randint(0, 4))]
+        self.tensors = [self.x + i for i in range(chosen.randint(0, 2))]
+        self.table = {key: chosen.randint(0, 3) for key in chosen.sample(["a", "b", "k"], chosen.randint(0, 3))}
+        self.thing = module.Thing(chosen.randint(0, 3), list(self.ints), self.x + 2)
+        CHANGES[chosen.randrange(len(CHANGES))](self)
+
+    def changed(self, number: int) -> Inputs:
+        CHANGES[number % len(CHANGES)](self)
+        return self
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.x, self.y, self.n, self.word, self.ints, self.tensors, self.table, self.thing
+
+
+def _set(name: str, new: Callable[[Inputs], Any]) -> Callable[[Inputs], None]:
+    return lambda inputs: setattr(inputs, name, new(inputs))
+
+
+CHANGES: list[Callable[[Inputs], Any]] = [
+    lambda inputs: inputs.x.neg_(),
+    _set("y", lambda inputs: inputs.x),
+    _set("x", lambda inputs: torch.ones(3, 3)),
+    _set("y", lambda inputs: inputs.y.double()),
+    _set("n", lambda inputs: inputs.n + 1),
+    _set("word", lambda inputs: inputs.word + "b"),
+    _set("ints", lambda inputs: [5, *inputs.ints[1:]]),
+    lambda inputs: inputs.ints.append(1),
+    lambda inputs: inputs.ints.clear(),
+    _set("ints", lambda inputs: inputs.thing.items),
+    lambda inputs: inputs.tensors.append(inputs.x),
+    lambda inputs: inputs.table.update(c=1),
+    lambda inputs: inputs.table.pop("a", None),
+    lambda inputs: inputs.table.update(a=7),
+    _set("table", lambda inputs: dict(reversed(inputs.table.items()))),
+    lambda inputs: setattr(inputs.thing, "count", inputs.thing.count + 1),
+    lambda inputs: setattr(inputs.thing, "extra", 5),
+    lambda inputs: setattr(inputs.thing, "tensor", inputs.x),
+    lambda inputs: setattr(inputs.thing, "tensor", inputs.y),
+]
 
 
 def failure_of(statements: list[Statement], seed: int) -> Failure:
     """What is wrong with the lifted program, if anything is."""
     module = build(source(statements), f"fuzz_{seed}")
-    given = [arguments(module, seed * 10 + i) for i in range(4)]
+    changes = random.Random(seed).sample(range(len(CHANGES)), 3)
+    given = [Inputs(module, seed).arguments, *[Inputs(module, seed).changed(number).arguments for number in changes]]
     quiet = io.StringIO()
     try:
         with contextlib.redirect_stderr(quiet), config.patch(strict=True):

@@ -64,12 +64,13 @@ def check_exc_match(frame: Frame, arg: Any, exception: Any, expected: Any) -> An
 
 
 def _matches(frame: Frame, exception: Any, expected: Any) -> bool:
-    if py.type_of(expected) is tuple:
-        return any(_matches(frame, exception, cls) for cls in py.items(frame.lift, expected))
-    if not isinstance(expected, ClassValue) or not issubclass(expected.concrete, BaseException):
-        raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    expected.note(frame.lift)
-    return issubclass(py.type_of(exception), expected.concrete)
+    """Whether a handler for `expected`, a class or a tuple of classes, is meant. All of them are looked at first."""
+    classes = py.items(frame.lift, expected) if py.type_of(expected) is tuple else [expected]
+    for cls in classes:
+        if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
+            raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+        cls.note(frame.lift)
+    return any(issubclass(py.type_of(exception), cls.concrete) for cls in classes)
 
 
 @opcode("LOAD_ASSERTION_ERROR")

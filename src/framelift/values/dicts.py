@@ -178,8 +178,9 @@ class DictValue(Value, models=dict):
         if operator not in ("==", "!=") or inside is None:
             return NotImplemented
         mine, theirs = self.entries(lift), inside.entries(lift)
+        pairs = list(mine.items())  # a comparison may change the dicts
         equal = len(mine) == len(theirs) and all(
-            key in theirs and py.equal(lift, value, theirs[key]) for key, value in mine.items()
+            key in theirs and py.equal(lift, value, theirs[key]) for key, value in pairs
         )
         return equal == (operator == "==")
 
@@ -317,20 +318,22 @@ class DictValue(Value, models=dict):
 
     @method
     def setdefault(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
-        found = self.get_key(lift, py.key_of(lift, key))
+        name = py.key_of(lift, key)
+        found = self.get_key(lift, name)
         if found is MISSING:
-            self.set_item(lift, key, default)
+            self.set_key(lift, name, default)
             return default
         return found
 
     @method
     def pop(self, lift: Lift, key: Any, default: Any = MISSING) -> Any:
-        found = self.get_key(lift, py.key_of(lift, key))
+        name = py.key_of(lift, key)
+        found = self.get_key(lift, name)
         if found is MISSING:
             if default is MISSING:
                 raise_error(KeyError, key)
             return default
-        self.delete_key(lift, py.key_of(lift, key))
+        self.delete_key(lift, name)
         return found
 
     @method
@@ -444,7 +447,18 @@ class DictView(Value):
         return f"dict_{self.part}([{', '.join(lift.text(item, 'repr') for item in self.listed(lift))}])"
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if self.part == "items" and isinstance(other, DictView) and other.part == "items":
+            return self._compare_items(lift, operator, other)
         return lift.as_set(self).compare(lift, operator, other) if self.part != "values" else NotImplemented
+
+    def _compare_items(self, lift: Lift, operator: str, other: DictView) -> bool:
+        """As sets, but values are looked up and compared: they may have no hash."""
+        mine, theirs = self.owner.entries(lift), other.owner.entries(lift)
+        smaller, larger = (theirs, mine) if operator in (">", ">=") else (mine, theirs)
+        sizes_fit = py.COMPARE[operator if operator != "!=" else "=="](len(mine), len(theirs))
+        pairs = list(smaller.items())  # a comparison may change the dicts
+        equal = sizes_fit and all(key in larger and py.equal(lift, larger[key], value) for key, value in pairs)
+        return equal != (operator == "!=")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):

@@ -112,15 +112,18 @@ class SequenceValue(Value):
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not is_sequence(other, self.kind):
             return NotImplemented
-        mine, theirs = self.items(lift), py.items(lift, other)
+        # The very lists: a comparison of items may change them.
+        mine, theirs = self.items(lift), other.items(lift) if isinstance(other, SequenceValue) else list(other)
         if operator in ("==", "!=") and len(mine) != len(theirs):
             return operator == "!="
-        for left, right in zip(mine, theirs, strict=False):
-            if not py.equal(lift, left, right):
-                if operator in ("==", "!="):
-                    return operator == "!="
-                return py.compare(lift, operator, left, right)
-        return COMPARE[operator](len(mine), len(theirs))
+        index = 0
+        while index < min(len(mine), len(theirs)) and py.equal(lift, mine[index], theirs[index]):
+            index += 1
+        if index >= min(len(mine), len(theirs)):
+            return COMPARE[operator](len(mine), len(theirs))
+        if operator in ("==", "!="):
+            return operator == "!="
+        return py.compare(lift, operator, mine[index], theirs[index])
 
     def attribute(self, lift: Lift, name: str) -> Any:
         return method_of(self, lift, name)

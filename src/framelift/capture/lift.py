@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import enum
+import math
 import operator
 import sys
 import types
@@ -78,7 +79,7 @@ from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
-from framelift.values.sizes import SizeValue
+from framelift.values.sizes import SizeValue, make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import torch_control
 from framelift.values.streams import TextStreamValue, stream_base
@@ -125,6 +126,7 @@ class Lift:
         self._numbers: dict[int, SymbolicValue] = {}
         self._quantities: dict[Quantity, SymbolicValue] = {}
         self._ops = 0
+        self._decisions = 0
         self.builtins = self.module_namespace(builtins)
 
     # -- guards and inputs ---------------------------------------------------------------------------------------
@@ -292,6 +294,10 @@ class Lift:
         """A tuple: plain where all its items are."""
         plain = tuple(items)
         return TupleValue(list(plain)) if any(isinstance(i, Value) or not is_constant(i) for i in plain) else plain
+
+    def size(self, items: list[Any]) -> Any:
+        """A `torch.Size`: plain where all its items are."""
+        return make_size(self, items)
 
     def slice(self, start: Any, stop: Any, step: Any) -> Any:
         if isinstance(start, Value) or isinstance(stop, Value) or isinstance(step, Value):
@@ -651,16 +657,28 @@ class Lift:
         return self.constant(value) if isinstance(value, SymbolicValue | SizeValue) else value
 
     def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
-        """An operation on symbolic numbers, or one that gives them, as a node of the graph. It does not raise."""
+        """An operation on symbolic numbers, or one that gives them, as a node of the graph.
+
+        NotImplemented where symbols cannot do what numbers can: be compared with nan, for instance.
+        """
         plain = tuple([self.graph_argument(arg) for arg in args])
-        result = self.graph.call_function(target, plain, {}, self.program_point())
+        if any(type(arg) is float and not math.isfinite(arg) for arg in plain):
+            return NotImplemented
+        try:
+            result = self.graph.call_function(target, plain, {}, self.program_point())
+        except MetadataFailure:
+            return NotImplemented
         self.graph.symbols.note_place(self.user_line)
         return self.from_graph(result)
 
     def settle(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
+        symbols = self.graph.symbols
+        self._decisions += 1
+        if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
+            symbols.settle(ref.known_fake)
         number = decide(ref.known_fake)
-        self.graph.symbols.note_place(self.user_line)
+        symbols.note_place(self.user_line)
         return number
 
     def from_graph(self, result: Any) -> Any:
@@ -696,6 +714,8 @@ class Lift:
         return ProgramPoint(tuple(reversed(frames)), self.modules)
 
 
+# So many facts are noted about symbolic numbers before they are settled.
+_MOST_DECISIONS = 64
 # Operators that take functions of the user; torch's own compiler traces those for them.
 _HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
 

@@ -239,10 +239,13 @@ def describe(tensor: torch.Tensor) -> Facts:
     is_leaf = _is_leaf(tensor)
     if not is_plain or is_leaf is None:
         return _describe_odd(tensor, device, is_parameter)
+    offset, storage_bytes = tensor.storage_offset(), tensor.untyped_storage().nbytes()
+    if type(offset) is not int or type(storage_bytes) is not int:  # part of a tensor with symbolic sizes
+        return _describe_odd(tensor, device, is_parameter)
     return (
         tensor.shape,
         tensor.stride(),
-        tensor.storage_offset(),
+        offset,
         tensor.dtype,
         device,
         tensor.requires_grad,
@@ -253,7 +256,7 @@ def describe(tensor: torch.Tensor) -> Facts:
         tensor.is_conj(),
         tensor.is_neg(),
         is_constant,
-        tensor.untyped_storage().nbytes(),
+        storage_bytes,
         True,
     )
 
@@ -267,7 +270,7 @@ class Describer:
 
     def of(self, tensor: torch.Tensor) -> Descriptor:
         facts = describe(tensor)
-        if not tensor._has_symbolic_sizes_strides:
+        if facts[-1] or not any(type(fact) is torch.SymInt for fact in (*facts[0], *facts[1], facts[2])):
             return self._shared.intern(facts)
         key = (*[tuple(map(_key, part)) for part in facts[:2]], *map(_key, facts[2:]))
         descriptor = self._own.get(key)

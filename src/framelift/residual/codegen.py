@@ -63,16 +63,17 @@ class GraphCall:
 
 @dataclass(slots=True)
 class Needs:
-    """What residual code needs from outside: inputs to fetch, and results of the graph."""
+    """What residual code needs from outside: inputs to fetch, results of the graph, lengths at entry."""
 
     fetched: list[Source] = field(default_factory=list)
     outputs: list[TensorValue | SymbolicValue] = field(default_factory=list)
+    lengths: list[Quantity] = field(default_factory=list)
 
 
 def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending: Ending) -> Needs:
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
-    generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs)
+    generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs, needs.lengths)
     _finish(generator, lift, ending)
     for quantity in inputs:
         generator.quantity(quantity)
@@ -81,9 +82,11 @@ def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending
 
 def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
     """The residual code."""
-    generator = Generator(lift, argument_names(code), list(needs.fetched), list(needs.outputs))
+    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths)
+    generator = Generator(lift, argument_names(code), *lists)
     builder = generator.builder
     builder.line(code.co_firstlineno)
+    generator.measure()
     failed = builder.label()
     if graph is not None:
         if graph.precautions:

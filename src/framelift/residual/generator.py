@@ -24,15 +24,21 @@ _HEAPTYPE = 1 << 9
 
 
 class Generator:
-    """Emits code that rebuilds values. What it needs is collected in `fetched` and `outputs` on the way."""
+    """Emits code that rebuilds values. What it needs is collected in `fetched`, `outputs` and `lengths` on the way."""
 
     def __init__(
-        self, lift: Lift, arguments: tuple[str, ...], fetched: list[Source], outputs: list[TensorValue | SymbolicValue]
+        self,
+        lift: Lift,
+        arguments: tuple[str, ...],
+        fetched: list[Source],
+        outputs: list[TensorValue | SymbolicValue],
+        lengths: list[Quantity],
     ) -> None:
         self.lift = lift
         self.arguments = arguments
         self.fetched = fetched
         self.outputs = outputs
+        self.lengths = lengths
         self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
         self._fetched_index = {source: i for i, source in enumerate(fetched)}
         self._output_index = {id(value): i for i, value in enumerate(outputs)}
@@ -69,22 +75,39 @@ class Generator:
         if source.access == "ARG":
             self.builder.load_fast(self.arguments[source.argument])
             return
+        self.builder.load_fast(_fetched_name(self._index_of(source)))
+
+    def _index_of(self, source: Source) -> int:
+        """Where among the fetched objects a source is; -1 for an argument."""
+        if source.access == "ARG":
+            return -1
         index = self._fetched_index.get(source)
         if index is None:
             index = self._fetched_index[source] = len(self.fetched)
             self.fetched.append(source)
-        self.builder.load_fast(_fetched_name(index))
+        return index
 
     def quantity(self, quantity: Quantity) -> None:
         """Leave a number in an input on the stack."""
         if quantity.kind == "LENGTH":
-            self.builder.load_callable(len)
+            if quantity not in self.lengths:
+                self._index_of(quantity.source)
+                self.lengths.append(quantity)
+            self.builder.load_fast(_length_name(self.lengths.index(quantity)))
+            return
         self.source(quantity.source)
         if quantity.kind == "SIZE":
             self.builder.load_method("size")
             self.builder.load_const(quantity.dim)
-        if quantity.kind != "VALUE":
             self.builder.call(1)
+
+    def measure(self) -> None:
+        """Note the lengths that are needed, before anything is changed."""
+        for index, quantity in enumerate(self.lengths):
+            self.builder.load_callable(len)
+            self.source(quantity.source)
+            self.builder.call(1)
+            self.builder.store_fast(_length_name(index))
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""
@@ -173,6 +196,10 @@ class Generator:
 
     def delete_subscript(self) -> None:
         self.builder.delete_subscr()
+
+
+def _length_name(index: int) -> str:
+    return f".length{index}"
 
 
 def _fetched_name(index: int) -> str:

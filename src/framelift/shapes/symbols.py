@@ -159,6 +159,12 @@ class Symbols:
         node: Size = self.shape_env.create_symintnode(expression, hint=value)
         return node
 
+    def settle(self, number: Any) -> None:
+        """Assume that everything a symbolic number depends on is what it is now."""
+        for symbol in sorted(number.node.expr.free_symbols, key=str):
+            value = self.shape_env.backed_var_to_val[symbol]
+            self.shape_env.evaluate_expr(sympy.Eq(symbol, value, evaluate=False))
+
     def note_place(self, where: Callable[[], Any]) -> None:
         """Say where in the program was assumed what was not assumed yet."""
         new = len(self.shape_env.guards) - len(self._places)

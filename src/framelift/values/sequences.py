@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -176,6 +178,16 @@ class TupleValue(SequenceValue, models=tuple):
 
     def make(self, lift: Lift, items: list[Any]) -> Any:
         return lift.tuple(items)
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "+" and py.type_of(other) is torch.Size:
+            return lift.size(self.items(lift) + py.items(lift, other))
+        return super().binary(lift, operator, other)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "+" and py.type_of(other) is torch.Size:
+            return lift.size(py.items(lift, other) + self.items(lift))
+        return super().reflected(lift, operator, other)
 
     def key(self, lift: Lift) -> Any:
         items = self.items(lift)

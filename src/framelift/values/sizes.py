@@ -55,7 +55,7 @@ def make_size(lift: Lift, items: list[Any]) -> Any:
     """`torch.Size(items)`."""
     if any(isinstance(item, SymbolicValue) for item in items):
         return SizeValue(list(items))
-    return torch.Size([lift.constant(item) for item in items])
+    return py.fold(lift, torch.Size, [lift.constant(item) for item in items])
 
 
 def size_of(lift: Lift, tensor: TensorValue) -> Any:
@@ -70,6 +70,7 @@ def size_in(lift: Lift, tensor: TensorValue, dim: int) -> Any:
     if type(size) is int:
         return size
     number = lift.call_on_numbers(torch.ops.aten.sym_size.int, (tensor, dim))
+    assert number is not NotImplemented, "every tensor has sizes"
     if isinstance(number, SymbolicValue):
         number.origin = SizeOf(tensor, dim)
     return number

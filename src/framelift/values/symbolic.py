@@ -153,6 +153,8 @@ class SymbolicValue(Value):
 
     def _computed(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
         result = lift.call_on_numbers(BINARY[operator], (left, right))
+        if result is NotImplemented:
+            return self._settled(lift, operator, left, right)
         if isinstance(result, SymbolicValue):
             result.origin = Computed(operator, left, right)
         return result
@@ -162,7 +164,8 @@ class SymbolicValue(Value):
             return NotImplemented if isinstance(other, Value) else self._compared(lift, operator, other)
         if bool in (self.python_type(), py.type_of(other)):
             return self._compared(lift, operator, other)
-        return lift.call_on_numbers(COMPARE[operator], (self, other))
+        result = lift.call_on_numbers(COMPARE[operator], (self, other))
+        return self._compared(lift, operator, other) if result is NotImplemented else result
 
     def _compared(self, lift: Lift, operator: str, other: Any) -> Any:
         return py.compare(lift, operator, self.constant(lift), _plain(lift, other))

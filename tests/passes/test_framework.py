@@ -338,3 +338,23 @@ def test_the_example_of_the_mission():
     expected = gm(x)
     torch.manual_seed(3)
     assert torch.equal(optimised_gm(x), expected)
+
+
+def test_spellings_are_taken_back_with_all_else(registry):
+    @register
+    class Both(Rewrite):
+        """Respells a node, rewrites another, then fails."""
+
+        name = "both"
+
+        def run(self, work):
+            first, second = work.nodes(("relu", "add"))
+            work.respell(first, torch.tanh, first.args, {})
+            work.merge(first, second)
+            raise ValueError("after all")
+
+    gm = exported(lambda x: torch.relu(x) + 1, torch.ones(2))
+    before = str(gm.graph)
+    report = run_passes(gm, ["both"])
+    assert report.reverted == ["both"] and str(gm.graph) == before
+    assert torch.equal(gm(torch.ones(2)), torch.full((2,), 2.0))

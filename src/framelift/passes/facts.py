@@ -43,14 +43,19 @@ def is_described(node: Node) -> bool:
 
 def is_plain(tensor: Any) -> bool:
     """A strided tensor with nothing special about it."""
-    return (
-        type(tensor) in PLAIN
-        and tensor.layout is torch.strided
-        and not tensor.is_nested
-        and not tensor.is_quantized
-        and not tensor.is_conj()
-        and not tensor.is_neg()
-    )
+    if type(tensor) not in PLAIN:
+        return False
+    # Asked many times of every tensor of a graph, and the answer never changes.
+    known: bool | None = tensor.__dict__.get("_framelift_is_plain")
+    if known is None:
+        known = tensor.__dict__["_framelift_is_plain"] = (
+            tensor.layout is torch.strided
+            and not tensor.is_nested
+            and not tensor.is_quantized
+            and not tensor.is_conj()
+            and not tensor.is_neg()
+        )
+    return known
 
 
 def tensor(node: Any) -> torch.Tensor:

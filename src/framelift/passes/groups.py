@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from framelift.passes import facts, order
 from framelift.passes.declare import Fusion
-from framelift.passes.effects import is_pure
+from framelift.passes.effects import Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:
     large = [bucket for bucket in buckets.values() if len(bucket) >= smallest]
     if not large:
         return
-    ancestors = ancestors_of(work)
+    ancestors = work.ancestors
     for bucket in large:
         for group in _independent(bucket, ancestors, work.options.max_fuse_set_size):
             if len(group) >= smallest:
@@ -53,10 +53,10 @@ def _key(rule: Fusion, node: Node, work: Work) -> Hashable | None:
     return (own, tensor.dtype, tensor.device, tensor.requires_grad, work.effects.region(node), writers)
 
 
-def ancestors_of(work: Work) -> dict[Node, int]:
+def ancestors_of(graph: Graph, memory: Memory) -> dict[Node, int]:
     """For each node, the set of nodes that must run before it, as bits."""
     found: dict[Node, int] = {}
-    for index, (node, before) in enumerate(order.dependencies(work.graph, work.memory).items()):
+    for index, (node, before) in enumerate(order.dependencies(graph, memory).items()):
         bits = 1 << index
         for other in before:
             bits |= found[other]

@@ -44,6 +44,7 @@ class Operation:
     parameters: tuple[Parameter, ...]
     emitted: Callable[..., Any]
     variadic: bool  # the second parameter may be given as several numbers: x.view(2, 3)
+    names: tuple[str, ...]
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
         """Every parameter with its value, or None if the call does not fit."""
@@ -51,7 +52,9 @@ class Operation:
             args = (args[0], args[1:])
         if len(args) > len(self.parameters):
             return None
-        found = {parameter.name: given for parameter, given in zip(self.parameters, args, strict=False)}
+        found = dict(zip(self.names, args, strict=False))
+        if not kwargs and len(args) == len(self.names):
+            return found
         if kwargs:
             rest = dict(kwargs)
             for parameter in self.parameters[len(args) :]:
@@ -126,6 +129,11 @@ def _parameters(text: str) -> tuple[Parameter, ...]:
         spelled += [numpy for numpy, ours in NUMPY_NAMES.items() if ours in spelled]
         found.append(Parameter(tuple(spelled), _constant(default) if default else MISSING))
     return tuple(found)
+
+
+def operation(name: str, text: str, emitted: Callable[..., Any]) -> Operation:
+    parameters = _parameters(text)
+    return Operation(name, parameters, emitted, "*" in text, tuple(parameter.names[0] for parameter in parameters))
 
 
 def _constant(text: str) -> Any:
@@ -235,7 +243,7 @@ _METHODS: dict[str, Operation] = {}
 ATTRIBUTES = ("T", "mT")
 
 for _name, _text, _functions, _methods in _TABLE:
-    _operation = Operation(_name, _parameters(_text), _functions[0], "*" in _text)
+    _operation = operation(_name, _text, _functions[0])
     OPERATIONS[_name] = _operation
     _FUNCTIONS.update(dict.fromkeys(_functions, _operation))
     _METHODS.update(dict.fromkeys(_methods, _operation))
@@ -256,7 +264,7 @@ POSITIONAL: frozenset[Any] = frozenset(
     | {torch.Tensor.view, torch.Tensor.expand, torch.einsum}
 )
 
-_ATTRIBUTE = Operation("attribute", _parameters("input name"), builtins.getattr, False)
+_ATTRIBUTE = operation("attribute", "input name", builtins.getattr)
 
 
 def operation_of(node: Node) -> Operation | None:

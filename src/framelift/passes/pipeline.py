@@ -9,6 +9,7 @@ from typing import Any
 from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
+from framelift.passes import order
 from framelift.passes.declare import REGISTRY, Pass
 from framelift.passes.facts import value
 from framelift.passes.interface import Interface
@@ -140,6 +141,7 @@ def _run(
     repeats: bool = True,
 ) -> None:
     work = Work(gm, Metadata(gm, example_inputs), options)
+    dead = order.remove_dead(gm.graph, work.memory)
     promised = Interface(gm.graph, work.memory, strides=options.layout == "strict")
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
     for number in range(MAX_ROUNDS):
@@ -154,7 +156,7 @@ def _run(
         # A late pass may have made work for an early one.
         if not repeats or len(gm.graph.nodes) >= before:
             break
-    if any(record.rewrites for record in report.records):
+    if dead or any(record.rewrites for record in report.records):
         work.refresh()
         gm.recompile()
 

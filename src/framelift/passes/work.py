@@ -15,7 +15,7 @@ from framelift.passes.build import Builder
 from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
 from framelift.passes.effects import Effects, Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.groups import groups
+from framelift.passes.groups import ancestors_of, groups
 from framelift.passes.metadata import CALLS, Metadata
 from framelift.passes.modes import Modes
 from framelift.passes.options import PassOptions
@@ -23,6 +23,7 @@ from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
 
 MAX_ROUNDS = 100
+Spelling = tuple[Node, str, Any, tuple[Any, ...], dict[str, Any]]
 # What a new node takes over from the node it stands for.
 INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "input_source", "input_kind")
 
@@ -38,6 +39,7 @@ class Work:
         self.record = PassRecord(0, "")
         self.left = options.max_rewrites
         self.snapshot: Graph | None = None
+        self._spellings: list[Spelling] = []  # as they were, of the nodes the pass under way respelled
         self.folded: list[str] = []  # attributes made by the pass under way
         self.memory = Memory()
         self._memory_before = self.memory.state()
@@ -46,7 +48,19 @@ class Work:
     def _look(self) -> None:
         self.effects = Effects(self.graph, self.memory)
         self.modes = Modes(self.graph)
+        self._changed()
+
+    def _changed(self) -> None:
+        """Forgets what was worked out about the graph as it was."""
         self._index: dict[str, list[Node]] | None = None
+        self._ancestors: dict[Node, int] | None = None
+
+    @property
+    def ancestors(self) -> dict[Node, int]:
+        """For each node, what must run before it, as bits."""
+        if self._ancestors is None:
+            self._ancestors = ancestors_of(self.graph, self.memory)
+        return self._ancestors
 
     @property
     def graph(self) -> Graph:
@@ -84,13 +98,18 @@ class Work:
         self.record = record
         self.options = self.base_options.of(record.name)
         self.snapshot = None
+        self._spellings = []
         self.folded = []
         self._memory_before = self.memory.state()
 
     def keep_snapshot(self) -> None:
-        """Called before the first change of a pass."""
+        """Called before the first change of a pass that is more than another spelling."""
         if self.snapshot is None:
-            self.snapshot = copied(self.graph)
+            self.snapshot, copies = copied(self.graph)
+            self._spellings = [
+                (copies[node], kind, target, *map_arg((args, kwargs), copies.__getitem__))
+                for node, kind, target, args, kwargs in self._spellings
+            ]
 
     def revert(self) -> None:
         """The graph as it was before the pass."""
@@ -99,15 +118,19 @@ class Work:
             self.snapshot = None
             self.memory.restore(self._memory_before)
             self._look()
+        for spelling in reversed(self._spellings):
+            _spell(*spelling)
+        self._changed()
         for name in self.folded:
             delattr(self.module, name)
 
     def finish(self) -> None:
-        """Order, dead nodes and form, after a pass that changed something."""
-        order.sort(self.graph, self.memory)
-        order.remove_dead(self.graph, self.memory)
-        self.graph.lint()
-        self._index = None
+        """Order, dead nodes and form, after a pass that changed more than spellings."""
+        if self.snapshot is not None:
+            order.sort(self.graph, self.memory)
+            order.remove_dead(self.graph, self.memory)
+            self.graph.lint()
+        self._changed()
 
     def refresh(self) -> None:
         """Gives nodes behind rewritten values the fake tensors they would have had if captured so."""
@@ -245,7 +268,7 @@ class Work:
         if any(user < new for new in replacements.values() for user in new.users):
             order.sort(self.graph, self.memory)
         order.remove_dead(self.graph, self.memory, [*match.nodes, *build.made])
-        self._index = None
+        self._changed()
 
     # -- other spellings -------------------------------------------------------------------------------------------
 
@@ -264,14 +287,10 @@ class Work:
 
     def respell(self, node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Lets a node call something else that computes the same value. A name is a method's."""
-        self.keep_snapshot()
-        kind = "call_method" if isinstance(target, str) else "call_function"
-        if node.op != kind:
-            node.op = kind
-        if node.target is not target:
-            node.target = target
-        node._update_args_kwargs(args, kwargs)
-        self._index = None
+        if self.snapshot is None:
+            self._spellings.append((node, node.op, node.target, node.args, node.kwargs))
+        _spell(node, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
+        self._changed()
         self.count_rewrite()
 
     def merge(self, kept: Node, dropped: Node) -> None:
@@ -280,7 +299,7 @@ class Work:
         self.keep_snapshot()
         dropped.replace_all_uses_with(kept)
         order.remove_dead(self.graph, self.memory, [dropped])
-        self._index = None
+        self._changed()
         self.count_rewrite()
 
 
@@ -289,8 +308,16 @@ def _lies_otherwise(old: Node, new: Node) -> bool:
     return isinstance(before, torch.Tensor) and before.stride() != after.stride()
 
 
-def copied(graph: Graph) -> Graph:
-    """A copy of a graph, names and metadata included."""
+def _spell(node: Node, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    if node.op != kind:
+        node.op = kind
+    if node.target is not target:
+        node.target = target
+    node._update_args_kwargs(args, kwargs)
+
+
+def copied(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
+    """A copy of a graph, names and metadata included, and its nodes by those of the original."""
     copy = Graph(tracer_cls=graph._tracer_cls)
     nodes: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -298,4 +325,4 @@ def copied(graph: Graph) -> Graph:
         nodes[node] = append_node(copy, node.op, node.name, node.target, args, kwargs, node.type)
         nodes[node].meta = dict(node.meta)
     copy._codegen = graph._codegen
-    return copy
+    return copy, nodes

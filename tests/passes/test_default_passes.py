@@ -121,6 +121,11 @@ def test_arguments_by_name(function, expected):
     assert not node.args and {k: v for k, v in node.kwargs.items() if k != "input"} == expected
 
 
+def test_names_that_only_the_schema_knows_are_not_used():
+    gm, _ = optimised(lambda x: x + torch.tensor(16, dtype=torch.int64), X46, passes="normalize_node_kwargs_pass")
+    assert next(node for node in gm.graph.nodes if node.target is torch.tensor).args == (16,)
+
+
 def test_operators_keep_their_places():
     gm, report = optimised(lambda x: x + 1, X46, passes="normalize_node_kwargs_pass")
     assert report.rewrites == 0

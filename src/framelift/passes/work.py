@@ -92,6 +92,11 @@ class Work:
         is_differentiable = self.modes.is_differentiable(self.effects.region(node))
         return self.metadata.evaluate(node, args, kwargs, is_differentiable)
 
+    def takes(self, node: Node, arguments: dict[str, Any]) -> bool:
+        """Whether a call also works with all its arguments given by these names."""
+        values = map_arg(arguments, facts.value)
+        return self.metadata.evaluate(node, (), values, False) is not None
+
     # -- one pass --------------------------------------------------------------------------------------------------
 
     def begin(self, record: PassRecord) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from inspect import Signature
 from typing import Any
 
 import torch
@@ -10,8 +12,10 @@ from torch.fx.operator_schemas import normalize_function
 
 from framelift.passes import facts, ops
 from framelift.passes.declare import Respelling, register
-from framelift.passes.effects import traits
+from framelift.passes.effects import is_pure, traits
 from framelift.passes.work import Work
+
+Key = tuple[Any, ...]
 
 
 @register
@@ -20,27 +24,37 @@ class NormalizeNodeKwargsPass(Respelling):
 
     name = "normalize_node_kwargs_pass"
 
+    def __init__(self) -> None:
+        # What torch's schemas call the arguments of a kind of call, once they were tried: finding out takes long.
+        self._schemas: dict[Key, tuple[str, ...] | None] = {}
+
     def respell(self, node: Node, work: Work) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
         if node.op != "call_function" or not node.args or node.target in ops.POSITIONAL:
             return None
-        named = by_name(node)
+        named = self._by_name(node, work)
         return (node.target, (), named) if named is not None else None
 
+    def _by_name(self, node: Node, work: Work) -> dict[str, Any] | None:
+        """All arguments of a call by name, without those equal to their default; None where names are not known."""
+        call = ops.bind(node)
+        if call is not None and node.target is call.operation.emitted:
+            return call.operation.without_defaults(call.arguments)
+        known = traits(node)
+        if known.is_opaque or known.is_mode or known.is_check:
+            return None
+        if known.signature is not None:
+            return _by_signature(node, known.signature)
+        return self._by_schema(node, work)
 
-def by_name(node: Node) -> dict[str, Any] | None:
-    """All arguments of a call by name, without those equal to their default; None where names are not known."""
-    call = ops.bind(node)
-    if call is not None and node.target is call.operation.emitted:
-        return call.operation.without_defaults(call.arguments)
-    known = traits(node)
-    if known.is_opaque or known.is_mode or known.is_check:
-        return None
-    if known.signature is not None:
-        return _by_signature(node, known.signature)
-    return _by_schema(node)
+    def _by_schema(self, node: Node, work: Work) -> dict[str, Any] | None:
+        key = (node.target, tuple(node.kwargs), *map(_type, node.args))
+        if key not in self._schemas:
+            self._schemas[key] = _schema_names(node, work)
+        names = self._schemas[key]
+        return None if names is None else dict(zip(names, node.args, strict=True)) | node.kwargs
 
 
-def _by_signature(node: Node, signature: Any) -> dict[str, Any] | None:
+def _by_signature(node: Node, signature: Signature) -> dict[str, Any] | None:
     parameters = signature.parameters.values()
     if any(each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) for each in parameters):
         return None
@@ -52,15 +66,25 @@ def _by_signature(node: Node, signature: Any) -> dict[str, Any] | None:
     return {name: given for name, given in bound.items() if not ops.is_default(given, defaults[name])}
 
 
-def _by_schema(node: Node) -> dict[str, Any] | None:
-    """Through torch's schemas; which of several overloads is meant, the types of the operands say."""
-    types = tuple(type(facts.value(each)) if isinstance(each, Node) else type(each) for each in node.args)
-    types = tuple(torch.Tensor if issubclass(each, torch.Tensor) else each for each in types)
-    kwarg_types = {key: torch.Tensor if isinstance(each, Node) else type(each) for key, each in node.kwargs.items()}
-    found = normalize_function(node.target, node.args, node.kwargs, types, kwarg_types, True)
-    if found is None or found.args:
+def _type(given: Any) -> type:
+    if isinstance(given, Node):
+        given = facts.value(given)
+    return torch.Tensor if isinstance(given, torch.Tensor) else type(given)
+
+
+def _schema_names(node: Node, work: Work) -> tuple[str, ...] | None:
+    """What torch's schemas call the positional arguments, if the function takes these names (some do not)."""
+    if not is_pure(node):
         return None
-    # The schema fills defaults in; whoever was not named stays unnamed.
-    given = [*node.args, *node.kwargs.values()]
-    named = {key: item for key, item in found.kwargs.items() if any(item is each for each in given)}
-    return named if len(named) == len(given) else None
+    types = tuple(map(_type, node.args))
+    kwarg_types = {name: _type(given) for name, given in node.kwargs.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = normalize_function(node.target, node.args, node.kwargs, types, kwarg_types, True)
+    if found is None or found.args or len(found.kwargs) < len(node.args):
+        return None
+    names = tuple(found.kwargs)[: len(node.args)]
+    if not all(found.kwargs[name] is given for name, given in zip(names, node.args, strict=True)):
+        return None
+    named = dict(zip(names, node.args, strict=True)) | node.kwargs
+    return names if work.takes(node, named) else None

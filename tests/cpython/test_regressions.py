@@ -347,6 +347,26 @@ def lists_changed_by_their_comparison(x):
     return x + 1, first == second, first
 
 
+class Slotted:
+    __slots__ = ("a",)
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def class_derived_from_one_with_slots(x):
+    class Derived(Slotted):
+        __slots__ = ("b",)
+
+    return x + 1, Derived.__slots__
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def class_with_a_dict_derived_from_one_with_slots(x):
+    class Derived(Slotted):
+        pass
+
+    return x + 1, Derived().__dict__
+
+
 # -- iterators -------------------------------------------------------------------------------------------------------
 
 
@@ -391,6 +411,17 @@ def iterators_check_their_arguments(x):
         except (TypeError, ValueError) as error:
             said.append((type(error), str(error)))
     return x + 1, said
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def groups_asked_for_in_the_middle(x):
+    def key(n):
+        if n == 2:
+            next(groups, None)
+        return n
+
+    groups = itertools.groupby(range(4), key)
+    return x + 1, [n for n, _ in groups]
 
 
 @programs

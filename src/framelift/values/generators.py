@@ -72,6 +72,8 @@ class GeneratorValue(IteratorValue):
 
     def _refuse_running(self) -> None:
         if self.running:
+            if self.kind is not types.GeneratorType:  # iterators in C have their own ways when they are re-entered
+                self.refuse("next() of an iterator that is being asked already")
             raise_error(ValueError, "generator already executing")
 
     def _run(self, lift: Lift, exception: Any) -> Any:

@@ -105,6 +105,16 @@ class _Released:
     """The base of templates that have served."""
 
 
+def _can_be_released(bases: Sequence[type], slots: bool) -> bool:
+    """Whether a template can get another base: that must not change what its instances look like in memory."""
+    derived = [base for base in bases if base is not object and not is_subclass(base, BaseException)]
+    return not derived or not (slots or any(_layout(base) != _layout(_Released) for base in derived))
+
+
+def _layout(cls: type) -> tuple[int, ...]:
+    return cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__
+
+
 def _does_nothing(*_: Any, **__: Any) -> None:
     """Represents functions. `type` calls one of them: the `__init_subclass__` of a base."""
 
@@ -271,6 +281,8 @@ def _template(lift: Lift, name: str, bases: Sequence[Any], entries: dict[str, An
             entries[constant] = lift.constant(entries[constant])
     given = {"__qualname__": entries.pop("__qualname__", name)}
     given |= {constant: entries[constant] for constant in ("__module__", "__slots__") if constant in entries}
+    if not _can_be_released([base.concrete for base in bases], "__slots__" in given):
+        raise GraphBreak(FL0102, what="a class statement with slots that has a base")
     try:
         return type(name, tuple([base.concrete for base in bases]), given)
     except (TypeError, ValueError) as error:

@@ -324,7 +324,8 @@ class _Capture:
     def _note_distinct_objects(self) -> None:
         """An object that was changed must not be any other input of its type."""
         lift = self.lift
-        for kind in {id(kind): kind for kind in (value.python_type() for value in lift.journal.changed)}.values():
+        kinds = [value.python_type() for value in lift.journal.changed if value.has_twins]
+        for kind in {id(kind): kind for kind in kinds}.values():
             sources = _sources(lift.values_of_type(kind))
             if len(sources) > 1:
                 lift.guards.relate("DISTINCT", sources)

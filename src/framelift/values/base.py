@@ -44,6 +44,8 @@ class Value:
 
     # Whether the model answers every operator its type has, so that NotImplemented means TypeError.
     answers_operators = True
+    # Whether another input may be the same object without a guard that says so.
+    has_twins = True
     # Whether two uses of a rebuilt value must give one object: a program could tell with `is`, or change it.
     shared = True
 

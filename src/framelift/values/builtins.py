@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,8 +19,9 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import class_lookup, is_subclass, note_bases, raw_lookup
+from framelift.values.lookup import bind, class_lookup, is_subclass, note_bases, raw_lookup
 from framelift.values.made_classes import make_type
+from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -51,7 +53,21 @@ def _isinstance(lift: Lift, obj: Any, cls: Any, /) -> bool:
 def _issubclass(lift: Lift, obj: Any, cls: Any, /) -> bool:
     if not isinstance(obj, ClassValue):
         raise_error(TypeError, "issubclass() arg 1 must be a class")
-    return any(_is_subclass(lift, obj.concrete, c) for c in _classes(lift, cls))
+    return any(_asked_subclass(lift, obj, c) for c in _classes(lift, cls))
+
+
+def _asked_subclass(lift: Lift, obj: ClassValue, cls: type) -> bool:
+    own = _own_check(lift, cls, "__subclasscheck__")
+    return _is_subclass(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
+
+
+def _own_check(lift: Lift, cls: type, name: str) -> Any:
+    """The check a metaclass written in Python has for itself; None where it has none."""
+    meta = type(cls)
+    found = None if meta in _KNOWN_METACLASSES else class_lookup(lift, meta, name)
+    if found is None or type(found.raw) is not types.FunctionType or found.raw in _PLAIN_CHECKS:
+        return None
+    return bind(lift, found, lift.known_object(cls), meta)
 
 
 # Metaclasses whose instance checks look at nothing but classes.
@@ -74,6 +90,9 @@ def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
     if rule is not None:
         return rule(lift, obj, cls)
     kind = lift.type_of(obj)
+    own = _own_check(lift, cls, "__instancecheck__")
+    if own is not None:
+        return kind is cls or py.truth(lift, py.call(lift, own, [obj], {}))
     if _is_subclass(lift, kind, cls):
         return True
     if isinstance(obj, UserObjectValue):
@@ -182,6 +201,12 @@ def _vars(lift: Lift, obj: Any, /) -> Any:
     return py.attribute(lift, obj, "__dict__")
 
 
+@primitive(globals)
+def _globals(lift: Lift) -> Any:
+    assert lift.frame is not None
+    return lift.frame.globals
+
+
 @primitive(super)
 def _super(lift: Lift, cls: Any = None, instance: Any = None, /) -> Any:
     if cls is None:
@@ -213,6 +238,8 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
         return lift.call_tensor_method(name, (value,), {})
     if isinstance(value, UserObjectValue):
         return py.call(lift, lift.special_method(value, name, "number"), [], {})
+    if base is MISSING and isinstance(value, NumpyFloatValue):
+        return py.fold(lift, kind, value.plain())
     if base is MISSING and is_number(value):
         return derive(lift, kind, value) if isinstance(value, Value) else py.fold(lift, kind, value)
     rest = [] if base is MISSING else [lift.constant(base)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.kinds import constants_equal, lru_entries
 from framelift.values.base import Value
+from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
@@ -51,6 +52,10 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
             if all(defaults):
                 lift.guard(argument.source, "IS", argument.concrete)
                 return argument.concrete
+        if isinstance(argument, ClassValue):
+            argument.key(lift)  # classes are found by identity, unless their metaclass has it otherwise
+            argument.note(lift)
+            return argument.concrete
         if isinstance(argument, Value) and not is_constant(argument.concrete):
             raise GraphBreak(FL0102, what=f"{self.describe()} with {argument.describe()}")
         return lift.constant(argument)

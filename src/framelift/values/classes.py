@@ -44,7 +44,13 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 class ClassValue(KnownObject, models=type):
     """A class that existed before the frame; guarded by identity."""
 
-    __slots__ = ()
+    __slots__ = ("written",)
+    has_twins = False
+
+    def __init__(self, source: Source | None, concrete: Any) -> None:
+        super().__init__(source, concrete)
+        # Attributes that the program assigned.
+        self.written: dict[str, Any] = {}
 
     def python_type(self) -> type:
         return type(self.concrete)
@@ -86,8 +92,32 @@ class ClassValue(KnownObject, models=type):
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
+    # -- change --------------------------------------------------------------------------------------------------
+
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        self.refuse(f"assignment of the class attribute {name!r}")
+        cls = self.concrete
+        plain = has_default(lift, type(cls), "__setattr__", type.__setattr__)
+        if not plain or not _is_changeable(cls, name) or class_lookup(lift, type(cls), name) is not None:
+            self.refuse(f"assignment of the class attribute {name!r}")
+        lift.journal.touch(self)
+        lift.made.names.add(name)
+        self.written[name] = value
+
+    def state(self) -> Any:
+        return dict(self.written)
+
+    def restore(self, state: Any) -> None:
+        self.written = state
+
+    def replay(self, generate: Generator) -> None:
+        for name, value in self.written.items():
+            generate.known_object(type)
+            generate.load_method("__setattr__")
+            generate.source(self.source)
+            generate.constant(name)
+            generate.value(value)
+            generate.call(3)
+            generate.pop_top()
 
     # -- what its metaclass answers ------------------------------------------------------------------------------
 
@@ -204,6 +234,13 @@ _PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__
 # The attributes of a class that `type` stores or computes: they go before what the class itself says.
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))
 _ABSTRACT = 1 << 20
+_HEAPTYPE, _IMMUTABLE = 1 << 9, 1 << 8
+
+
+def _is_changeable(cls: type, name: str) -> bool:
+    """Whether an attribute of a class written in Python means nothing to the interpreter itself."""
+    flags = type.__dict__["__flags__"].__get__(cls)
+    return bool(flags & _HEAPTYPE) and not flags & _IMMUTABLE and not (name.startswith("__") and name.endswith("__"))
 
 
 def make_instance(lift: Lift, cls: type, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = NOTHING) -> Any:

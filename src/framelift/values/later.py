@@ -228,14 +228,12 @@ class LaterCall(Value):
     """A call that residual code makes when it replays the journal."""
 
     __slots__ = ("function", "operands")
+    has_twins = False
 
     def __init__(self, function: Callable[..., Any], operands: Sequence[Any]) -> None:
         super().__init__()
         self.function = function
         self.operands = operands
-
-    def python_type(self) -> type:
-        return LaterCall
 
     def replay(self, generate: Generator) -> None:
         generate.callable(self.function)

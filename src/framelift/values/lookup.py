@@ -134,8 +134,26 @@ def raw_lookup(cls: type, name: str) -> Any:
 
 def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
-    if lift.made and lift.made.of(cls) is not None:
-        return _made_lookup(lift, cls, name)
+    if lift.made:
+        if lift.made.of(cls) is not None:
+            return _made_lookup(lift, cls, name)
+        if name in lift.made.names:
+            return _changed_lookup(lift, cls, name)
+    return _real_lookup(lift, cls, name)
+
+
+def _changed_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+    """Look up an attribute that the program assigned to some class."""
+    for base in mro_of(cls):
+        found = lift.made.assigned(lift, base, name)
+        if found is not None:
+            return found
+        if name in _namespace(base):
+            break
+    return _real_lookup(lift, cls, name)
+
+
+def _real_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     key = (id(cls), name)  # the source keeps the class; hashing it could run its metaclass
     known = lift.lookups.get(key, NotImplemented)
     if known is not NotImplemented:

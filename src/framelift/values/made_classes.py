@@ -24,7 +24,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import FunctionLike
-from framelift.values.lookup import is_plain_class, is_subclass, mro_of, name_of, raw_lookup, special_method
+from framelift.values.lookup import Found, is_plain_class, is_subclass, mro_of, name_of, raw_lookup, special_method
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
@@ -44,15 +44,24 @@ class StandIn:
     __slots__ = ()
 
 
+class _Assigned:
+    """Stands for all classes that the program assigned attributes of."""
+
+
+_ASSIGNED = _Assigned()
+
+
 class MadeClasses:
     """The classes of one capture, by their templates, and the values behind stand-ins."""
 
     def __init__(self) -> None:
         self._classes: dict[int, MadeClassValue] = {}
         self._values: dict[int, tuple[Any, Any]] = {}
+        # The names of attributes that the program assigned to classes it did not make.
+        self.names: set[str] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._classes)
+        return bool(self._classes or self.names)
 
     def add(self, made: MadeClassValue) -> None:
         self._classes[id(made.concrete)] = made
@@ -65,7 +74,14 @@ class MadeClasses:
         """Whether a source leads through a template."""
         while source.parent is not None:
             source = source.parent
-        return source.access == "KNOWN" and id(source.argument) in self._classes
+        return source.access == "KNOWN" and (source.argument is _ASSIGNED or id(source.argument) in self._classes)
+
+    def assigned(self, lift: Lift, cls: type, name: str) -> Found | None:
+        """What the program assigned to a class, as if it were found there."""
+        value = lift.known_object(cls)
+        if not isinstance(value, ClassValue) or name not in value.written:
+            return None
+        return Found(self.stand_in(value.written[name]), lift.sources.known(_ASSIGNED).child("TYPE_LOOKUP", name))
 
     def value_of(self, lift: Lift, raw: Any) -> Any:
         """The value behind something found in a template."""

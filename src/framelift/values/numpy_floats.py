@@ -80,6 +80,10 @@ class NumpyFloatValue(Value):
     def truth(self, lift: Lift) -> bool:
         return bool(self.concrete)
 
+    def plain(self) -> float:
+        """`float(self)`."""
+        return float(self.concrete)
+
     def rebuild(self, generate: Generator) -> None:
         generate.callable(numpy.float64)
         generate.constant(float(self.concrete))

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0202, FL0203, GraphBreak
 from framelift.guards.source import Source
+from framelift.models.by_items import by_items
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.lookup import (
+    class_lookup,
     defines,
     has_default,
     has_instance_dict,
@@ -30,6 +32,13 @@ from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, I
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
+
+
+class _HasItems:
+    def __getitem__(self, index: int) -> None: ...
+
+
+_ITEM_ITERATOR: type = type(iter(_HasItems()))
 
 
 class UserObjectValue(Value):
@@ -208,7 +217,10 @@ class UserObjectValue(Value):
 
     def iterate(self, lift: Lift) -> Any:
         if not defines(self.cls, "__iter__") and defines(self.cls, "__getitem__"):
-            self.refuse("iteration by __getitem__")
+            class_lookup(lift, self.cls, "__iter__")
+            iterator = py.call(lift, lift.known_object(by_items), [self], {})
+            iterator.kind = _ITEM_ITERATOR
+            return iterator
         method = special_method(lift, self, self.cls, "__iter__")
         if method is None:
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not iterable")

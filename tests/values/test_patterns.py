@@ -14,7 +14,7 @@ def test_functions_of_the_module():
     def fn(x):
         match = re.match(r"layer(\d+)", "layer12")
         assert match is not None
-        parts = (re.sub("a", "b", "banana"), re.subn("a", "b", "banana", 2), re.findall(r"\d", "1a2"))
+        parts = (re.sub("a", "b", "banana"), re.subn("a", "b", "banana", count=2), re.findall(r"\d", "1a2"))
         more = (
             re.split(r",\s*", "a, b,c"),
             re.escape("a.b"),

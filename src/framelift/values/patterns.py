@@ -177,16 +177,19 @@ def _escape(lift: Lift, pattern: Any) -> Any:
     return py.fold(lift, re.escape, lift.constant(pattern))
 
 
-@primitive(re.split)
-def _split(lift: Lift, pattern: Any, string: Any, maxsplit: Any = 0, flags: Any = 0) -> Any:
-    return _method(lift, _compile(lift, pattern, flags), "split", (string, maxsplit), {})
+def _register_changes() -> None:
+    """`re.sub` and its like; since 3.13 they warn about a count that is not named, which is left to Python."""
+    for function, given in ((re.split, 2), (re.sub, 3), (re.subn, 3)):
+
+        def change(
+            lift: Lift, *args: Any, flags: Any = 0, _name: str = function.__name__, _given: int = given, **named: Any
+        ) -> Any:
+            if len(args) != _given:
+                raise GraphBreak(FL0102, what=f"re.{_name} with these arguments")
+            pattern, *rest = args
+            return _method(lift, _compile(lift, pattern, flags), _name, tuple(rest), named)
+
+        primitive(function)(change)
 
 
-@primitive(re.sub)
-def _sub(lift: Lift, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
-    return _method(lift, _compile(lift, pattern, flags), "sub", (repl, string, count), {})
-
-
-@primitive(re.subn)
-def _subn(lift: Lift, pattern: Any, repl: Any, string: Any, count: Any = 0, flags: Any = 0) -> Any:
-    return _method(lift, _compile(lift, pattern, flags), "subn", (repl, string, count), {})
+_register_changes()

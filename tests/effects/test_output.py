@@ -1,6 +1,7 @@
 """What a program tells the world (print, warnings, log records) is journaled: no break, eager's order and text."""
 
 import contextlib
+import functools
 import io
 import logging
 import sys
@@ -293,6 +294,16 @@ class TestWarnings:
         for function in (fn, lifted):
             outcomes.append(caught(caller(function), torch.ones(2))[0])
         assert outcomes[0] == outcomes[1]
+
+    def test_models_are_no_frames(self):
+        def fn(x):
+            def add(a, b):
+                warnings.warn("adding", stacklevel=2)
+                return a + b
+
+            return functools.reduce(add, [x, x])
+
+        self.compare(fn)
 
     def test_a_filter_that_raises_is_respected(self):
         def fn(x):

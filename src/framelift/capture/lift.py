@@ -133,7 +133,7 @@ class Lift:
 
     def guard(self, source: Source, check: str, argument: Any) -> None:
         """Note a fact about an input, with the user's line that needs it."""
-        if not (self.made and self.made.about(source)):
+        if not (self.made.active and self.made.about(source)):
             self.guards.add(source, check, argument, self.frame)
 
     def user_line(self) -> str | None:
@@ -149,7 +149,7 @@ class Lift:
 
     def wrap(self, obj: Any, source: Source) -> Any:
         """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
-        if self.made and self.made.about(source):
+        if self.made.active and self.made.about(source):
             return self.made.value_of(self, obj)
         kind = type(obj)
         model = MODELS.get(id(kind))

@@ -94,13 +94,14 @@ def _frame_above(level: int) -> FrameType:
     frame: FrameType | None = sys._getframe(2)
     while level and frame is not None and frame.f_back is not None:
         frame = frame.f_back
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             level -= 1
     assert frame is not None
     return frame
 
 
-_PACKAGE = __file__.removesuffix("models/output.py")
+# Where no frame is one of the program's.
+PACKAGE = __file__.removesuffix("models/output.py")
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

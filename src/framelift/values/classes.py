@@ -100,7 +100,7 @@ class ClassValue(KnownObject, models=type):
         if not plain or not _is_changeable(cls, name) or class_lookup(lift, type(cls), name) is not None:
             self.refuse(f"assignment of the class attribute {name!r}")
         lift.journal.touch(self)
-        lift.made.names.add(name)
+        lift.made.assign(name)
         self.written[name] = value
 
     def state(self) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift.breaks import FL0201, GraphBreak
-from framelift.models.output import AFTERWARDS, Place, place, shown
+from framelift.models.output import AFTERWARDS, PACKAGE, Place, place, shown
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue
@@ -275,10 +275,10 @@ def _place(lift: Lift, level: Any, internal: Any) -> Any:
     left, skipped = lift.constant(level), lift.constant(internal)
     frame = frame.caller
     while frame is not None:
-        if frame.program.canonical.code.co_filename != skipped:
+        code = frame.program.canonical.code
+        if code.co_filename != skipped and not code.co_filename.startswith(PACKAGE):
             left -= 1
             if left == 0:
-                code = frame.program.canonical.code
                 return _place_value(lift, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
         frame = frame.caller
     return _place_value(lift, Place("", 0, "", None, left))

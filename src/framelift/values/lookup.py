@@ -134,7 +134,7 @@ def raw_lookup(cls: type, name: str) -> Any:
 
 def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
-    if lift.made:
+    if lift.made.active:
         if lift.made.of(cls) is not None:
             return _made_lookup(lift, cls, name)
         if name in lift.made.names:
@@ -188,7 +188,7 @@ def note_bases(lift: Lift, cls: type) -> None:
     """Note what a class inherits from, where that can change: only classes written in Python can get other bases."""
     if not _is_written_in_python(cls) or type(cls) is not type:
         return
-    if lift.made and lift.made.of(cls) is not None:
+    if lift.made.active and lift.made.of(cls) is not None:
         for base in mro_of(cls)[1:]:
             if lift.made.of(base) is None:
                 note_bases(lift, base)

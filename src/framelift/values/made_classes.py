@@ -60,11 +60,17 @@ class MadeClasses:
         # The names of attributes that the program assigned to classes it did not make.
         self.names: set[str] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._classes or self.names)
+        # Whether there is anything to ask about; every guard and every lookup asks this first.
+        self.active = False
 
     def add(self, made: MadeClassValue) -> None:
         self._classes[id(made.concrete)] = made
+        self.active = True
+
+    def assign(self, name: str) -> None:
+        """Note that the program assigns an attribute of a class it did not make."""
+        self.names.add(name)
+        self.active = True
 
     def of(self, template: Any) -> MadeClassValue | None:
         """The class a template belongs to."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 from collections import Counter, OrderedDict, defaultdict
 
+import torch
+
 import framelift
 from tests.helpers import check, transcript
 from tests.values.cases import Cases, vector
@@ -438,3 +440,35 @@ def test_default_factory_is_guarded():
     x = vector()
     assert lifted(x, defaultdict(list)).equal(x)
     assert lifted(x, defaultdict(lambda: "abc")).equal(x + 3)
+
+
+def by_tensor(table, x):
+    found = table[x] * 2 if x in table else x
+    table[x] = found
+    return found
+
+
+def without_tensor(table, x):
+    taken = table.pop(x)
+    del table[int]
+    return taken + 1
+
+
+def test_tensors_as_keys():
+    """A tensor is equal to itself only: which one it is must be guarded where a dict is asked for it."""
+    x, y = torch.ones(2), torch.zeros(2)
+    lifted = framelift.compile(by_tensor, backend="eager", fullgraph=True)
+    mine, theirs = {y: torch.ones(2)}, {y: torch.ones(2)}
+    for key in (x, y, x, y):
+        assert torch.equal(by_tensor(mine, key), lifted(theirs, key))
+    assert [key is other for key, other in zip(mine, theirs, strict=True)] == [True, True]
+    assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+
+
+def test_deleting_keys_that_are_objects():
+    x = torch.ones(2)
+    table = {x: torch.ones(2), int: 1, 3: 4}
+    assert torch.equal(
+        framelift.compile(without_tensor, backend="eager", fullgraph=True)(table, x), torch.full((2,), 2.0)
+    )
+    assert table == {3: 4}

@@ -564,3 +564,14 @@ def test_attributes_undone_by_a_break() -> None:
         return y, y.label
 
     check(f, torch.ones(2), expect_breaks=None)
+
+
+def knows_its_history(x):
+    y = x * 2
+    return y if y.grad_fn is not None else y + 1, x.grad_fn is None
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_whether_a_tensor_was_computed(requires_grad):
+    x = torch.ones(3, requires_grad=requires_grad)
+    check(knows_its_history, x, changed=[(torch.ones(3, requires_grad=not requires_grad),)])

@@ -101,7 +101,7 @@ def _is_module_table(source: Source) -> bool:
 
 
 _SPELLINGS: dict[str, Callable[[str, Any], str]] = {
-    "DICT_ITEM": lambda parent, key: f"{parent}[{key!r}]",
+    "DICT_ITEM": lambda parent, key: f"{parent}[{repr(key) if is_constant(key) else _name_of(key)}]",
     "INSTANCE_DICT": lambda parent, _: f"{parent}.__dict__",
     "TYPE_LOOKUP": lambda parent, name: f"{parent}.{name}",
     "TYPE_OF": lambda parent, _: f"type({parent})",

@@ -157,6 +157,10 @@ class Value:
         """What stands for this value as a key of a modelled dict or set: its identity, unless equality says more."""
         return Identity(self)
 
+    def pin(self, lift: Lift) -> bool:
+        """Note which object this is, if it is an input that is equal to itself only, for every class of its kind."""
+        return False
+
     def constant(self, lift: Lift) -> Any:
         """The plain Python constant this value is, with the guards that make it so."""
         self.refuse("use as a constant")

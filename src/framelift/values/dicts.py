@@ -91,21 +91,26 @@ class DictValue(Value, models=dict):
         obj = key.value.concrete if isinstance(key, Identity) else None
         if type(obj) is types.FunctionType:
             lift.guard(key.value.source, "IS", obj)
+        elif isinstance(key, Identity) and key.value.pin(lift):
+            pass
         elif type(obj) not in _GUARDED_BY_IDENTITY and not any(base is type for base in mro_of(type(obj))):
             self.fill(lift)
             return self.get_key(lift, key)
         assert self.source is not None
-        for candidate, value in self.concrete.items():
-            if candidate is obj:
-                source = self.source.item(obj)
-                lift.require(source)
-                found = self.overlay[key] = lift.wrap(value, source)
-                return found
-        lift.guard(self.source, "KEY_ABSENT", obj)
-        return MISSING
+        value = self._look_up(key)
+        if value is MISSING:
+            lift.guard(self.source, "KEY_ABSENT", obj)
+            return MISSING
+        source = self.source.item(obj)
+        lift.require(source)
+        found = self.overlay[key] = lift.wrap(value, source)
+        return found
 
     def _look_up(self, key: Any) -> Any:
-        """Look into the real dict without calling a user's `__eq__`: keys that are no constants are skipped."""
+        """Look into the real dict without calling a user's `__eq__`."""
+        if isinstance(key, Identity):
+            same = (value for candidate, value in self.concrete.items() if candidate is key.value.concrete)
+            return next(same, MISSING)
         if self._plain is None:
             only_names = all(kind is str for kind in set(map(type, self.concrete)))
             self._plain = self.concrete if only_names else {k: v for k, v in self.concrete.items() if is_constant(k)}
@@ -249,10 +254,11 @@ class DictValue(Value, models=dict):
     def _note_presence(self, lift: Lift, key: Any) -> None:
         """Whether replay finds the key: the program may have written it without looking."""
         assert self.source is not None
+        plain = key.value.concrete if isinstance(key, Identity) else key
         if self._look_up(key) is MISSING:
-            lift.guard(self.source, "KEY_ABSENT", key)
+            lift.guard(self.source, "KEY_ABSENT", plain)
         else:
-            lift.require(self.source.item(key))
+            lift.require(self.source.item(plain))
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
         self.set_key(lift, py.key_of(lift, key), value)

@@ -21,6 +21,7 @@ from framelift.values import (
     torch_callables,
     torch_modes,
     torch_ops,
+    torch_profiling,
     weakrefs,
 )
 
@@ -45,5 +46,6 @@ FAMILIES = (
     torch_callables,
     torch_modes,
     torch_ops,
+    torch_profiling,
     weakrefs,
 )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Facts the guard on a tensor's metadata covers: reading them needs no node.
 _FACTS = frozenset(
     {"shape", "dtype", "device", "requires_grad", "is_leaf", "layout", "ndim", "is_cuda", "is_cpu", "is_meta"}
-    | {"is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "itemsize", "nbytes", "is_nested", "names"}
+    | {"is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "itemsize", "nbytes", "is_nested"}
 )
 
 # Attributes that compute a tensor.
@@ -43,13 +43,14 @@ _STATIC = "_dynamo_static_input_type"
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
-    __slots__ = ("_ref", "_namespace")
+    __slots__ = ("_ref", "_namespace", "_new_gradient")
     shared = False  # each graph output has a variable of its own
 
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
         self._ref = ref
         self._namespace: Any = None  # what the program hung on it
+        self._new_gradient: Any = MISSING  # what the program assigned to `grad`
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -104,6 +105,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def graph_argument(self, lift: Lift) -> Any:
         return self.ref(lift)
 
+    def pin(self, lift: Lift) -> bool:
+        if self.source is None:
+            return False
+        lift.guard(self.source, "IS", self.concrete)
+        return True
+
     # -- reading -------------------------------------------------------------------------------------------------
 
     def truth(self, lift: Lift) -> bool:
@@ -137,6 +144,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return lift.known_object(self.python_type())
         if name == "grad":
             return self._gradient(lift)
+        if name == "grad_fn":
+            return None if self._fact(lift, "is_leaf") else GradientFunctionValue()
         on_class = getattr(torch.Tensor, name, MISSING)
         if on_class is MISSING:
             return self._user_attribute(lift, name)
@@ -158,6 +167,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return getattr(ref.fake, name)
 
     def _gradient(self, lift: Lift) -> Any:
+        if self._new_gradient is not MISSING:
+            return self._new_gradient
         if self.source is None:
             self.refuse("attribute 'grad'")
         return lift.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
@@ -178,9 +189,38 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return self._namespace
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if name == "grad":
+            self._set_gradient(lift, value)
+            return
         if hasattr(torch.Tensor, name):
             self.refuse(f"assignment of attribute {name!r}")
         self._attributes(lift).set_key(lift, name, value)
+
+    def _set_gradient(self, lift: Lift, value: Any) -> None:
+        """Carried out after the graph; what torch would not accept is left to it."""
+        fits = py.same(lift, value, None) or (isinstance(value, TensorValue) and self._fits_as_gradient(lift, value))
+        if self.source is None or not fits:
+            self.refuse("assignment of attribute 'grad'")
+        self.note(lift)
+        lift.journal.touch(self)
+        self._new_gradient = value
+
+    def _fits_as_gradient(self, lift: Lift, value: TensorValue) -> bool:
+        mine, theirs = self.ref(lift).descriptor, value.ref(lift).descriptor
+        same = all(getattr(mine, fact) == getattr(theirs, fact) for fact in ("shape", "dtype", "device"))
+        return same and mine.is_plain and theirs.is_plain and value is not self
+
+    def state(self) -> Any:
+        return self._new_gradient
+
+    def restore(self, state: Any) -> None:
+        self._new_gradient = state
+
+    def replay(self, generate: Generator) -> None:
+        if self._new_gradient is not MISSING:
+            generate.value(self._new_gradient)
+            generate.source(self.source)
+            generate.store_attribute("grad")
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -226,6 +266,15 @@ def _is_operand(other: Any) -> bool:
 
 def _known(size: Any) -> int | None:
     return size if type(size) is int else None
+
+
+class GradientFunctionValue(Value):
+    """`grad_fn` of a tensor that was computed from others: that there is one is all that is known."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return torch.autograd.graph.Node
 
 
 class TensorMethodValue(Value):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.overrides
 
-from framelift.breaks import FL0202, GraphBreak
+from framelift.breaks import FL0102, FL0202, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.dicts import DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
-from framelift.values.sequences import SequenceValue
+from framelift.values.sequences import ListValue, SequenceValue
 from framelift.values.sizes import make_size
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
@@ -143,6 +144,30 @@ def _stand_in(lift: Lift, operand: Any) -> Any:
         return lift.constant(operand)
     descriptor = operand.ref(lift).descriptor
     return torch.empty([1] * len(descriptor.shape), dtype=descriptor.dtype, device="meta")
+
+
+@primitive(torch._C._group_tensors_by_device_and_dtype)
+def _grouped(lift: Lift, lists: Any, with_indices: Any = False) -> Any:
+    """In the groups, and the order of groups, that torch finds for tensors of these dtypes and devices."""
+    tensors = [py.items(lift, tensors) for tensors in py.items(lift, lists)]
+    samples = [[_sample(lift, tensor) for tensor in row] for row in tensors]
+    if not samples or not samples[0]:
+        raise GraphBreak(FL0102, what="_group_tensors_by_device_and_dtype with these arguments")
+    grouped: dict[Any, Any] = {}
+    for key, (_, indices) in torch._C._group_tensors_by_device_and_dtype(samples, True).items():
+        rows = ListValue([ListValue([row[i] for i in indices] if row else []) for row in tensors])
+        grouped[key] = lift.tuple([rows, ListValue(list(indices) if lift.constant(with_indices) else [])])
+    return DictValue(grouped)
+
+
+def _sample(lift: Lift, tensor: Any) -> Any:
+    """An empty tensor of the same dtype on the same device."""
+    if py.same(lift, tensor, None):
+        return None
+    if not isinstance(tensor, TensorValue):
+        raise GraphBreak(FL0202, type=py.type_of(tensor).__qualname__)
+    descriptor = tensor.ref(lift).descriptor
+    return torch.empty(0, dtype=descriptor.dtype, device=descriptor.device)
 
 
 @primitive(torch._assert)

@@ -22,6 +22,7 @@ from framelift.values.primitives import Model
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
+_TORCH = torch.__path__[0] + "/"
 # Private operators that modules of torch and well-known libraries call.
 _PRIVATE = frozenset(
     "_assert _assert_async _transformer_encoder_layer_fwd _native_multi_head_attention _weight_norm "
@@ -166,5 +167,8 @@ def _loaded(module: str, name: str) -> Any:
 
 
 def _graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Where a program asks for it. What torch's own code asks for eases the work of torch's compiler."""
+    if lift.frame is not None and lift.frame.program.canonical.code.co_filename.startswith(_TORCH):
+        return None
     reason = kwargs.get("msg", args[0] if args else "")
     raise GraphBreak(FL0103, why=f": {reason}" if isinstance(reason, str) and reason else "")

@@ -14,6 +14,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
+from framelift.values.primitives import primitive_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -30,6 +31,7 @@ class OperatorsValue(
         torch._ops._OpNamespace,
         torch._ops.OpOverloadPacket,
         torch._ops.OpOverload,
+        torch._ops.TorchBindOpOverload,
         type(torch._VF),
     ),
 ):
@@ -55,6 +57,9 @@ class OperatorsValue(
         operator = self.concrete
         if not isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             raise_error(TypeError, f"'{type(operator).__name__}' object is not callable")
+        model = primitive_of(operator)
+        if model is not None:
+            return model(lift, args, kwargs)
         namespace = _namespace(operator)
         if namespace not in _PURE_NAMESPACES and not _writes_by_schema_only(operator):
             raise GraphBreak(FL0102, what=str(operator))

@@ -1,0 +1,86 @@
+"""Marks for the profiler. They tell whoever watches the process where it is; no program can ask about them.
+
+A graph runs as a whole, so inside of it there is nothing to mark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values.base import Value
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class IgnoredContextValue(Value):
+    """A block that changes nothing for what happens inside of it."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type) -> None:
+        super().__init__()
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__enter__":
+            return lift.builtin_method(self, name, lambda: self)
+        if name == "__exit__":
+            return lift.builtin_method(self, name, lambda *_: None)
+        return super().attribute(lift, name)
+
+
+@primitive(torch.autograd.profiler.record_function)
+def _record_function(lift: Lift, name: Any, args: Any = None) -> IgnoredContextValue:
+    return IgnoredContextValue(torch.autograd.profiler.record_function)
+
+
+@primitive(torch._C.DisableTorchFunctionSubclass)
+def _without_overrides(lift: Lift) -> IgnoredContextValue:
+    """Tensors with rules of their own are no inputs of a graph, so there is nothing to disable."""
+    return IgnoredContextValue(torch._C.DisableTorchFunctionSubclass)
+
+
+# A block made before the frame, such as one that decorates a function: what its methods call.
+
+
+class HandleValue(Value):
+    """What entering a block gives. The block keeps it when it is left, so there must be a real one in the end."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return torch._C.ScriptObject
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(_handle_of_left_block)
+        generate.call(0)
+
+
+def _handle_of_left_block() -> Any:
+    handle = _ENTER("", None)
+    _EXIT(handle)
+    return handle
+
+
+_ENTER = torch.ops.profiler._record_function_enter_new
+_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+
+
+@primitive(_ENTER)
+def _enter(lift: Lift, name: Any, args: Any = None) -> HandleValue:
+    return HandleValue()
+
+
+@primitive(_EXIT)
+def _exit(lift: Lift, handle: Any) -> None:
+    if not isinstance(handle, HandleValue):
+        raise GraphBreak(FL0102, what="the end of a profiler's block that was entered before")

@@ -1,0 +1,221 @@
+"""Steps of torch's optimizers, the norms of gradients, and the marks for the profiler around them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import framelift
+from tests.helpers import check
+from tests.helpers.record import Record
+from tests.helpers.same import Comparison
+
+
+class Training:
+    """Two parameters with gradients, and an optimizer; `deepcopy` of a parameter would leave its gradient behind."""
+
+    def __init__(self, make: Callable[[list[Any]], Any]) -> None:
+        self.parameters = [nn.Parameter(torch.linspace(-1, 1, 12).reshape(3, 4)), nn.Parameter(torch.ones(4))]
+        self.optimizer = make(self.parameters)
+
+    def give_gradients(self, number: int) -> None:
+        for parameter in self.parameters:
+            parameter.grad = (parameter.detach() * (number + 2)).cos()
+
+    def state(self) -> Any:
+        gradients = [None if p.grad is None else p.grad.clone() for p in self.parameters]
+        return [p.detach().clone() for p in self.parameters], gradients, copy.deepcopy(self.optimizer.state_dict())
+
+
+def check_steps(make: Callable[[list[Any]], Any], step: Callable[[Training], Any], captures: int) -> None:
+    """Four rounds of giving gradients and `step`, eager and lifted, must leave the same behind every time."""
+    eager, lifted = Training(make), Training(make)
+    compiled = framelift.compile(step, backend="eager", fullgraph=True)
+    record = Record()
+    for number in range(4):
+        eager.give_gradients(number)
+        lifted.give_gradients(number)
+        expected = step(eager)
+        with record.listening():
+            actual = compiled(lifted)
+        Comparison().compare((expected, eager.state()), (actual, lifted.state()), f"round {number}")
+    assert record.captures == captures
+
+
+def step_only(training: Training) -> None:
+    training.optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("make", "captures"),
+    [
+        pytest.param(lambda ps: torch.optim.SGD(ps, lr=0.1), 1, id="sgd"),
+        pytest.param(lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9, nesterov=True), 2, id="momentum"),
+        pytest.param(lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9, foreach=True), 2, id="foreach"),
+        pytest.param(lambda ps: torch.optim.RMSprop(ps, lr=0.1, centered=True), 2, id="rmsprop"),
+        pytest.param(lambda ps: torch.optim.Adadelta(ps), 2, id="adadelta"),
+        pytest.param(lambda ps: torch.optim.Rprop(ps), 2, id="rprop"),
+    ],
+)
+def test_steps(make: Callable[[list[Any]], Any], captures: int) -> None:
+    """The first step makes the optimizer's state, so the second is captured too; all further ones hit."""
+    check_steps(make, step_only, captures)
+
+
+def test_a_changed_learning_rate_is_seen() -> None:
+    eager, lifted = [Training(lambda ps: torch.optim.SGD(ps, lr=0.1)) for _ in range(2)]
+    compiled = framelift.compile(step_only, backend="eager")
+    for number, rate in enumerate((0.1, 0.2, 0.1)):
+        for training, step in ((eager, step_only), (lifted, compiled)):
+            training.give_gradients(number)
+            training.optimizer.param_groups[0]["lr"] = rate
+            step(training)
+        Comparison().compare(eager.state(), lifted.state(), f"round {number}")
+
+
+def test_another_parameter_in_the_state_is_seen() -> None:
+    """A state is found by the parameter: one optimizer's entry must not serve another's."""
+    trainings = [Training(lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9)) for _ in range(4)]
+    compiled = framelift.compile(step_only, backend="eager")
+    for number in range(3):
+        for index, training in enumerate(trainings):
+            training.give_gradients(number + index // 2)
+            (compiled if index % 2 else step_only)(training)
+        for eager, lifted in (trainings[:2], trainings[2:]):
+            Comparison().compare(eager.state(), lifted.state(), f"round {number}")
+
+
+def clip_norm(training: Training) -> Any:
+    return nn.utils.clip_grad_norm_(training.parameters, 1.0)
+
+
+def clip_value(training: Training) -> Any:
+    nn.utils.clip_grad_value_(training.parameters, 0.5)
+    return training.parameters[0] * 2
+
+
+def total_norm(training: Training) -> Any:
+    return nn.utils.get_total_norm([p.grad for p in training.parameters if p.grad is not None])
+
+
+def by_hand(training: Training) -> Any:
+    with torch.no_grad():
+        for parameter in training.parameters:
+            if parameter.grad is not None:
+                parameter -= 0.1 * parameter.grad
+    return training.parameters[0].sum()
+
+
+@pytest.mark.parametrize("step", [clip_norm, clip_value, total_norm, by_hand])
+def test_gradients_are_read_and_scaled(step: Callable[[Training], Any]) -> None:
+    check_steps(lambda ps: torch.optim.SGD(ps, lr=0.1), step, captures=1)
+
+
+def grouped(tensors: list[torch.Tensor]) -> Any:
+    groups = torch.utils._foreach_utils._group_tensors_by_device_and_dtype([tensors, tensors], with_indices=True)
+    return [(key, rows, indices) for key, (rows, indices) in groups.items()], tensors[0] + 1
+
+
+def test_groups_are_in_torch_s_order() -> None:
+    dtypes = (torch.float32, torch.float64, torch.float16, torch.float32, torch.float64)
+    tensors = [torch.full((2,), i, dtype=dtype) for i, dtype in enumerate(dtypes)]
+    expected, actual = grouped(tensors), framelift.compile(grouped, backend="eager", fullgraph=True)(tensors)
+    Comparison().compare(expected, actual, "groups")
+
+
+def marked(x: torch.Tensor) -> torch.Tensor:
+    with torch.profiler.record_function("outer"), torch.autograd.profiler.record_function("inner"):
+        return x * 2
+
+
+def test_marks_for_the_profiler_do_not_break() -> None:
+    x = torch.ones(3)
+    compiled = framelift.compile(marked, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), marked(x))
+
+
+MADE_BEFORE = torch.profiler.record_function("made before")
+
+
+def marked_by_a_global(x: torch.Tensor) -> torch.Tensor:
+    with MADE_BEFORE:
+        return x * 2
+
+
+@torch.profiler.record_function("decorated")
+def decorated(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+
+def calls_decorated(x: torch.Tensor) -> torch.Tensor:
+    return decorated(x) + 1
+
+
+@pytest.mark.parametrize("function", [marked_by_a_global, calls_decorated])
+def test_a_mark_made_before_the_frame(function: Callable[..., Any]) -> None:
+    x = torch.ones(3)
+    compiled = framelift.compile(function, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), function(x))
+    assert torch.equal(compiled(x + 1), function(x + 1))
+
+
+def zero_grad(training: Training) -> Any:
+    training.optimizer.zero_grad()
+    return training.parameters[0] * 2
+
+
+def zero_grad_in_place(training: Training) -> Any:
+    training.optimizer.zero_grad(set_to_none=False)
+    return training.parameters[0] * 2
+
+
+def assign(training: Training) -> Any:
+    first, second = training.parameters
+    first.grad = first.detach() * 2
+    first.grad.add_(1)
+    second.grad, kept = None, second.grad
+    return first.grad + 1, second.grad is None, kept
+
+
+def clip_and_step(training: Training) -> Any:
+    norm = nn.utils.clip_grad_norm_(training.parameters, 1.0)
+    training.optimizer.step()
+    training.optimizer.zero_grad()
+    return norm
+
+
+@pytest.mark.parametrize("step", [zero_grad, zero_grad_in_place, assign, clip_and_step])
+def test_gradients_are_assigned(step: Callable[[Training], Any]) -> None:
+    check_steps(lambda ps: torch.optim.SGD(ps, lr=0.1), step, captures=1)
+
+
+def assign_wrong(x: torch.Tensor) -> Any:
+    y = x + 1
+    x.grad = torch.ones(7)
+    return y
+
+
+def test_a_gradient_that_does_not_fit_is_refused_by_torch() -> None:
+    check(assign_wrong, torch.ones(3, requires_grad=True), expect_breaks=None)
+
+
+def share_gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.grad = x.detach() * 3
+    return y.grad * 2 if y.grad is not None else y.detach() + 1
+
+
+def test_two_names_of_one_tensor() -> None:
+    """The assignment shows through every name of the tensor, and tensors that were two may become one."""
+    lifted = framelift.compile(share_gradient, backend="eager")
+    for same in (True, False, True):
+        results = []
+        for function in (share_gradient, lifted):
+            x = torch.ones(2, requires_grad=True)
+            y = x if same else torch.ones(2, requires_grad=True)
+            results.append((function(x, y), x.grad, y.grad))
+        Comparison().compare(*results, "results")

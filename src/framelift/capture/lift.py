@@ -500,6 +500,10 @@ class Lift:
         frame = self.make_frame(function, bind_arguments(self, function, args, kwargs))
         return self.make_generator(frame) if frame.program.is_generator else self.run_frame(frame)
 
+    def bound_arguments(self, function: FunctionLike, args: list[Any]) -> list[Any]:
+        """The arguments of a function, with the defaults of those that are not given."""
+        return bind_arguments(self, function, args, {})
+
     def make_generator(self, frame: Frame) -> Value:
         if frame.program.is_coroutine:
             raise GraphBreak(FL0105, what=frame.program.canonical.code.co_qualname)
@@ -641,6 +645,20 @@ class Lift:
         raises = may_raise(target, plain_args)
         if raises and not self.graph.can_be_undone:
             raise GraphBreak(FL0303, op=_spell(target))
+        return self._emit_plain(emit, target, plain_args, plain_kwargs, raises)
+
+    def emit_operation(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], raises: bool) -> Any:
+        """A call, as a node of the graph, of an operation on values of the graph and bodies."""
+        return self._emit_plain(self.graph.call_function, target, args, {}, raises)
+
+    def _emit_plain(
+        self,
+        emit: Callable[..., Any],
+        target: Any,
+        plain_args: builtins.tuple[Any, ...],
+        plain_kwargs: dict[str, Any],
+        raises: bool,
+    ) -> Any:
         try:
             result = emit(target, plain_args, plain_kwargs, self.program_point(), must_run=raises)
         except MetadataFailure as failure:

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, input_problem, is_wrapper, storage_of
@@ -31,7 +32,7 @@ from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, map_result, scan
-from framelift.graph.purity import CHECKS, MODE_SWITCHES, UNANSWERABLE
+from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
 from framelift.graph.state import StateReader
 from framelift.graph.writes import can_be_put_back
@@ -66,6 +67,9 @@ class GraphBuilder:
         # Metadata an operation changed in place: (tensor, what it was before), oldest first.
         self._changes: list[tuple[TensorRef, Descriptor]] = []
         self._finished = False
+        self._has_bodies = False
+        # How often the program asked how a tensor lies in memory.
+        self.layout_questions = 0
 
     @property
     def fake_mode(self) -> Any:
@@ -192,6 +196,8 @@ class GraphBuilder:
         must_run: bool = False,
     ) -> Any:
         """Records a call of a tensor's method; ``args[0]`` is the tensor."""
+        if name in LAYOUT_QUESTIONS:
+            self.layout_questions += 1
         if name in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{name}", "a fake tensor cannot answer it")
         return self._call("call_method", name, args, kwargs or {}, location, must_run)
@@ -234,6 +240,8 @@ class GraphBuilder:
         except NotAConstant as error:
             reason = f"{error} cannot be an argument in a graph"
             raise MetadataFailure("argument", operation_name(target), reason) from None
+        if self._has_bodies and any(ref.record is not None and ref.record.is_cut for ref in uses):
+            raise MetadataFailure("argument", operation_name(target), "a tensor left the function it belongs to")
         return Record(op, target, args, kwargs, uses, location, self._states.read())
 
     def _commit(self, record: Record) -> None:
@@ -400,6 +408,41 @@ class GraphBuilder:
             ref.descriptor = descriptor
         del self._changes[length:]
 
+    # Bodies
+
+    def placeholder(self, like: TensorRef) -> TensorRef:
+        """A tensor that will be given to a body: contiguous, of the shape, dtype and device of another."""
+        fake = self.fakes.fresh(like.descriptor)
+        ref = TensorRef(self._interner.intern(describe(fake)), Storage(), None, (), self._materialiser.fake_of)
+        ref.known_fake = fake
+        ref.storage.untyped = storage_of(fake)
+        return ref
+
+    def cut(self, mark: Mark) -> Part:
+        """Takes the operations since the mark out of the graph, to make a body of them."""
+        self._check_open()
+        part = Part(self.records[mark.records :])
+        if part.changes_outside():
+            raise MetadataFailure("unsupported", "a function", "it changes tensors from outside of it")
+        del self.records[mark.records :]
+        self._materialiser.sketch_missing([ref for record in part.records for ref in record.outputs if _is_tensor(ref)])
+        for record in part.records:
+            for output in record.outputs:
+                if isinstance(output, TensorRef) and output.record is record:
+                    output.storage.refs.remove(output)
+        return part
+
+    def body(self, name: str, part: Part, inputs: Sequence[TensorRef], outputs: Sequence[TensorRef]) -> Body:
+        """A part as a graph of its own, which takes the inputs and returns the outputs as a tuple."""
+        self._has_bodies = True
+        for record in part.records:
+            record.is_cut = True
+        kept, live = alive(part.records, list(outputs))
+        emitter = Emitter()
+        graph = emitter.emit(inputs, kept, live, outputs)
+        graph.lint()
+        return Body(name, _LazyGraphModule(emitter.bodies, graph))
+
     # The end
 
     def finish(self, outputs: Sequence[Any]) -> GraphModule:
@@ -413,11 +456,12 @@ class GraphBuilder:
         shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
         shown.update((id(ref), ref) for record in kept for ref in record.outputs)
         self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
-        graph = Emitter().emit(self.live_inputs, kept, live, returned)
+        emitter = Emitter()
+        graph = emitter.emit(self.live_inputs, kept, live, returned)
         self._finished = True
         graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.
-        module = _LazyGraphModule({}, graph)
+        module = _LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
         return module
 
@@ -429,3 +473,7 @@ class GraphBuilder:
     def _check_open(self) -> None:
         if self._finished:
             raise RuntimeError("this graph is finished")
+
+
+def _is_tensor(ref: Ref) -> TypeGuard[TensorRef]:
+    return isinstance(ref, TensorRef)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
+from framelift.graph.bodies import Body
 from framelift.graph.metadata import NumberRef, Ref, TensorRef
 from framelift.graph.names import Names
 from framelift.graph.nest import map_refs
@@ -29,6 +30,8 @@ class Emitter:
     def __init__(self) -> None:
         self.graph = Graph()
         self._names = Names()
+        # The bodies among the arguments, under the names the graph calls them by.
+        self.bodies: dict[str, GraphModule] = {}
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
     def emit(self, inputs: Sequence[Input], records: Sequence[Record], live: set[Ref], outputs: Sequence[Ref]) -> Graph:
@@ -43,8 +46,7 @@ class Emitter:
         return self.graph
 
     def _placeholder(self, ref: Input) -> None:
-        assert ref.input_name is not None
-        name = self._names.unique(ref.input_name)
+        name = self._names.unique(ref.input_name or "given")
         node = ref.node = self._node("placeholder", name, name, (), {})
         node.meta["input_source"] = ref.source_name
         node.meta["input_kind"] = ref.kind
@@ -53,8 +55,8 @@ class Emitter:
         node.meta["symbolic"] = ref.known_fake if isinstance(ref, NumberRef) else ref.layout
 
     def _record(self, record: Record, live: set[Ref]) -> Node:
-        args = map_refs(record.args, _node_of)
-        kwargs = map_refs(record.kwargs, _node_of) if record.kwargs else {}
+        args = map_refs(record.args, self._argument)
+        kwargs = map_refs(record.kwargs, self._argument) if record.kwargs else {}
         node = self._node(record.op, self._names.for_operation(record.target), record.target, args, kwargs)
         trace, modules = self._place(record.location)
         self._describe(node, record.result, record, trace, modules)
@@ -67,6 +69,17 @@ class Emitter:
             elif ref in live:
                 ref.node = self._item(items, ref, trace, modules)
         return node
+
+    def _argument(self, value: Ref | Body) -> Node:
+        return self._body(value) if isinstance(value, Body) else _node_of(value)
+
+    def _body(self, body: Body) -> Node:
+        if body.node is None or body.node.graph is not self.graph:
+            name = self._names.unique(body.name)
+            self.bodies[name] = body.module
+            body.node = self._node("get_attr", name, name, (), {})
+            body.node.meta["example_value"] = None
+        return body.node
 
     def _item(
         self, items: dict[tuple[int | str, ...], Node], ref: Ref, trace: str | None, modules: Modules | None

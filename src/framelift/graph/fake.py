@@ -148,6 +148,11 @@ class Fakes:
         """The fake of a real tensor that has its memory for itself, with symbolic sizes."""
         return fake_with_layout(self.mode, example, layout)
 
+    def fresh(self, like: Descriptor) -> torch.Tensor:
+        """The fake of a new tensor that has the shape, dtype and device of another."""
+        with self.mode:
+            return torch.empty(like.shape, dtype=like.dtype, device=like.device)
+
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
         return self.sketch_all([(descriptor, storage)])[0]

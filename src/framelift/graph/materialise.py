@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from framelift.graph.bodies import Body
 from framelift.graph.errors import MetadataFailure
 from framelift.graph.fake import (
     UNSUPPORTED,
@@ -83,8 +84,8 @@ class Materialiser:
 
     def run(self, record: Record) -> tuple[Any, Observed]:
         """Runs an operation on the fakes of its arguments, which must be there."""
-        args = map_refs(record.args, known_fake)
-        kwargs = map_refs(record.kwargs, known_fake)
+        args = map_refs(record.args, _argument)
+        kwargs = map_refs(record.kwargs, _argument)
         try:
             if record.op == "call_method":
                 return self._fakes.run(getattr(args[0], record.target), args[1:], kwargs)
@@ -170,6 +171,11 @@ class _Plan:
             # An argument that has changed since is needed as it was then.
             needed.append(ref.storage if ref.storage.changed_after(record) else ref)
         return needed
+
+
+def _argument(value: TensorRef | Body) -> Any:
+    """What an operation is given when it runs on fakes."""
+    return value.module if isinstance(value, Body) else known_fake(value)
 
 
 def known_fake(ref: TensorRef) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from framelift.graph.bodies import Body
 from framelift.graph.metadata import NumberRef, Ref, TensorRef, TokenRef
 from framelift.shapes.symbols import SYMBOLIC
 
@@ -85,14 +86,14 @@ def scan(nest: Any, refs: list[Any], parts: list[Any]) -> None:
         parts.append(nest)
     elif isinstance(nest, tuple):  # named tuples and torch.return_types: an operation takes them as tuples
         scan(tuple(nest), refs, parts)
-    elif isinstance(nest, enum.Enum):
+    elif isinstance(nest, enum.Enum) or kind is Body:
         parts.append(nest)
     else:
         raise NotAConstant(nest)
 
 
 def map_refs(nest: Any, function: Callable[[Any], Any]) -> Any:
-    """The nest with every value of the graph replaced by ``function(value)``; tuple types become plain tuples."""
+    """The nest with every value and body of the graph replaced by ``function(value)``; tuples become plain tuples."""
     kind = type(nest)
     if kind is TensorRef:
         return function(nest)
@@ -107,7 +108,7 @@ def map_refs(nest: Any, function: Callable[[Any], Any]) -> Any:
     if kind is slice:
         parts = nest.start, nest.stop, nest.step
         return slice(*[map_refs(item, function) for item in parts])
-    if isinstance(nest, Ref):
+    if isinstance(nest, Ref) or kind is Body:
         return function(nest)
     if isinstance(nest, tuple):
         return tuple([map_refs(item, function) for item in nest])

@@ -66,6 +66,11 @@ UNANSWERABLE: frozenset[str] = frozenset(
     }
 )
 
+# Methods that tell how a tensor lies in memory.
+LAYOUT_QUESTIONS: frozenset[str] = frozenset(
+    {"is_contiguous", "stride", "storage_offset", "dim_order", "is_non_overlapping_and_dense"}
+)
+
 # Operators that write to arguments although their schema does not say so: name -> (flag argument, written arguments).
 # A flag of None means always. Positions are the schema's.
 HIDDEN_WRITES: dict[str, tuple[int | None, tuple[int, ...]]] = {

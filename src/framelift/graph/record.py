@@ -41,6 +41,7 @@ class Record:
         "is_effect",
         "is_random",
         "must_run",
+        "is_cut",
     )
 
     def __init__(
@@ -75,6 +76,8 @@ class Record:
         self.is_random = False
         # Stays in the graph although nobody uses its result: it may raise.
         self.must_run = False
+        # Belongs to a body: what it computes cannot be used outside of that.
+        self.is_cut = False
 
     @property
     def tensors(self) -> list[TensorRef]:

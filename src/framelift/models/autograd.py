@@ -1,4 +1,4 @@
-"""What a `torch.autograd.Function` is given where nothing is differentiated: a context that takes notes for nobody."""
+"""What a `torch.autograd.Function` is given while it is captured: a context that takes notes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ _COMPUTED = frozenset(name for name in dir(torch._C._FunctionBase) if not name.s
 
 
 class Context:
-    """Stands for the context while `forward` runs; it is gone afterwards, as nothing will run backward."""
+    """Stands for the context while `forward` runs, and `backward` if there is something to differentiate."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
+        self.to_save: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
+        self.materialize_grads = True
 
     def save_for_backward(self, *tensors: Any) -> None:
         self.to_save = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self.to_save
 
     def save_for_forward(self, *tensors: Any) -> None:
         self.saved_for_forward = tensors
@@ -39,12 +46,16 @@ class Context:
         raise AttributeError(name)
 
 
-def forward(function: Any, needs_input_grad: tuple[bool, ...], has_setup: bool, *args: Any) -> Any:
-    """`function.apply(*args)` without a gradient."""
-    context = Context(needs_input_grad)
+def forward(function: Any, context: Context, has_setup: bool, *args: Any) -> Any:
+    """What `function.apply(*args)` runs, without gradients."""
+    if not has_setup:
+        return function.forward(context, *args)
+    output = function.forward(*args)
+    function.setup_context(context, args, output)
+    return output
+
+
+def forward_only(function: Any, context: Context, has_setup: bool, *args: Any) -> Any:
+    """`function.apply(*args)` where nothing is differentiated."""
     with torch.no_grad():
-        if not has_setup:
-            return function.forward(context, *args)
-        output = function.forward(*args)
-        function.setup_context(context, args, output)
-        return output
+        return forward(function, context, has_setup, *args)

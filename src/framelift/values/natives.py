@@ -25,6 +25,8 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
+        if type(self.concrete) is types.MethodWrapperType:
+            self.refuse("recognising")  # made anew every time somebody asks for it
         lift.guard(self.source, "IS", self.concrete)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0301, FL0304, GraphBreak
+from framelift.breaks import FL0107, FL0301, FL0304, GraphBreak
 from framelift.graph import TensorRef
 from framelift.guards.source import Source
 from framelift.native.calibrate import tensor_spec
@@ -253,6 +253,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return [self._namespace] if self.has_attributes else []
 
     def rebuild(self, generate: Generator) -> None:
+        if self._ref is not None and self._ref.record is not None and self._ref.record.is_cut:
+            raise GraphBreak(FL0107, what="a tensor of a function's inside")
         generate.graph_output(self)
         if self.has_attributes:
             generate.remember(self)

@@ -1,4 +1,4 @@
-"""Functions of torch that run functions of the user: autograd functions and scripted functions."""
+"""Scripted functions: what they were made from means the same."""
 
 from __future__ import annotations
 
@@ -8,58 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models import autograd
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.primitives import primitive
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-
-# Autograd functions --------------------------------------------------------------------------------------------------
-
-
-@primitive(torch._C._FunctionBase.__dict__["apply"])
-def _apply(lift: Lift, function: Any, *args: Any) -> Any:
-    """Inlined where nothing is differentiated. A gradient of the user's own has no place in the graph."""
-    name = f"the autograd function {function.concrete.__qualname__}"
-    needs = tuple([_requires_grad(lift, arg) for arg in args])
-    if torch.is_grad_enabled() and any(needs):
-        raise GraphBreak(FL0102, what=f"{name} on tensors that require gradients")
-    base = torch.autograd.function._SingleLevelFunction
-    default = py.attribute(lift, lift.known_object(base), "setup_context")
-    has_setup = not py.same(lift, py.attribute(lift, function, "setup_context"), default)
-    output = py.call(lift, lift.known_object(autograd.forward), [function, needs, has_setup, *args], {})
-    kind = lift.type_of(output)
-    results = py.items(lift, output) if kind is tuple else [output]
-    if kind is not tuple and not isinstance(output, TensorValue):
-        raise GraphBreak(FL0102, what=f"{name}, which returns a {kind.__name__}")
-    if any(result is arg for result in results for arg in args if isinstance(result, TensorValue)):
-        raise GraphBreak(FL0102, what=f"{name}, which returns its argument")
-    if any(_requires_grad(lift, result) for result in results):
-        raise GraphBreak(FL0102, what=f"{name}, which returns a tensor that requires gradients")
-    return output
-
-
-def _requires_grad(lift: Lift, value: Any) -> bool:
-    return isinstance(value, TensorValue) and bool(py.attribute(lift, value, "requires_grad"))
-
-
-@primitive(torch._C._functorch.unwrap_if_dead)
-def _unwrap_if_dead(lift: Lift, tensor: Any) -> Any:
-    """Wrappers of functorch's are no inputs of a graph."""
-    return tensor
-
-
-@primitive(torch._C._are_functorch_transforms_active)
-def _transforms_active(lift: Lift) -> bool:
-    if torch._C._are_functorch_transforms_active():
-        raise GraphBreak(FL0102, what="a function inside of a functorch transform")
-    return False
-
-
-# Scripted functions --------------------------------------------------------------------------------------------------
 
 _PYTHON_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 # Where the two languages differ by intent.

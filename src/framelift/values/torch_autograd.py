@@ -1,0 +1,238 @@
+"""Autograd functions: `forward` and `backward` are traced at once, and become two bodies of one operation.
+
+Where nothing is differentiated, `forward` is inlined like any other function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from framelift.breaks import FL0102, FL0302, GraphBreak
+from framelift.effects.journal import Journal
+from framelift.graph import MetadataFailure, TensorRef
+from framelift.graph.bodies import Part
+from framelift.graph.differentiated import Plan, differentiated
+from framelift.models import autograd
+from framelift.values import protocol as py
+from framelift.values.functions import FunctionValue
+from framelift.values.primitives import primitive
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_ONCE = once_differentiable(lambda ctx: None).__code__
+
+
+@primitive(torch.autograd.Function.apply.__func__)
+def _apply(lift: Lift, function: Any, *args: Any) -> Any:
+    if torch._C._are_functorch_transforms_active():
+        raise GraphBreak(FL0102, what="a function inside of a functorch transform")
+    base = torch.autograd.function._SingleLevelFunction
+    default = py.attribute(lift, lift.known_object(base), "setup_context")
+    has_setup = not py.same(lift, py.attribute(lift, function, "setup_context"), default)
+    given = _with_defaults(lift, function, list(args)) if has_setup else list(args)
+    needs = tuple([_requires_grad(lift, arg) for arg in given])
+    context = py.call(lift, lift.known_object(autograd.Context), [needs], {})
+    what = f"the autograd function {function.concrete.__qualname__}"
+    if torch.is_grad_enabled() and any(needs):
+        return _Differentiation(lift, function, context, what).run(has_setup, given)
+    run = lift.known_object(autograd.forward_only)
+    output = py.call(lift, run, [function, context, has_setup, *given], {})
+    results = _results(lift, output, what)
+    if any(result is arg for result in results for arg in given if isinstance(result, TensorValue)):
+        raise GraphBreak(FL0102, what=f"{what}, which returns its argument")
+    if any(_requires_grad(lift, result) for result in results):
+        raise GraphBreak(FL0102, what=f"{what}, which returns a tensor that requires gradients")
+    return output
+
+
+def _with_defaults(lift: Lift, function: Any, args: list[Any]) -> list[Any]:
+    """A function with a `setup_context` hands it all arguments of `forward`, defaults included."""
+    forward = py.attribute(lift, function, "forward")
+    if not isinstance(forward, FunctionValue) or forward.code.co_flags & 0x0C or forward.code.co_kwonlyargcount:
+        return args
+    return lift.bound_arguments(forward, args)
+
+
+def _requires_grad(lift: Lift, value: Any) -> bool:
+    return isinstance(value, TensorValue) and bool(py.attribute(lift, value, "requires_grad"))
+
+
+def _results(lift: Lift, output: Any, what: str) -> list[Any]:
+    kind = lift.type_of(output)
+    if kind is tuple:
+        return py.items(lift, output)
+    if not isinstance(output, TensorValue):
+        raise GraphBreak(FL0102, what=f"{what}, which returns a {kind.__name__}")
+    return [output]
+
+
+class _Differentiation:
+    """One call of an autograd function that somebody may differentiate."""
+
+    def __init__(self, lift: Lift, function: Any, context: Any, what: str) -> None:
+        self.lift = lift
+        self.function = function
+        self.context = context
+        self.what = what
+        self.asks_layout = False
+
+    def run(self, has_setup: bool, args: list[Any]) -> Any:
+        lift = self.lift
+        mark = lift.graph.mark()
+        with torch.no_grad():
+            run = lift.known_object(autograd.forward)
+            output = py.call(lift, run, [self.function, self.context, has_setup, *args], {})
+        results = _results(lift, output, self.what)
+        outputs = [result.ref(lift) for result in results if isinstance(result, TensorValue)]
+        forward = self._cut(mark)
+        self._check_modes_of(outputs)
+        gradients = [lift.graph.placeholder(ref) for ref in outputs]
+        backward, arriving = self._backward(gradients, len(args))
+        inputs = [arg.ref(lift) for arg in args if isinstance(arg, TensorValue)]
+        made = self._emit(forward, backward, inputs, outputs, gradients, self._paired(args, arriving))
+        if lift.type_of(output) is not tuple:
+            return made[0]
+        rest = iter(made)
+        return lift.tuple([next(rest) if isinstance(result, TensorValue) else result for result in results])
+
+    def _cut(self, mark: Any) -> Part:
+        try:
+            return self.lift.graph.cut(mark)
+        except MetadataFailure as failure:
+            raise GraphBreak(FL0302, op=self.what, error=failure.reason) from failure
+
+    def _check_modes_of(self, outputs: list[TensorRef]) -> None:
+        if not outputs:
+            raise GraphBreak(FL0102, what=f"{self.what}, which returns no tensor")
+        count = len(outputs) - len(self._marked())
+        if not py.truth(self.lift, py.attribute(self.lift, self.context, "materialize_grads")) and count != 1:
+            raise GraphBreak(FL0102, what=f"{self.what}, which may be given None for a gradient")
+
+    def _marked(self) -> list[TensorRef]:
+        return self._noted("non_differentiable")
+
+    def _noted(self, name: str) -> list[TensorRef]:
+        """The tensors the program noted on the context."""
+        items = py.items(self.lift, py.attribute(self.lift, self.context, name))
+        return [item.ref(self.lift) for item in items if isinstance(item, TensorValue)]
+
+    def _backward(self, gradients: list[TensorRef], count: int) -> tuple[Part, list[Any]]:
+        """Trace backward, which will run later and must not do anything now."""
+        lift = self.lift
+        method = py.attribute(lift, self.function, "backward")
+        mark, questions = lift.graph.mark(), lift.graph.layout_questions
+        with torch.no_grad(), _later(lift) as journal:
+            result = py.call(lift, method, [self.context, *map(lift.from_graph, gradients)], {})
+            arriving = py.items(lift, result) if lift.type_of(result) in (tuple, list) else [result]
+            if journal.changed or len(arriving) < count:
+                raise GraphBreak(FL0102, what=f"{self.what}, whose backward does more than compute gradients")
+        self.asks_layout = lift.graph.layout_questions > questions
+        part = self._cut(mark)
+        if part.switches_modes() and not self._is_once():
+            raise GraphBreak(FL0102, what=f"{self.what}, whose backward switches modes")
+        return part, arriving
+
+    def _paired(self, args: list[Any], arriving: list[Any]) -> list[tuple[TensorRef, TensorRef]]:
+        """Which tensor each gradient is for."""
+        lift = self.lift
+        pairs = []
+        for index, gradient in enumerate(arriving):
+            if py.same(lift, gradient, None):
+                continue
+            arg = args[index] if index < len(args) else None
+            if not isinstance(gradient, TensorValue) or not isinstance(arg, TensorValue):
+                raise GraphBreak(FL0102, what=f"{self.what}, whose backward returns a gradient for what has none")
+            if _requires_grad(lift, arg):
+                pairs.append((arg.ref(lift), gradient.ref(lift)))
+        return pairs
+
+    def _emit(
+        self,
+        forward: Part,
+        backward: Part,
+        inputs: list[TensorRef],
+        outputs: list[TensorRef],
+        gradients: list[TensorRef],
+        pairs: list[tuple[TensorRef, TensorRef]],
+    ) -> list[Any]:
+        lift = self.lift
+        arriving = [gradient for _, gradient in pairs]
+        used = _without(backward.free(arriving), gradients)
+        kept = _without([ref for ref in used if forward.computes(ref)], outputs)
+        outside = [ref for ref in used if not forward.computes(ref) and not _holds(outputs, ref)]
+        given = _unique([*inputs, *forward.free(outputs), *outside])
+        results = [*outputs, *kept]
+        saved, marked = self._noted("to_save"), self._marked()
+        plan = Plan(
+            outputs=len(outputs),
+            non_differentiable=tuple([i for i, ref in enumerate(outputs) if _holds(marked, ref)]),
+            used=tuple([_place(ref, given, results) for ref in used]),
+            saved=tuple([i for i, ref in enumerate(used) if _holds(saved, ref)]),
+            gradients=tuple([_position(given, ref) for ref, _ in pairs]),
+            contiguous=self.asks_layout,
+            twice=not self._is_once(),
+        )
+        bodies = (
+            lift.graph.body("forward_body", forward, given, results),
+            lift.graph.body("backward_body", backward, [*gradients, *used], arriving),
+        )
+        made = lift.emit_operation(differentiated, (*bodies, tuple(plan), *given), forward.may_raise())
+        return py.items(lift, made)
+
+    def _is_once(self) -> bool:
+        method = py.attribute(self.lift, self.function, "backward")
+        return isinstance(method, FunctionValue) and method.code is _ONCE
+
+
+@contextlib.contextmanager
+def _later(lift: Lift) -> Iterator[Journal]:
+    """Trace what will not happen now: every change is undone."""
+    before, lift.journal = lift.journal, Journal()
+    try:
+        yield lift.journal
+    finally:
+        lift.journal.roll_back()
+        lift.journal = before
+
+
+def _holds(refs: Sequence[TensorRef], ref: TensorRef) -> bool:
+    return any(other is ref for other in refs)
+
+
+def _without(refs: Sequence[TensorRef], others: Sequence[TensorRef]) -> list[TensorRef]:
+    return [ref for ref in refs if not _holds(others, ref)]
+
+
+def _unique(refs: Sequence[TensorRef]) -> list[TensorRef]:
+    return list({id(ref): ref for ref in refs}.values())
+
+
+def _position(refs: Sequence[TensorRef], ref: TensorRef) -> int:
+    return next(index for index, other in enumerate(refs) if other is ref)
+
+
+def _place(ref: TensorRef, given: Sequence[TensorRef], results: Sequence[TensorRef]) -> tuple[str, int]:
+    """Where backward finds a tensor: among forward's results, or among what forward was given."""
+    if _holds(given, ref):
+        return "given", _position(given, ref)
+    return "result", _position(results, ref)
+
+
+@primitive(torch._C._functorch.unwrap_if_dead)
+def _unwrap_if_dead(lift: Lift, tensor: Any) -> Any:
+    """Wrappers of functorch's are no inputs of a graph."""
+    return tensor
+
+
+@primitive(torch._C._are_functorch_transforms_active)
+def _transforms_active(lift: Lift) -> bool:
+    if torch._C._are_functorch_transforms_active():
+        raise GraphBreak(FL0102, what="a function inside of a functorch transform")
+    return False

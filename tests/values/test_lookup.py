@@ -771,3 +771,40 @@ def test_setattr_by_name():
 
 
 test_programs = programs.test()
+
+
+class documented_property(property):
+    """A property with something added."""
+
+    def __init__(self, function, *, note=""):
+        super().__init__(function)
+        self.note = note
+
+
+class Documented:
+    def __init__(self, scale):
+        self.scale = scale
+
+    @documented_property
+    def doubled(self):
+        return self.scale * 2
+
+    def both(self, x):
+        return x * self.doubled
+
+
+def test_a_subclass_of_property():
+    check(Documented(3).both, torch.ones(2), changed=[(torch.zeros(3),)])
+
+
+def test_a_subclass_of_property_replaced():
+    lifted, x = framelift.compile(Documented.both, backend="eager", fullgraph=True), torch.ones(2)
+    instance = Documented(3)
+    assert torch.equal(lifted(instance, x), x * 6)
+    kept = Documented.__dict__["doubled"]
+    try:
+        Documented.doubled = documented_property(lambda self: self.scale * 5)
+        assert torch.equal(lifted(instance, x), x * 15)
+    finally:
+        Documented.doubled = kept
+    assert torch.equal(lifted(instance, x), x * 6)

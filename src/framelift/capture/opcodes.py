@@ -11,6 +11,7 @@ from typing import Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Call, CallEx, Format, Intrinsic, Method, SuperAttr, SuperMethod, Unpack
 from framelift.capture.frame import LEAVE, Frame
+from framelift.capture.presumed import presumed_truth
 from framelift.capture.program import control, opcode
 from framelift.values import protocol as py
 from framelift.values.base import NULL, Exhausted, Value
@@ -23,6 +24,7 @@ from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
 from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensors import TensorValue
 
 # -- stack and variables ---------------------------------------------------------------------------------------------
 
@@ -396,14 +398,22 @@ def jump(frame: Frame, target: int) -> int:
 
 @control("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(frame: Frame, target: int) -> int | None:
-    taken = py.truth(frame.lift, frame.stack[-1])
+    value = frame.stack[-1]
+    if isinstance(value, TensorValue):
+        taken = presumed_truth(frame, value, if_true=target, if_false=frame.pc + 1)
+    else:
+        taken = py.truth(frame.lift, value)
     frame.stack.pop()
     return target if taken else None
 
 
 @control("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(frame: Frame, target: int) -> int | None:
-    taken = not py.truth(frame.lift, frame.stack[-1])
+    value = frame.stack[-1]
+    if isinstance(value, TensorValue):
+        taken = not presumed_truth(frame, value, if_true=frame.pc + 1, if_false=target)
+    else:
+        taken = not py.truth(frame.lift, value)
     frame.stack.pop()
     return target if taken else None
 

@@ -215,6 +215,7 @@ class GraphBuilder:
         """
         record = self._record("call_function", target, args, kwargs or {}, location, [])
         record.is_effect = True
+        record.must_run = target in CHECKS
         token = TokenRef(record, ())
         record.result = token
         record.outputs = [token]

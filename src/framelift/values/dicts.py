@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
+from framelift.guards.kinds import constants_equal
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Identity, Value
@@ -28,6 +29,26 @@ MISSING: Any = object()
 DELETED: Any = object()
 # Keys whose value notes which object it is, and whose hash is C code.
 _GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
+
+
+def _is_pinned(lift: Lift, key: Any) -> bool:
+    """Whether a part of a key is guarded to be the very object it is, and equal to no other."""
+    if type(key) is not Identity:
+        return False
+    obj = key.value.concrete
+    if type(obj) is types.FunctionType and key.value.source is not None:
+        lift.guard(key.value.source, "IS", obj)
+        return True
+    return type(obj) in _GUARDED_BY_IDENTITY or any(base is type for base in mro_of(type(obj))) or key.value.pin(lift)
+
+
+def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:
+    if type(candidate) is not tuple or len(candidate) != len(parts):
+        return False
+    return all(
+        item is part.value.concrete if type(part) is Identity else constants_equal(item, part)
+        for item, part in zip(candidate, parts, strict=True)
+    )
 
 
 class DictValue(Value, models=dict):
@@ -87,17 +108,22 @@ class DictValue(Value, models=dict):
         return found
 
     def _get_object(self, lift: Lift, key: Any) -> Any:
-        """Look up an object that is equal to itself only, such as a class."""
-        obj = key.value.concrete if isinstance(key, Identity) else None
-        if type(obj) is types.FunctionType:
-            lift.guard(key.value.source, "IS", obj)
-        elif isinstance(key, Identity) and key.value.pin(lift):
-            pass
-        elif type(obj) not in _GUARDED_BY_IDENTITY and not any(base is type for base in mro_of(type(obj))):
-            self.fill(lift)
-            return self.get_key(lift, key)
+        """Look up an object that is equal to itself only, such as a class, or a tuple of such objects."""
         assert self.source is not None
-        value = self._look_up(key)
+        parts = key.keys if type(key) is py.TupleKey else (key,)
+        if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
+            if type(key) is Identity:
+                return self._get_known(lift, key, key.value.concrete)
+            same = (candidate for candidate in self.concrete if _is_tuple_of(candidate, parts))
+            found = next(same, MISSING)
+            if found is not MISSING:
+                return self._get_known(lift, key, found)
+        self.fill(lift)
+        return self.get_key(lift, key)
+
+    def _get_known(self, lift: Lift, key: Any, obj: Any) -> Any:
+        assert self.source is not None
+        value = next((value for candidate, value in self.concrete.items() if candidate is obj), MISSING)
         if value is MISSING:
             lift.guard(self.source, "KEY_ABSENT", obj)
             return MISSING

@@ -261,15 +261,22 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
         method = class_lookup(lift, kind, "__get__")
         assert method is not None
         return py.call(lift, lift.wrap(method.raw, method.source), [descriptor, instance, lift.known_object(cls)], {})
+    if getter is _GET_PROPERTY and raw_lookup(kind, "fget") is _FGET:
+        class_lookup(lift, kind, "__get__")
+        return _bind_property(lift, found, instance, cls)
     if isinstance(raw, type):
         return lift.wrap(raw, source)
     raise GraphBreak(FL0203, type=name_of(cls), name=f"descriptor of type {name_of(kind)}")
 
 
+_GET_PROPERTY, _FGET = property.__dict__["__get__"], property.__dict__["fget"]
+
+
 def _bind_property(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    """Of a property, or of a class that adds something to it but the way it is read."""
     if instance is None:
         return lift.wrap(found.raw, found.source)
-    lift.guard(found.source, "TYPE", property)
+    lift.guard(found.source, "TYPE", type(found.raw))
     if found.raw.fget is None:
         lift.guard(found.source.child("GETATTR", "fget"), "IS", None)
         py.raise_error(AttributeError, property_error(found.raw, "__get__", cls))

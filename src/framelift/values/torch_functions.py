@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.overrides
 
-from framelift.breaks import FL0102, FL0103, FL0304, GraphBreak
+from framelift.breaks import FL0102, FL0103, FL0301, FL0304, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.primitives import Model
 
@@ -29,7 +29,7 @@ _PRIVATE = frozenset(
     "_shape_as_tensor _weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax "
     "_masked_softmax _trilinear _adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm "
     "_scaled_grouped_mm _conj _neg_view _fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 "
-    "_convolution".split()
+    "_convolution _is_all_true _is_any_true".split()
 )
 # Functions whose result is not a matter of their arguments, or that run a function they are given.
 _NOT_NODES = frozenset(
@@ -117,7 +117,13 @@ def torch_model(target: Any) -> Model | None:
 
 def _call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _refuse_new_leaf(lift, kwargs)
-    return lift.call_torch(target, args, kwargs)
+    try:
+        return lift.call_torch(target, args, kwargs)
+    except GraphBreak as reason:
+        if reason.reason is not FL0301 or type(target) is not types.FunctionType:
+            raise
+    # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
+    return lift.inline(lift.known_object(target), list(args), kwargs)
 
 
 def _refuse_new_leaf(lift: Lift, kwargs: dict[str, Any]) -> None:

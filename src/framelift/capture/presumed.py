@@ -1,0 +1,55 @@
+"""Branches on the value of a tensor, one of which raises: the other one is presumed, and checked when the graph runs.
+
+`assert mask.any()` and `if (p < 0).any(): raise ValueError` decide nothing but whether there is an error. If the check
+fails, the graph raises, everything is taken back, and Python runs the program and raises, or handles, what it raises.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from framelift.breaks import FL0301, GraphBreak
+from framelift.bytecode.canonical_ops import JUMP_OPS
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
+    from framelift.capture.program import Program
+
+# A message is put together by few instructions.
+_LONGEST = 200
+
+
+def presumed_truth(frame: Frame, value: TensorValue, if_true: int, if_false: int) -> bool:
+    """Whether a tensor is true, as far as the program goes on."""
+    raises = [leads_to_raise(frame.program, step) for step in (if_true, if_false)]
+    lift = frame.lift
+    if raises[0] == raises[1] or value.ref(lift).descriptor.shape.numel() != 1:
+        raise GraphBreak(FL0301, what=f"the truth of a {value.describe()}")
+    truth = raises[1]
+    flag = lift.call_tensor_method("bool", (lift.call_tensor_method("reshape", (value, ()), {}),), {})
+    if not truth:
+        flag = lift.call_tensor_method("logical_not", (flag,), {})
+    if value.ref(lift).descriptor.device.type != "cpu":
+        # A check that fails on an accelerator would take the whole process with it.
+        flag = lift.call_tensor_method("cpu", (flag,), {})
+    lift.call_torch(torch._assert_async, (flag, "the program raises"), {})
+    return truth
+
+
+def leads_to_raise(program: Program, step: int) -> bool:
+    """Whether the instructions from a step on end in a `raise` with no other way out."""
+    steps = program.steps
+    for _ in range(_LONGEST):
+        op = steps[step].op
+        if op == "RAISE_VARARGS":
+            return True
+        if op == "JUMP":
+            step = int(steps[step].arg)
+        elif op in JUMP_OPS or op in ("RETURN_VALUE", "RERAISE", "YIELD_VALUE"):
+            return False
+        else:
+            step += 1
+    return False

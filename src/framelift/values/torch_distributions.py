@@ -1,0 +1,29 @@
+"""What `torch.distributions` looks up on its classes: properties that are computed once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch.distributions.utils
+
+from framelift.values.base import Value
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_LAZY = torch.distributions.utils._lazy_property_and_property
+
+
+class LazyPropertyValue(Value):
+    """A lazy property, reached through a class: programs ask what it is."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return _LAZY
+
+
+@primitive(_LAZY)
+def _lazy_property(lift: Lift, wrapped: Any) -> LazyPropertyValue:
+    return LazyPropertyValue()

@@ -319,3 +319,24 @@ class Block(nn.Module):
 def test_inside_of_a_module(backend: str) -> None:
     torch.manual_seed(0)
     check(Block(), X, backend=backend, expect_hit=True)
+
+
+class Flattened(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.shape = x.shape
+        return x.reshape(x.shape[0] * x.shape[1]) * x.shape[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return grads[0].reshape(ctx.shape) * ctx.shape[0]
+
+
+@BACKENDS
+def test_sizes_that_change(backend: str) -> None:
+    check(lambda x: Flattened.apply(x) + 1, leaf(3, 4), changed=[(leaf(n, 4),) for n in (5, 7, 2)], backend=backend)
+
+
+def test_sizes_that_change_in_one_entry() -> None:
+    calls = [(leaf(n, 4),) for n in (3, 5, 7, 9)]
+    assert transcript(lambda x: Flattened.apply(x) + 1, calls).count("hit") == 2

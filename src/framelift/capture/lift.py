@@ -645,29 +645,22 @@ class Lift:
         raises = may_raise(target, plain_args)
         if raises and not self.graph.can_be_undone:
             raise GraphBreak(FL0303, op=_spell(target))
-        return self._emit_plain(emit, target, plain_args, plain_kwargs, raises)
-
-    def emit_operation(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], raises: bool) -> Any:
-        """A call, as a node of the graph, of an operation on values of the graph and bodies."""
-        return self._emit_plain(self.graph.call_function, target, args, {}, raises)
-
-    def _emit_plain(
-        self,
-        emit: Callable[..., Any],
-        target: Any,
-        plain_args: builtins.tuple[Any, ...],
-        plain_kwargs: dict[str, Any],
-        raises: bool,
-    ) -> Any:
         try:
             result = emit(target, plain_args, plain_kwargs, self.program_point(), must_run=raises)
         except MetadataFailure as failure:
             settled = [self._settled(arg) for arg in args], {name: self._settled(arg) for name, arg in kwargs.items()}
             if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
                 return self._emit(emit, target, tuple(settled[0]), settled[1])
-            if failure.kind == "data-dependent":
-                raise GraphBreak(FL0301, what=failure.operation) from failure
-            raise GraphBreak(FL0302, op=failure.operation, error=failure.reason) from failure
+            raise break_for(failure) from failure
+        self.graph.symbols.note_place(self.user_line)
+        return self.from_graph(result)
+
+    def call_on_bodies(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], raises: bool) -> Any:
+        """An operation on values of the graph and on bodies, as a node of the graph."""
+        try:
+            result = self.graph.call_function(target, args, {}, self.program_point(), must_run=raises)
+        except MetadataFailure as failure:
+            raise break_for(failure) from failure
         self.graph.symbols.note_place(self.user_line)
         return self.from_graph(result)
 
@@ -730,6 +723,13 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
+
+
+def break_for(failure: MetadataFailure) -> GraphBreak:
+    """The graph break for an operation that cannot be put into the graph."""
+    if failure.kind == "data-dependent":
+        return GraphBreak(FL0301, what=failure.operation)
+    return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
 
 
 # So many facts are noted about symbolic numbers before they are settled.

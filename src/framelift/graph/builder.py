@@ -414,7 +414,7 @@ class GraphBuilder:
     def placeholder(self, like: TensorRef) -> TensorRef:
         """A tensor that will be given to a body: contiguous, of the shape, dtype and device of another."""
         fake = self.fakes.fresh(like.descriptor)
-        ref = TensorRef(self._interner.intern(describe(fake)), Storage(), None, (), self._materialiser.fake_of)
+        ref = TensorRef(self._descriptors.of(fake), Storage(), None, (), self._materialiser.fake_of)
         ref.known_fake = fake
         ref.storage.untyped = storage_of(fake)
         return ref

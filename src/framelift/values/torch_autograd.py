@@ -183,7 +183,7 @@ class _Differentiation:
             lift.graph.body("forward_body", forward, given, results),
             lift.graph.body("backward_body", backward, [*gradients, *used], arriving),
         )
-        made = lift.emit_operation(differentiated, (*bodies, tuple(plan), *given), forward.may_raise())
+        made = lift.call_on_bodies(differentiated, (*bodies, tuple(plan), *given), forward.may_raise())
         return py.items(lift, made)
 
     def _is_once(self) -> bool:

@@ -67,6 +67,12 @@ def test_steps(make: Callable[[list[Any]], Any], captures: int) -> None:
     check_steps(make, step_only, captures)
 
 
+def test_after_torch_compile_marked_its_optimizers() -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1))
+    assert hasattr(torch.optim.SGD._init_group, "_torchdynamo_disable")
+    check_steps(lambda ps: torch.optim.SGD(ps, lr=0.1), step_only, 1)
+
+
 def test_a_changed_learning_rate_is_seen() -> None:
     eager, lifted = [Training(lambda ps: torch.optim.SGD(ps, lr=0.1)) for _ in range(2)]
     compiled = framelift.compile(step_only, backend="eager")

@@ -27,8 +27,10 @@ def torch_control(target: Any) -> Model | None:
 
     Functions of torch that torch keeps from its own compiler are seen through: that mark is not the user's.
     """
-    if type(target) is FunctionType and target.__code__ is _KEPT_FROM_TORCH:
-        return _seen_through(target)
+    if type(target) is FunctionType:
+        original = _kept_from_torch(target)
+        if original is not None:
+            return lambda lift, args, kwargs: py.call(lift, lift.known_object(original), args, kwargs)
     if type(target) is FunctionType and target.__module__ == "torch._dynamo.decorators":
         return _TORCH_CONTROLS.get(target.__name__)
     return None
@@ -39,14 +41,22 @@ def _torch_graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> N
     _graph_break(lift, given[0] if given else "")
 
 
-def _seen_through(wrapper: FunctionType) -> Model:
-    cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
-    original = cells["fn"].cell_contents
-    return lambda lift, args, kwargs: py.call(lift, lift.known_object(original), args, kwargs)
+def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
+    """The function of torch's that stands behind a mark of torch's."""
+    if wrapper.__code__ is _MARK:
+        cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
+        found: Any = cells["fn"].cell_contents
+        return found if type(found) is FunctionType else None
+    # Once torch.compile was used, methods of optimizers are replaced where they stand.
+    original = wrapper.__dict__.get("_torchdynamo_orig_callable")
+    if not wrapper.__dict__.get("_torchdynamo_disable") or type(original) is not FunctionType:
+        return None
+    return original if original.__code__.co_filename.startswith(_OPTIMIZERS) else None
 
 
 # The code of the wrapper with which torch marks functions of its own.
-_KEPT_FROM_TORCH = torch._compile._disable_dynamo(lambda: None).__code__
+_MARK = torch._compile._disable_dynamo(lambda: None).__code__
+_OPTIMIZERS = torch.optim.__path__[0] + "/"
 _TORCH_CONTROLS: dict[str, Model] = {"graph_break": _torch_graph_break}
 
 

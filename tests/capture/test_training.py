@@ -144,3 +144,23 @@ def test_intermediate_leaf() -> None:
         return y, z
 
     check(function, X, expect_breaks=None)
+
+
+def test_hooks_on_saved_tensors_hear_of_real_ones_only():
+    """Capture runs operations on fake tensors; what autograd keeps of those is nothing to the program's hooks."""
+    seen = []
+
+    def note(tensor):
+        seen.append(type(tensor))
+        return tensor
+
+    def f(x):
+        return (x.sin() * x).exp()
+
+    counts = []
+    for call in (f, framelift.compile(f, backend="eager", fullgraph=True)):
+        seen.clear()
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            call(torch.ones(3, requires_grad=True))
+        counts.append(list(seen))
+    assert counts[0] == counts[1] and set(counts[1]) <= {torch.Tensor}

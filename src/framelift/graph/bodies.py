@@ -58,6 +58,9 @@ class Part:
     def may_raise(self) -> bool:
         return any(record.must_run for record in self.records)
 
+    def is_random(self) -> bool:
+        return any(record.is_random for record in self.records)
+
     def switches_modes(self) -> bool:
         return any(record.target in MODE_SWITCHES for record in self.records if record.is_effect)
 

@@ -411,9 +411,9 @@ class GraphBuilder:
 
     # Bodies
 
-    def placeholder(self, like: TensorRef) -> TensorRef:
-        """A tensor that will be given to a body: contiguous, of the shape, dtype and device of another."""
-        fake = self.fakes.fresh(like.descriptor)
+    def placeholder(self, like: TensorRef, shape: Sequence[Any]) -> TensorRef:
+        """A tensor that will be given to a body: contiguous, of the dtype and on the device of another."""
+        fake = self.fakes.fresh(like.descriptor, shape)
         ref = TensorRef(self._descriptors.of(fake), Storage(), None, (), self._materialiser.fake_of)
         ref.known_fake = fake
         ref.storage.untyped = storage_of(fake)

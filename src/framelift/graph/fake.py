@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -111,6 +111,11 @@ class ObservingFakeMode(FakeTensorMode):
         return torch.Tag.nondeterministic_seeded not in func.tags and super().can_run_unsafe_fallback(func)
 
 
+# Operators that take functions have a rule per mode, found by its very class: the one for fake tensors serves here.
+for _operator in (torch.ops.higher_order.cond,):
+    _operator.py_impl(ObservingFakeMode)(_operator.python_key_table[FakeTensorMode])
+
+
 class Fakes:
     """Makes fake tensors and runs operations on them.
 
@@ -130,7 +135,7 @@ class Fakes:
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
         seen = self.mode.seen = Observed()
-        with _quietly(), self.mode:
+        with _quietly(), _without_saving_hooks(), self.mode:
             return function(*args, **kwargs), seen
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
@@ -148,10 +153,10 @@ class Fakes:
         """The fake of a real tensor that has its memory for itself, with symbolic sizes."""
         return fake_with_layout(self.mode, example, layout)
 
-    def fresh(self, like: Descriptor) -> torch.Tensor:
-        """The fake of a new tensor that has the shape, dtype and device of another."""
+    def fresh(self, like: Descriptor, shape: Sequence[Any]) -> torch.Tensor:
+        """The fake of a new tensor that has the dtype and device of another."""
         with self.mode:
-            return torch.empty(like.shape, dtype=like.dtype, device=like.device)
+            return torch.empty(shape, dtype=like.dtype, device=like.device)
 
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
@@ -347,6 +352,17 @@ def input_problem(example: torch.Tensor) -> str | None:
     if kind is torch.Tensor or kind is Parameter or is_traceable_wrapper_subclass(example):
         return None
     return f"a {kind.__qualname__} is a tensor with behaviour of its own"
+
+
+def _without_saving_hooks() -> AbstractContextManager[Any]:
+    """What autograd keeps of fake tensors is nothing to the program's hooks on saved tensors."""
+    if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
+        return nullcontext()
+    return torch.autograd.graph.saved_tensors_hooks(_unchanged, _unchanged)
+
+
+def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from framelift.values import (
     torch_modes,
     torch_ops,
     torch_profiling,
+    torch_transforms,
     weakrefs,
 )
 
@@ -51,5 +52,6 @@ FAMILIES = (
     torch_modes,
     torch_ops,
     torch_profiling,
+    torch_transforms,
     weakrefs,
 )

@@ -93,7 +93,7 @@ class _Differentiation:
         outputs = [result.ref(lift) for result in results if isinstance(result, TensorValue)]
         forward = self._cut(mark)
         self._check_modes_of(outputs)
-        gradients = [lift.graph.placeholder(ref) for ref in outputs]
+        gradients = [lift.graph.placeholder(ref, ref.descriptor.shape) for ref in outputs]
         backward, arriving = self._backward(gradients, len(args))
         inputs = [arg.ref(lift) for arg in args if isinstance(arg, TensorValue)]
         made = self._emit(forward, backward, inputs, outputs, gradients, self._paired(args, arriving))
@@ -128,7 +128,7 @@ class _Differentiation:
         lift = self.lift
         method = py.attribute(lift, self.function, "backward")
         mark, questions = lift.graph.mark(), lift.graph.layout_questions
-        with torch.no_grad(), _later(lift) as journal:
+        with torch.no_grad(), later(lift) as journal:
             result = py.call(lift, method, [self.context, *map(lift.from_graph, gradients)], {})
             arriving = py.items(lift, result) if lift.type_of(result) in (tuple, list) else [result]
             if journal.changed or len(arriving) < count:
@@ -192,7 +192,7 @@ class _Differentiation:
 
 
 @contextlib.contextmanager
-def _later(lift: Lift) -> Iterator[Journal]:
+def later(lift: Lift) -> Iterator[Journal]:
     """Trace what will not happen now: every change is undone."""
     before, lift.journal = lift.journal, Journal()
     try:

@@ -1,0 +1,174 @@
+"""Functions of torch that take functions: what they run is a body in the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.func import grad, grad_and_value, vmap
+from torch.utils.checkpoint import checkpoint
+
+import framelift
+from tests.helpers import check
+
+X = torch.arange(12.0).reshape(3, 4) / 7 - 0.5
+V = torch.arange(4.0) / 3 - 0.4
+BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+
+
+def cube(x: torch.Tensor) -> torch.Tensor:
+    return (x**3).sum()
+
+
+def weighted(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x.sin() * w).sum()
+
+
+made_before = vmap(grad(cube))
+
+TRANSFORMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "vmap": (lambda x: vmap(lambda row: row.sin().sum())(x), (X,)),
+    "vmap with dims": (lambda x, v: vmap(lambda a, b: a * b, in_dims=(0, None), out_dims=1)(x, v), (X, V)),
+    "vmap of two results": (lambda x: vmap(lambda row: (row * 2, row.sum()), in_dims=1, out_dims=(1, 0))(x), (X,)),
+    "vmap with a tensor from outside": (lambda x, v: vmap(lambda row: row @ v)(x), (X, V)),
+    "grad": (lambda v: grad(cube)(v), (V,)),
+    "grad by several": (lambda x, v: grad(weighted, argnums=(0, 1))(x, v), (X, V)),
+    "grad by the second": (lambda x, v: grad(weighted, argnums=1)(x, v) + 1, (X, V)),
+    "grad and value": (lambda v: grad_and_value(cube)(v), (V,)),
+    "grad under no_grad": (torch.no_grad()(lambda v: grad(cube)(v)), (V,)),
+    "gradients per sample": (lambda x, v: vmap(grad(weighted), in_dims=(0, None))(x, v), (X, V)),
+    "second derivative": (lambda v: grad(lambda a: grad(cube)(a).sum())(v), (V,)),
+    "made before the frame": (lambda x: made_before(x) * 2, (X,)),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name: str, backend: str) -> None:
+    function, args = TRANSFORMS[name]
+    assert len(check(function, *args, backend=backend).graphs) == 1
+
+
+@BACKENDS
+def test_transforms_are_differentiated(backend: str) -> None:
+    function, _ = TRANSFORMS["gradients per sample"]
+    check(function, X.clone().requires_grad_(), V.clone().requires_grad_(), backend=backend)
+
+
+def noisy(x: torch.Tensor, randomness: str) -> torch.Tensor:
+    return vmap(lambda row: row + torch.rand(4), randomness=randomness)(x)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different", "error"])
+def test_random_numbers_in_vmap(randomness: str) -> None:
+    check(noisy, X, randomness, expect_breaks=None, expect_ops=0)
+
+
+SEEN: list[Any] = []
+
+
+def remembers(x: torch.Tensor) -> torch.Tensor:
+    def row_sum(row: torch.Tensor) -> torch.Tensor:
+        SEEN.append(1)
+        return row.sum()
+
+    return vmap(row_sum)(x)
+
+
+def asks_layout(x: torch.Tensor) -> torch.Tensor:
+    return vmap(lambda row: row * 2 if row.is_contiguous() else row * 3, in_dims=1)(x)
+
+
+def wrong_dims(x: torch.Tensor) -> torch.Tensor:
+    return vmap(lambda row: row * 2, in_dims=5)(x)
+
+
+def not_a_number(x: torch.Tensor) -> torch.Tensor:
+    return grad(lambda a: a * 2)(x)
+
+
+@pytest.mark.parametrize("function", [remembers, asks_layout, wrong_dims, not_a_number])
+def test_left_to_python(function: Any) -> None:
+    check(function, X, expect_breaks=None, expect_ops=0)
+
+
+def choose(x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda a: a.sin() + V, lambda a: a.cos() - 1, (x,))
+
+
+@BACKENDS
+def test_cond_takes_either_branch(backend: str) -> None:
+    lifted = framelift.compile(choose, backend=backend, fullgraph=True)
+    for x in (X, X - 5, X + 5):
+        wanted = x.sin() + V if x.sum() > 0 else x.cos() - 1
+        assert torch.equal(lifted(x), wanted)
+
+
+def choose_by_size(x: torch.Tensor) -> Any:
+    return torch.cond(x.shape[0] > 2, lambda a: a + 1, lambda a: a - 1, (x,))
+
+
+def test_cond_of_what_is_known() -> None:
+    lifted = framelift.compile(choose_by_size, backend="eager", fullgraph=True)
+    assert torch.equal(lifted(X), X + 1) and torch.equal(lifted(X[:2]), X[:2] - 1)
+
+
+class Recomputed(nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.dropout = dropout
+        self.calls = 0
+
+    def inner(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        return nn.functional.dropout(self.second(torch.relu(self.first(x))) * scale, self.dropout)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return checkpoint(self.inner, x, use_reentrant=False) + checkpoint(self.inner, x, 2.0, use_reentrant=False)
+
+
+@BACKENDS
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_checkpoint(backend: str, dropout: float) -> None:
+    torch.manual_seed(0)
+    checked = check(Recomputed(dropout), X, backend=backend)
+    assert len(checked.graphs) == 1 and "recomputed" in checked.graphs[0].code
+
+
+def test_checkpoint_recomputes() -> None:
+    """With the eager backend as without framelift, nothing that is computed inside is kept for backward."""
+    torch.manual_seed(0)
+    module = Recomputed()
+    kept: list[torch.Size] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        if not isinstance(tensor, nn.Parameter):
+            kept.append(tensor.shape)
+        return tensor
+
+    counts = []
+    for call in (module, framelift.compile(module, backend="eager", fullgraph=True)):
+        kept.clear()
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            call(X.clone().requires_grad_())
+        counts.append(len(kept))
+    assert counts[0] == counts[1]
+
+
+class CountsCalls(Recomputed):
+    def inner(self, x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+        self.calls += 1
+        return super().inner(x, scale)
+
+
+def test_a_checkpoint_with_effects_is_left_to_python() -> None:
+    torch.manual_seed(0)
+    check(CountsCalls(), X, expect_breaks=None, expect_ops=0, expect_hit=False)
+
+
+def test_checkpoint_without_gradients() -> None:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        check(Recomputed(), X)

@@ -204,3 +204,18 @@ def test_a_tensor_that_changes_its_shape() -> None:
     lifted = framelift.compile(fn, backend="eager")
     for size in (3, 4, 5):
         assert_same(fn(torch.ones(size, 2)), lifted(torch.ones(size, 2)))
+
+
+def test_a_long_loop_over_a_number_is_one_fact() -> None:
+    def fn(x, n):
+        while n > 0:
+            n -= 1
+        return x + n
+
+    lifted = framelift.compile(fn, backend="eager")
+    record = Record()
+    with record.listening():
+        for n in (100, 150, 200):
+            assert_same(fn(torch.ones(2), n), lifted(torch.ones(2), n))
+    assert record.captures == 3
+    assert len(record.guards[-1]) < 10_000

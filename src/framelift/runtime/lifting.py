@@ -175,7 +175,8 @@ class Context:
         text = next((failure[2] for failure in failures if failure[0] == where[0][0]), "none in particular")
         warnings.warn(
             f"{LIMIT_REACHED}: {function.__qualname__} has {len(table.entries)} entries, which is "
-            f"config.recompile_limit; calls that fit none of them run in Python. Failing guard: {text}",
+            f"config.recompile_limit; calls that fit none of them run in Python. Failing guard: {text}. Say what "
+            "differs from call to call with compile(dynamic=...) or mark_dynamic, or raise the limit",
             FrameliftWarning,
             stacklevel=5,
         )

@@ -282,6 +282,84 @@ def used_as_keys(x):
     return x + table[B], A in table, A == B, len({A, A, B})
 
 
+@programs()
+def diamonds_over_a_real_base(x):
+    class A(Outside):
+        def double(self, t):
+            return super().double(t) + 1
+
+    class B(Outside):
+        def double(self, t):
+            return super().double(t) * 3
+
+    class C(A, B):
+        def double(self, t):
+            return super().double(t) - 1
+
+    return C().double(x), [cls.__name__ for cls in C.__mro__], isinstance(C(), Outside)
+
+
+@programs()
+def a_class_for_each_turn(x):
+    made = []
+    for i in range(3):
+
+        class Turn:
+            n = i
+
+            def f(self):
+                return self.n + i  # noqa: B023
+
+        made.append(Turn)
+    return x + 1, [cls.n for cls in made], [cls().f() for cls in made], made[0] is made[1]
+
+
+@programs()
+def operators_that_decline(x):
+    class A:
+        def __init__(self, v):
+            self.v = v
+
+        def __ge__(self, other):
+            return self.v >= other.v
+
+        def __sub__(self, other):
+            return NotImplemented
+
+        def __rsub__(self, other):
+            return "reflected"
+
+    found = [A(2) <= A(3), 5 - A(1)]
+    for wrong in (lambda: A(1) - A(2), lambda: A(1) < A(2)):
+        try:
+            wrong()
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+@programs()
+def decorators_methods_and_names(x):
+    def tagged(cls):
+        cls.tag = cls.__name__.lower()
+        return cls
+
+    @tagged
+    class Tagged:
+        class Inner:
+            k = 2
+
+        def f(self):
+            return 1
+
+    a = Tagged()
+    names = Tagged.f.__qualname__, Tagged.Inner.__qualname__, a.f.__func__ is Tagged.f, a.f == a.f
+    try:
+        Tagged.missing
+    except AttributeError as error:
+        return x + Tagged.Inner.k, a.tag, names, str(error)
+
+
 def test_instances_and_classes_leave_the_frame():
     def fn(x):
         class Point:

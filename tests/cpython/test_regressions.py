@@ -367,6 +367,53 @@ def class_with_a_dict_derived_from_one_with_slots(x):
     return x + 1, Derived().__dict__
 
 
+@programs
+def list_seen_while_it_is_sorted(x):
+    numbers, seen = [3, 1, 2], []
+
+    def key(n):
+        seen.append(list(numbers))
+        return n
+
+    numbers.sort(key=key)
+
+    def grow(n):
+        numbers.append(n)
+        return -n
+
+    try:
+        numbers.sort(key=grow)
+    except ValueError as error:
+        return x + 1, numbers, seen, str(error)
+
+
+@programs
+def sorting_that_fails(x):
+    results = []
+    for mixed in ([3, 1, 2, "a", 0], list(range(20, 0, -1)) + [None]):
+        for backwards in (False, True):
+            copy = list(mixed)
+            try:
+                copy.sort(reverse=backwards)
+            except TypeError as error:
+                results.append((copy, str(error)))
+    return x + 1, results
+
+
+class Matched:
+    __match_args__ = (None,)
+
+
+@programs
+def names_of_a_pattern_that_are_none(x):
+    try:
+        match Matched():
+            case Matched(_):
+                return x
+    except TypeError as error:
+        return x + 1, str(error)
+
+
 # -- iterators -------------------------------------------------------------------------------------------------------
 
 

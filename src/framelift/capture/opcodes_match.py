@@ -58,6 +58,8 @@ def match_class(frame: Frame, positional: int, subject: Any, cls: Any, names: An
             _check_count(cls, positional, len(listed))
             wanted = listed[:positional] + wanted
     for position, name in enumerate(wanted):
+        if type(name) is not str:
+            raise_error(TypeError, f"__match_args__ elements must be strings (got {type(name).__name__})")
         if name in wanted[:position]:
             raise_error(TypeError, f"{name_of(cls.concrete)}() got multiple sub-patterns for attribute '{name}'")
         value = _attribute_or_missing(frame, subject, name)

@@ -342,11 +342,18 @@ class ListValue(SequenceValue, models=list):
 
     @method
     def sort(self, lift: Lift, *, key: Any = None, reverse: Any = False) -> None:
-        before = list(self.items(lift))
-        ordered = sort_items(lift, before, key, py.truth(lift, reverse))
-        if len(before) != len(self.items(lift)):
-            self.refuse("sorting while it is changed")
-        self.change(lift)[:] = ordered
+        backwards = py.truth(lift, reverse)
+        items = self.change(lift)
+        before = list(items)
+        items.clear()  # a list is empty while it is sorted
+        order = list(range(len(before)))
+        try:
+            sort_positions(lift, order, before, key, backwards)
+        finally:  # where a comparison fails, the list stays as far as it was sorted
+            was_changed = bool(items)
+            items[:] = [before[i] for i in order]
+        if was_changed:
+            raise_error(ValueError, "list modified during sort")
 
     def rebuild(self, generate: Generator) -> None:
         # The list may be reachable from itself: it is made first and filled after.
@@ -374,8 +381,14 @@ class _SortKey:
 
 def sort_items(lift: Lift, items: list[Any], key: Any, reverse: bool) -> list[Any]:
     """A stable sort, comparing as the program would."""
+    order = list(range(len(items)))
+    sort_positions(lift, order, items, key, reverse)
+    return [items[i] for i in order]
+
+
+def sort_positions(lift: Lift, order: list[int], items: list[Any], key: Any, reverse: bool) -> None:
+    """Sort the positions of items by the items."""
     if key is not None and py.same(lift, key, None):
         key = None
     keys = [item if key is None else py.call(lift, key, [item], {}) for item in items]
-    order = sorted(range(len(items)), key=lambda i: _SortKey(lift, keys[i]), reverse=reverse)
-    return [items[i] for i in order]
+    order.sort(key=lambda i: _SortKey(lift, keys[i]), reverse=reverse)

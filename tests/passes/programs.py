@@ -40,6 +40,16 @@ class Program:
             value = value.transpose(0, -1)
         return value
 
+    def new_input(self, *sizes: int) -> Node:
+        """Another input, of this shape."""
+        value = torch.randn(sizes, generator=self.generator)
+        last = [node for node in self.graph.nodes if node.op == "placeholder"][-1]
+        with self.graph.inserting_after(last):
+            node = self.graph.placeholder(f"x{len(self.inputs)}")
+        self.values[node] = value.clone()
+        self.inputs.append(value)
+        return node
+
     # -- choosing --------------------------------------------------------------------------------------------------
 
     def tensors(self, test: Any = lambda value: True) -> list[Node]:
@@ -234,6 +244,26 @@ def step_binary(program: Program) -> None:
     program.call(program.random.choice((torch.add, operator.add, operator.mul, torch.sub)), x, other)
 
 
+def step_linear(program: Program) -> None:
+    """Linears on one tensor, or on the pieces of one, summed or not."""
+    x = program.tensor(lambda value: value.dim() > 0 and value.dtype == torch.float32)
+    last = program.values[x].shape[-1]
+    if program.random.random() < 0.5 and last > 1:
+        inputs = items(program, program.call(torch.split, x, program.random.choice((1, 2)), -1))[:4]
+    else:
+        inputs = [x] * program.random.randint(1, 3)
+    outer = program.random.randint(1, 3)
+    biased = program.random.random() < 0.5
+    results = []
+    for each in inputs:
+        weight = program.new_input(outer, program.values[each].shape[-1])
+        bias = [program.new_input(outer)] if biased else []
+        results.append(program.call(F.linear, each, weight, *bias))
+    if program.random.random() < 0.5:
+        for result in results[1:]:
+            results[0] = program.call(operator.add, results[0], result)
+
+
 def step_write(program: Program) -> None:
     x = program.tensor(lambda value: value.numel() > 0 and not is_overlapping(value))
     how = program.random.randrange(3)
@@ -259,6 +289,7 @@ GRAMMAR = {
     "noop": 2,
     "unary": 2,
     "binary": 2,
+    "linear": 1,
     "write": 1,
 }
 WRITING = ("write",)

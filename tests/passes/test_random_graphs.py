@@ -17,7 +17,7 @@ COUNT = int(os.environ.get("FRAMELIFT_RANDOM_GRAPHS", "60"))
 EVERY = " ".join(name for name, each in REGISTRY.items() if each.exactness == "exact")
 
 
-def check(seed: int, *, only: str | None = None, **options) -> int:
+def check(seed: int, *, only: str | None = None, exact: bool = True, **options) -> int:
     gm, inputs = program(seed)
     original = copy.deepcopy(gm)
     chosen = PassOptions(on_error="raise", min_fuse_set_size=2, ignore_profit=seed % 2 == 0, **options)
@@ -29,7 +29,7 @@ def check(seed: int, *, only: str | None = None, **options) -> int:
 
     report = run()
     gm.graph.lint()
-    same_results(original, gm, inputs)
+    same_results(original, gm, inputs, exact)
     same_gradients(original, gm, inputs)
     first = calls(gm)
     second = run()
@@ -51,3 +51,10 @@ def test_every_exact_pass(block):
     base = 100_000
     for seed in range(base + block * COUNT // 6, base + (block + 1) * COUNT // 6):
         check(seed, only=EVERY, threshold_to_cat=2)
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_the_default_passes_with_other_rounding(block):
+    base = 300_000
+    for seed in range(base + block * COUNT // 6, base + (block + 1) * COUNT // 6):
+        check(seed, exact=False, approximate=True)

@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
 from framelift.passes import order
-from framelift.passes.declare import REGISTRY, Pass
+from framelift.passes.declare import REGISTRY, Pass, Respelling
 from framelift.passes.facts import value
 from framelift.passes.interface import Interface
 from framelift.passes.metadata import Metadata
@@ -42,7 +42,7 @@ DEFAULT = (
 TAIL = ("restore_stack", "remove_noop_pass")
 # `remove_passes="remove_noop"` takes only the last run of remove_noop_pass away.
 LAST_NOOP = "remove_noop"
-# The passes run again while they make the graph smaller, at most so often.
+# The passes run again while they make another graph of it, at most so often.
 MAX_ROUNDS = 4
 
 
@@ -145,16 +145,18 @@ def _run(
     promised = Interface(gm.graph, work.memory, strides=options.layout == "strict")
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
     for number in range(MAX_ROUNDS):
-        before = len(gm.graph.nodes)
+        before = [node.target for node in gm.graph.nodes]
+        is_changed = False
         for index, each in enumerate(chosen, 1):
             if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
                 break
             record = run_one(each, index, work, promised)
+            is_changed |= record.rewrites > 0 and not isinstance(each, Respelling)
             if number == 0 or record.rewrites or record.reverted:
                 report.records.append(record)
                 _tell(record)
         # A late pass may have made work for an early one.
-        if not repeats or len(gm.graph.nodes) >= before:
+        if not repeats or not is_changed or [node.target for node in gm.graph.nodes] == before:
             break
     if dead or any(record.rewrites for record in report.records):
         work.refresh()

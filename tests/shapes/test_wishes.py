@@ -188,3 +188,23 @@ def test_what_became_dynamic_is_told() -> None:
         lifted(torch.ones(5), 7)
     (event,) = record.of(BecameDynamic)
     assert event.changes == ("L['n'] was 5, now 6", "L['x'].size()[0] was 3, now 4")
+
+
+class TestExport:
+    def test_marked_sizes_stay_symbolic(self) -> None:
+        def fn(x):
+            return x.view(-1, 2).sum(1), x.shape[0]
+
+        x = torch.ones(4, 3)
+        framelift.mark_dynamic(x, 0)
+        module, guards = framelift.export(fn, x)
+        for size in (6, 10):
+            tensor, number = module(torch.ones(size, 3))
+            assert tensor.shape == (size * 3 // 2,) and number == size
+        assert any("% 2) == 0" in str(guard) and "L['x'].size()[0] >= 2" in str(guard) for guard in guards)
+
+    def test_a_size_that_is_needed_is_an_error(self) -> None:
+        x = torch.ones(4)
+        framelift.mark_dynamic(x, 0)
+        with pytest.raises(DynamicError, match="test_wishes.py"):
+            framelift.export(lambda x: [x + i for i in range(x.shape[0])], x)

@@ -15,8 +15,9 @@ from torch.utils import _pytree as pytree
 from framelift.breaks import FL0107, GraphBreak
 from framelift.capture.capture import Request, trace_whole
 from framelift.capture.lift import Lift
+from framelift.capture.numbers import note_symbols
 from framelift.errors import FullGraphError
-from framelift.graph import TensorRef
+from framelift.graph import NumberRef, TensorRef
 from framelift.guards.guardset import Guard, Relation
 from framelift.native import _core
 from framelift.options import Options
@@ -25,6 +26,7 @@ from framelift.runtime.lifting import Runtime
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
 from framelift.values.sequences import SequenceValue
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
 
@@ -43,6 +45,7 @@ def export_call(
         raise FullGraphError(f"export: the function changes {names}, which a graph cannot do")
     structure = _structure(lift, result)
     module = lift.graph.finish(_refs(structure))
+    note_symbols(lift)
     _name_inputs(module, lift, given)
     _return_structure(module, structure)
     module.graph.lint()
@@ -93,7 +96,7 @@ def _structure(lift: Lift, value: Any) -> Any:
     if not isinstance(value, Value):
         return value
     value.note(lift)
-    if isinstance(value, TensorValue):
+    if isinstance(value, TensorValue | SymbolicValue):
         return value.ref(lift)
     if isinstance(value, SequenceValue):
         return value.kind(_structure(lift, item) for item in value.items(lift))
@@ -105,13 +108,13 @@ def _structure(lift: Lift, value: Any) -> Any:
         raise FullGraphError(f"{FL0107.id}: {FL0107.text.format(what=value.describe())}") from None
 
 
-def _refs(structure: Any) -> list[TensorRef]:
-    return [leaf for leaf in pytree.tree_leaves(structure) if isinstance(leaf, TensorRef)]
+def _refs(structure: Any) -> list[TensorRef | NumberRef]:
+    return [leaf for leaf in pytree.tree_leaves(structure) if isinstance(leaf, TensorRef | NumberRef)]
 
 
 def _return_structure(module: GraphModule, structure: Any) -> None:
     def node_of(leaf: Any) -> Any:
-        return leaf.node if isinstance(leaf, TensorRef) else leaf
+        return leaf.node if isinstance(leaf, TensorRef | NumberRef) else leaf
 
     output = module.graph.output_node()
     output.args = (pytree.tree_map(node_of, structure),)

@@ -352,6 +352,24 @@ class Slotted:
 
 
 @programs(expect_breaks=1, expect_ops=0)
+def class_with_a_list_of_slots(x):
+    class Listed:
+        __slots__ = ["a"]  # noqa: RUF012
+
+    made = Listed()
+    made.a = 3
+    return x + 1, made.a, Listed.__slots__
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def class_that_hides_its_class(x):
+    class Hiding:
+        __class__ = property(lambda self: int)
+
+    return x + 1, isinstance(Hiding(), int)
+
+
+@programs(expect_breaks=1, expect_ops=0)
 def class_derived_from_one_with_slots(x):
     class Derived(Slotted):
         __slots__ = ("b",)

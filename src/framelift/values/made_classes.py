@@ -297,12 +297,20 @@ def _adjust(entries: dict[str, Any]) -> None:
         entries["__hash__"] = None
 
 
+# What cannot be put into a class later: `type` has something of its own under these names.
+_OF_THE_METACLASS = frozenset({"__class__", "__dict__", "__bases__", "__mro__", "__name__", "__abstractmethods__"})
+
+
 def _template(lift: Lift, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
-    for constant in ("__qualname__", "__module__", "__slots__"):
+    odd = _OF_THE_METACLASS.intersection(entries)
+    if odd:
+        raise GraphBreak(FL0102, what=f"a class statement that defines {min(odd)}")
+    given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
+    for constant in ("__module__", "__slots__"):
         if constant in entries:
-            entries[constant] = lift.constant(entries[constant])
-    given = {"__qualname__": entries.pop("__qualname__", name)}
-    given |= {constant: entries[constant] for constant in ("__module__", "__slots__") if constant in entries}
+            given[constant] = lift.constant(entries[constant])
+    if not is_constant(given.get("__slots__")):
+        raise GraphBreak(FL0102, what="a class statement with a list of slots")
     if not _can_be_released([base.concrete for base in bases], "__slots__" in given):
         raise GraphBreak(FL0102, what="a class statement with slots that has a base")
     try:

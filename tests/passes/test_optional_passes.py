@@ -22,7 +22,7 @@ def test_slices_of_a_split():
         return torch.cat([s[0], s[1]], 1) + 1, torch.cat([s[2], s[3]], 1) * 2
 
     for name in ("merge_getitem_cat_pass", "mutate_cat_pass"):
-        assert family(f, X48, passes=name) == ["narrow", "narrow", "add", "mul"] or name
+        assert family(f, X48, passes=name) == ["narrow", ".contiguous", "add", "narrow", ".contiguous", "mul"]
 
     def used(x):
         s = torch.split(x, 2, 1)
@@ -34,7 +34,6 @@ def test_slices_of_a_split():
 
 def test_split_cat_in_general():
     assert family(lambda x: torch.cat(torch.split(x, 4, 1), 1) + 1, X48, passes="split_cat_pass") == ["add"]
-    options = {"layout": "relaxed", "exact": True}
 
     def stacked(x):
         return (torch.stack(torch.split(x, 2, 1), 0) + 1).sum()

@@ -9,7 +9,6 @@ from framelift.errors import short, unknown
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("strict", "relaxed"),
-    "verify": ("off", "meta", "numeric"),
     "on_error": ("revert", "raise"),
 }
 
@@ -41,13 +40,10 @@ class PassOptions:
     threshold_to_cat: int = 10
     # Rewrites are made even where they do not pay (tests of legality want that).
     ignore_profit: bool = False
-    verify: Literal["off", "meta", "numeric"] = "meta"
     on_error: Literal["revert", "raise"] = "revert"
     # No new pass is started after so many milliseconds; no rewrite made after so many rewrites (for bisection).
     budget_ms: float | None = None
     max_rewrites: int | None = None
-    # Where to write a page per changing pass.
-    diff_dir: str | None = None
     # Other values of these options for single passes: {"fuse_parallel_linear_pass": {"min_fuse_set_size": 2}}.
     overrides: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
 

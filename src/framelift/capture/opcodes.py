@@ -262,6 +262,11 @@ def contains_op(frame: Frame, invert: bool, item: Any, container: Any) -> Any:
 
 @opcode("TO_BOOL")
 def to_bool(frame: Frame, arg: Any, value: Any) -> Any:
+    jump = frame.program.steps[frame.pc + 1]
+    if isinstance(value, TensorValue) and jump.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+        ways = (int(jump.arg), frame.pc + 2)
+        if_true, if_false = ways if jump.op == "POP_JUMP_IF_TRUE" else reversed(ways)
+        return presumed_truth(frame, value, if_true, if_false)
     return py.truth(frame.lift, value)
 
 

@@ -19,7 +19,7 @@ class Reason:
 
 
 class GraphBreak(Exception):
-    """The current instruction cannot be traced: the graph ends before it and Python runs the rest."""
+    """The current instruction cannot be traced: the graph ends before it and Python runs it."""
 
     def __init__(self, reason: Reason, **details: Any) -> None:
         super().__init__(reason, details)
@@ -27,6 +27,8 @@ class GraphBreak(Exception):
         self.details = details
         # Where in the program it happened: the active frames, noted by the innermost one.
         self.point: Any = None
+        # Whether it happened within a function that the current instruction calls.
+        self.within_call = False
 
     @property
     def words(self) -> str:

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import framelift
+from framelift.bytecode.decode import argument_names
 from framelift.native import _core
-from framelift.residual.codegen import argument_names, whole_frame
+from framelift.residual.codegen import whole_frame
 from framelift.residual.precautions import Precautions
 from tests.helpers.record import Record
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -60,9 +61,12 @@ def test_the_traceback_is_eagers(backend: str) -> None:
 
 
 def test_the_traceback_of_a_hooked_frame_is_eagers() -> None:
-    def f(x: torch.Tensor) -> torch.Tensor:
-        framelift.graph_break()
+    @functools.partial(framelift.disable, recursive=False)
+    def in_python(x: torch.Tensor) -> torch.Tensor:
         return factor(x)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return in_python(x)
 
     lifted = framelift.compile(f, backend="eager")
     lifted(GOOD)

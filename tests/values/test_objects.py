@@ -456,7 +456,7 @@ def unhashable(x):
         return x + 1, str(error)
 
 
-@programs(expect_breaks=None, expect_ops=1)
+@programs(expect_breaks=None, expect_ops=1, expect_hit=False, deterministic=False)  # always another text
 def repr_with_address(x):
     y = x + 1
     return y, repr(Bare())[:5]
@@ -690,7 +690,7 @@ def test_canary(use):
     ],
 )
 def test_canary_with_breaks(use):
-    check(use, Canary(2), x(), expect_breaks=None, expect_ops=0)
+    check(use, Canary(2), x(), expect_breaks=None, expect_ops=0, deterministic=False)  # an id() is always another
 
 
 def test_canary_in_containers():

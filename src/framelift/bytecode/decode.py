@@ -34,6 +34,16 @@ def slot_names(code: CodeType) -> tuple[str, ...]:
     return (*local, *(name for name in code.co_cellvars if name not in local), *code.co_freevars)
 
 
+def argument_names(code: CodeType) -> tuple[str, ...]:
+    """Names of the slots that a call fills: positional, keyword-only, `*args`, `**kwargs`.
+
+    >>> argument_names((lambda a, *rest, b=1, **more: a).__code__)
+    ('a', 'b', 'rest', 'more')
+    """
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    return code.co_varnames[:count]
+
+
 def decode(code: CodeType) -> list[Instruction]:
     """The instructions of a code object, without caches and EXTENDED_ARG, jumps and handlers resolved.
 

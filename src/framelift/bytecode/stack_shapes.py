@@ -54,13 +54,12 @@ def shapes_of(instructions: Sequence[Instruction]) -> dict[Instruction, _Tags]:
         shapes[instruction] = tags
         handler = instruction.handler
         if handler is not None and instruction.opname != "PUSH_EXC_INFO":
-            work.append((index_of[handler.target], _raised(tags, handler)))
+            work.append((index_of[handler.target], after_raise(tags, handler)))
         if instruction.opcode in JUMPS:
             assert instruction.target is not None
-            effect = stack_effect(instruction.opcode, 0, jump=True)
-            work.append((index_of[instruction.target], _moved(tags, effect)))
+            work.append((index_of[instruction.target], after_jump(tags, instruction)))
         if instruction.opcode not in TERMINAL:
-            work.append((index + 1, _after(tags, instruction)))
+            work.append((index + 1, after_instruction(tags, instruction)))
     return shapes
 
 
@@ -74,9 +73,15 @@ def _joined(known: _Tags, other: _Tags, instruction: Instruction) -> _Tags:
     return tuple(a if a == b else LASTI for a, b in zip(known, other, strict=True))
 
 
-def _raised(tags: _Tags, handler: ExceptionEntry) -> _Tags:
+def after_raise(tags: _Tags, handler: ExceptionEntry) -> _Tags:
+    """The stack in a handler."""
     lasti: _Tags = (LASTI,) if handler.lasti else ()
     return (*tags[: handler.depth], *lasti, VALUE)
+
+
+def after_jump(tags: _Tags, jump: Instruction) -> _Tags:
+    """The stack at the target of a jump that is taken."""
+    return _moved(tags, stack_effect(jump.opcode, 0, jump=True))
 
 
 def _moved(tags: _Tags, effect: int) -> _Tags:
@@ -84,7 +89,8 @@ def _moved(tags: _Tags, effect: int) -> _Tags:
     return (*tags, *values) if effect >= 0 else tags[:effect]
 
 
-def _after(tags: _Tags, instruction: Instruction) -> _Tags:
+def after_instruction(tags: _Tags, instruction: Instruction) -> _Tags:
+    """The stack behind an instruction that does not jump."""
     stack = list(tags)
     arg = instruction.arg or 0
     if instruction.opname == "PUSH_EXC_INFO":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -11,16 +12,16 @@ from typing import Any
 
 from framelift import config
 from framelift.breaks import FL0105, FL0106, FL0107, FL0108, GraphBreak
-from framelift.bytecode.decode import decode
-from framelift.bytecode.liveness import Liveness
+from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import opcodes, opcodes_class, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
 from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
+from framelift.capture.leaving import all_in_python, go_on_at, step_at
 from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, remember
-from framelift.capture.outermost import Left, OutermostFrame, Restart
 from framelift.capture.program import Programs
+from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
 from framelift.errors import FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
@@ -29,28 +30,29 @@ from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options
 from framelift.report import events, stream
+from framelift.residual.chains import Part, split
 from framelift.residual.codegen import (
+    Activation,
     Direct,
     Ending,
     GraphCall,
     Rest,
     Return,
-    argument_names,
     collect_needs,
     direct_call,
     generate,
     whole_frame,
 )
 from framelift.residual.precautions import Precautions
-from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.resume import VALUE, CannotResume, StackTag, make_resume
+from framelift.residual.resume import CannotResume
+from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
-from framelift.values.base import NULL, Value
+from framelift.values.base import Value
 from framelift.values.functions import FunctionValue
 from framelift.values.tensors import TensorValue
 
-# A frame that may look at its own variables cannot do without those it no longer uses.
-_SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
+# Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
+_LEFT_FOR_GOOD = (FL0106, FL0108)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,9 @@ class Request:
     function: FunctionType
     slots: tuple[Any, ...]
     options: Options
-    # Runs a function of the user's in Python: what is left of a frame, or all of it.
-    runner: Callable[..., Any]
+    # Lifts what comes after a break, and the frames that Python's part of a function calls.
+    context: Any
+    pieces: Pieces = field(default_factory=Pieces)
     make_graph: Callable[[], GraphBuilder] = GraphBuilder
     # What earlier captures of the function saw: what changed since is symbolic.
     history: History = field(default_factory=History)
@@ -91,20 +94,25 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     """Capture one call. Raises FullGraphError or BackendError; anything else it raises is a failure of framelift."""
     code = request.function.__code__
     break_before: Restart | None = None
+    depth: int | None = None
     answers = Answers()
     policy = request.policy()
     while True:
         with room_to_work():
-            lift = Lift(programs, request.make_graph(), argument_names(code), policy)
+            lift = Lift(programs, request.make_graph(), request.pieces.argument_names(code), policy)
             lift.answers = answers
+            lift.steps = Steps(break_before=break_before, depth=depth or 0)
             answers.begin()
             try:
-                return _Capture(request, lift, number).run(break_before)
+                return _Capture(request, lift, number, depth).run()
             except NotCompiling:
                 answers.reconsider()
                 break_before = None
             except NeedsNumbers as needs:
                 policy.insist_on_numbers(needs.names)
+                break_before = None
+            except Again as again:
+                depth = again.depth
                 break_before = None
             except Restart as restart:
                 # Always earlier than the last time, so that it comes to an end: with nothing captured.
@@ -126,7 +134,7 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
             lift.answers = answers
             answers.begin()
             try:
-                ending = _Capture(request, lift, number)._trace(None)
+                ending = _Capture(request, lift, number, 0)._trace()
             except NotCompiling:
                 answers.reconsider()
                 continue
@@ -139,13 +147,23 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
         return lift, ending.value
 
 
+class Again(Exception):
+    """Capture again, and step through calls so deep."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth)
+        self.depth = depth
+
+
 class _Capture:
     """One attempt."""
 
-    def __init__(self, request: Request, lift: Lift, number: int) -> None:
+    def __init__(self, request: Request, lift: Lift, number: int, depth: int | None) -> None:
         self.request = request
         self.lift = lift
         self.number = number
+        # How deep calls are stepped through, if that was decided.
+        self.depth = depth
         self.code: CodeType = request.function.__code__
         self.phases: dict[str, float] = {}
         self.started = time.perf_counter()
@@ -155,12 +173,13 @@ class _Capture:
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
 
-    def run(self, break_before: Restart | None) -> Captured:
+    def run(self) -> Captured:
         code = self.code
-        if break_before is None and not self.lift.answers.reconsidered and not self.lift.policy.reconsidered:
+        again = self.depth is not None or self.lift.steps.break_before is not None
+        if not again and not self.lift.answers.reconsidered and not self.lift.policy.reconsidered:
             self._announce()
         state = _core.torch_state()
-        ending = self._trace(break_before)
+        ending = self._trace()
         self._lap("interpretation")
         captured = self._finish(ending, state)
         outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
@@ -175,47 +194,73 @@ class _Capture:
 
     # -- tracing -------------------------------------------------------------------------------------------------
 
-    def _trace(self, break_before: Restart | None) -> Ending:
+    def _trace(self) -> Ending:
         lift, request = self.lift, self.request
-        function = FunctionValue(lift.sources.function, request.function)
-        function.noted = True
         self.slots = [lift.wrap(slot, lift.sources.argument(index)) for index, slot in enumerate(request.slots)]
-        program = lift.programs.of(self.code)
-        frame = OutermostFrame(lift, program, function, function.globals(lift), list(self.slots))
-        frame.prepare(break_before)
-        if program.is_generator:
-            return self._left_alone(frame, GraphBreak(FL0105, what=self.code.co_qualname))
+        if lift.programs.of(self.code).is_generator:
+            reason = GraphBreak(FL0105, what=self.code.co_qualname)
+            self._report_break(reason, self.code.co_firstlineno)
+            return self._all_in_python(reason)
+        waiting = self._parts()
         try:
-            return self._possible(Return(lift.run_frame(frame)))
+            while True:
+                part = waiting.pop()
+                result = lift.run_frame(self._frame(part))
+                if not waiting:
+                    return self._possible(Return(result))
+                waiting[-1].give(request.pieces, result)
         except Left as left:
-            ending = self._rest_of(frame, left.reason)
-            self._report_break(frame, left.reason)
+            depth = self._depth_of(left.reason)
+            if self.depth is None and depth > 0:
+                raise Again(depth) from left
+            ending = self._rest_of(left.frame, waiting, left.reason)
+            self._report_break(left.reason, left.frame.line)
             return ending
 
-    def _left_alone(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
-        self._report_break(frame, reason)
-        return self._all_in_python(reason)
+    def _parts(self) -> list[Part]:
+        """The frames to go on with, outermost first: one, unless several were left together."""
+        lift, request = self.lift, self.request
+        if request.pieces.is_chain(self.code):
+            return split(request.pieces, self.code, self.slots)
+        function = FunctionValue(lift.sources.function, request.function)
+        function.noted = True
+        return [Part(self.code, function, self.slots)]
 
-    def _rest_of(self, frame: OutermostFrame, reason: GraphBreak) -> Ending:
-        lift, code = self.lift, self.code
-        step = frame.program.steps[frame.pc]
-        nothing_done = not lift.graph.records and not lift.journal.changed and not lift.modes.calls
-        if nothing_done or frame.pc < frame.program.canonical.body or not _SEE_VARIABLES.isdisjoint(code.co_names):
-            return self._all_in_python(reason)
-        live = Liveness(code).at(step.offset)
-        kinds = frame.program.canonical.slot_kinds
-        slots = [i for i in live if frame.locals[i] is not NULL and kinds[i] != "free"]
-        tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
+    def _frame(self, part: Part) -> SteppingFrame:
+        lift = self.lift
+        program = lift.programs.of(part.code)
+        return SteppingFrame(lift, program, part.function, part.function.globals(lift), list(part.arguments))
+
+    def _depth_of(self, reason: GraphBreak) -> int:
+        """How deep in calls Python's part is to begin."""
+        if not reason.within_call or self.request.options.fullgraph or reason.reason in _LEFT_FOR_GOOD:
+            return 0
+        depth: int = reason.point.users_depth
+        return depth
+
+    def _rest_of(self, frame: SteppingFrame, waiting: list[Part], reason: GraphBreak) -> Ending:
+        """Python runs the instruction; what comes after it is lifted again. Where that cannot be, Python runs all."""
+        pieces, context = self.request.pieces, self.request.context
         try:
-            resume = make_resume(code, step.offset, slots, tags)
-        except CannotResume:
+            if reason.reason in _LEFT_FOR_GOOD and not waiting:
+                return self._possible(Rest([go_on_at(pieces, frame)], _call))
+            return self._possible(step_at(pieces, waiting, frame, context))
+        except CannotResume as error:
+            if self.depth:
+                raise Again(0) from error
             return self._all_in_python(reason)
-        _core.never_lift(resume.code)
-        return self._possible(Rest(resume, frame.locals, frame.stack, self._runner_after(reason)))
 
-    def _runner_after(self, reason: GraphBreak) -> Callable[..., Any]:
-        # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
-        return _call if reason.reason in (FL0106, FL0108) else self.request.runner
+    def _all_in_python(self, reason: GraphBreak) -> Rest:
+        """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
+        self.eager = True
+        self.lift.journal.changed.clear()
+        self.lift.modes.leave()
+        parts = self._parts()
+        if len(parts) > 1:
+            return all_in_python(self.request.pieces, parts, self.request.context)
+        hooked = functools.partial(_core.run_hooked, self.request.context)
+        runner = _call if reason.reason in _LEFT_FOR_GOOD else hooked
+        return Rest([Activation(self.whole, self.slots, (), parts[0].function)], runner)
 
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
@@ -228,16 +273,9 @@ class _Capture:
             raise Restart(reason.details.get("born", 1), reason) from reason
         return ending
 
-    def _all_in_python(self, reason: GraphBreak) -> Rest:
-        """Nothing was captured, or the frame cannot be entered where it broke: all of it runs in Python."""
-        self.eager = True
-        self.lift.journal.changed.clear()
-        self.lift.modes.leave()
-        return Rest(self.whole, self.slots, (), self._runner_after(reason))
-
-    def _report_break(self, frame: OutermostFrame, reason: GraphBreak) -> None:
+    def _report_break(self, reason: GraphBreak, line: int) -> None:
         self.broke = True
-        code, line = (self.code, frame.line) if reason.point is None else reason.point.user_line()
+        code, line = (self.code, line) if reason.point is None else reason.point.user_line()
         text = linecache.getline(code.co_filename, line).strip()
         stream.emit(events.GraphBroke(self.number, reason.reason.id, reason.words, code.co_filename, line, text))
         if self.request.options.fullgraph:

@@ -35,6 +35,7 @@ from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
 from framelift.capture.location import ProgramPoint
 from framelift.capture.program import Programs
+from framelift.capture.stepping import SteppingFrame, Steps
 from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
@@ -111,8 +112,7 @@ class Lift:
         self.answers = Answers()
         self.handled: Any = None
         self._left_to_spend = config.trace_limit
-        # The number of the outermost frame's current instruction, and the generators made so far.
-        self.step = 0
+        self.steps = Steps()
         self.suspended: list[GeneratorValue] = []
         self.modules: tuple[tuple[str, str, str], ...] = ()
         self.inputs: dict[int, TensorValue] = {}
@@ -507,13 +507,20 @@ class Lift:
     def make_generator(self, frame: Frame) -> Value:
         if frame.program.is_coroutine:
             raise GraphBreak(FL0105, what=frame.program.canonical.code.co_qualname)
-        generator = GeneratorValue(frame, self.step)
+        generator = GeneratorValue(frame, self.steps.count)
         self.suspended.append(generator)
         return generator
 
     def make_frame(self, function: FunctionLike, slots: list[Any]) -> Frame:
         program = self.programs.of(function.code)
-        return Frame(self, program, function, function.globals(self), slots)
+        stepping = self.steps.depth and not program.is_generator and self._is_stepped_into(function)
+        kind = SteppingFrame if stepping else Frame
+        return kind(self, program, function, function.globals(self), slots)
+
+    def _is_stepped_into(self, function: FunctionLike) -> bool:
+        """Whether a call of `function` is all that the current instruction does, and is to be stepped through."""
+        frame = self.frame
+        return isinstance(frame, SteppingFrame) and frame.level < self.steps.depth and frame.calls(function)
 
     def spend(self, amount: int, what: str) -> None:
         """Account for work: a program that would be traced for minutes is left to Python."""
@@ -541,6 +548,8 @@ class Lift:
         except GraphBreak as reason:
             if reason.point is None:
                 reason.point = self.program_point()
+            if isinstance(frame.caller, SteppingFrame) and frame.caller.calls(frame.function):
+                reason.within_call = True
             raise
         finally:
             self.headroom.leave(used)

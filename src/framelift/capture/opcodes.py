@@ -490,6 +490,9 @@ def call(frame: Frame, arg: Call, first: Any, second: Any, *arguments: Any) -> A
 def call_function_ex(frame: Frame, arg: CallEx, first: Any, second: Any, args: Any, *kwargs: Any) -> Any:
     function, extra = _callee(arg.null, first, second)
     named = {frame.lift.constant(key): value for key, value in pairs(frame.lift, kwargs[0])} if kwargs else {}
+    starred = isinstance(args, Value) or hasattr(type(args), "__iter__")
+    if not starred or not all(type(name) is str for name in named):
+        raise GraphBreak(FL0102, what="a function with * or ** of something wrong")  # Python knows the words for it
     return py.call(frame.lift, function, [*extra, *py.items(frame.lift, args)], named)
 
 

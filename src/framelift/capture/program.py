@@ -9,11 +9,11 @@ operation that cannot be traced leaves the frame as it was.
 from __future__ import annotations
 
 import types
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0101, GraphBreak
+from framelift.bytecode.by_code import ByCode
 from framelift.bytecode.canonical import CanonicalCode, Step, lower
 from framelift.bytecode.canonical_ops import OPS
 
@@ -93,16 +93,12 @@ class Programs:
     """Programs by code object, kept as long as the code object lives."""
 
     def __init__(self) -> None:
-        # By identity: code objects compare by contents, which is slow and says two places are one.
-        self._programs: dict[int, tuple[weakref.ref[types.CodeType], Program]] = {}
+        self._programs: ByCode[Program] = ByCode()
 
     def of(self, code: types.CodeType) -> Program:
-        found = self._programs.get(id(code))
-        if found is not None and found[0]() is code:
-            return found[1]
-        key = id(code)
-        program = Program(lower(code))
-        self._programs[key] = (weakref.ref(code, lambda _: self._programs.pop(key, None)), program)
+        program = self._programs.get(code)
+        if program is None:
+            program = self._programs[code] = Program(lower(code))
         return program
 
 

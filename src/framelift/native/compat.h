@@ -87,6 +87,16 @@ static inline void frame_set_function(Frame *frame, PyFunctionObject *function)
     frame->f_builtins = function->func_builtins;
 }
 
+/* The innermost frame that runs. */
+static inline Frame *thread_frame(PyThreadState *tstate)
+{
+#if SINCE_313
+    return tstate->current_frame;
+#else
+    return tstate->cframe->current_frame;
+#endif
+}
+
 /* Makes `next` the instruction that runs first. */
 static inline void frame_set_next(Frame *frame, _Py_CODEUNIT *next)
 {
@@ -121,6 +131,17 @@ static inline int optional_attribute(PyObject *object, PyObject *name, PyObject 
     return PyObject_GetOptionalAttr(object, name, value);
 #else
     return _PyObject_LookupAttr(object, name, value);
+#endif
+}
+
+/* What a weak reference refers to: a new reference, None if it is gone. */
+static inline PyObject *weakref_get(PyObject *reference)
+{
+#if SINCE_313
+    PyObject *alive;
+    return PyWeakref_GetRef(reference, &alive) == 1 ? alive : Py_NewRef(Py_None);
+#else
+    return Py_NewRef(PyWeakref_GET_OBJECT(reference));
 #endif
 }
 

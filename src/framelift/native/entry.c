@@ -4,6 +4,7 @@
  * hold, and calls that entry's residual function: no Python code runs before it. Without such an entry miss() is asked
  * for one, and the function itself runs if there is none. */
 #include "entry.h"
+#include "tail.h"
 
 #include <structmember.h>
 
@@ -45,19 +46,18 @@ static int lifted_follow_code(Lifted *self)
     return 0;
 }
 
-/* Asks for an entry that fits the call: a new reference with the fetched objects in the call's room, or NULL. */
-static Entry *ask_for_entry(Lifted *self, Table *table, Call *call)
+Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function, Table *table, Call *call)
 {
     table->misses++;
-    PyObject *slots = self->miss != Py_None ? PyTuple_New(call->nslots) : NULL;
+    PyObject *slots = miss != Py_None ? PyTuple_New(call->nslots) : NULL;
     if (!slots) {
         return NULL;
     }
     for (Py_ssize_t i = 0; i < call->nslots; i++) {
         PyTuple_SET_ITEM(slots, i, Py_NewRef(call->slots[i]));
     }
-    PyObject *args[] = {(PyObject *)self, slots};
-    PyObject *answer = PyObject_Vectorcall(self->miss, args, 2, NULL);
+    PyObject *args[] = {about, slots};
+    PyObject *answer = PyObject_Vectorcall(miss, args, 2, NULL);
     Py_DECREF(slots);
     if (!answer || answer == Py_None) {
         Py_XDECREF(answer);
@@ -70,7 +70,7 @@ static Entry *ask_for_entry(Lifted *self, Table *table, Call *call)
     }
     /* It was made for these arguments, but other code may have run since: only its guards can tell. */
     Entry *entry = (Entry *)answer;
-    if (entry_check(entry, call, (PyObject *)self->function) != 1) {
+    if (entry_check(entry, call, (PyObject *)function) != 1) {
         Py_DECREF(entry);
         return NULL;
     }
@@ -111,10 +111,13 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     Table *table = (Table *)Py_NewRef(self->table);
     Entry *entry = table_lookup(table, &call, (PyObject *)function, &failed);
     if (UNLIKELY(!entry && !failed)) {
-        entry = ask_for_entry(self, table, &call);
+        entry = ask_for_entry(self->miss, object, function, table, &call);
     }
     if (LIKELY(entry != NULL)) {
         result = entry_run(thread, entry, &call);
+        if (UNLIKELY(entry->leaves) && is_tail(result)) {
+            result = trampoline(thread, result);
+        }
         Py_DECREF(entry);
         if (UNLIKELY(result == rerun_marker)) {
             Py_DECREF(result);

@@ -356,10 +356,5 @@ PyObject *held_get(const Held *held)
     if (held->anchor == object) {
         return Py_NewRef(object);
     }
-#if SINCE_313
-    PyObject *alive;
-    return PyWeakref_GetRef(held->anchor, &alive) == 1 ? alive : Py_NewRef(Py_None);
-#else
-    return Py_NewRef(PyWeakref_GET_OBJECT(held->anchor));
-#endif
+    return weakref_get(held->anchor);
 }

@@ -8,6 +8,7 @@
  * An installed hook turns every Python call into a recursion in C and makes calls slower, on all threads. So it is
  * installed only while some run_hooked() is active, and taken out while any thread is deep in recursion. */
 #include "hook.h"
+#include "tail.h"
 
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag);
 
@@ -245,13 +246,16 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
         if (!entry && !failed) {
             entry = ask_context(thread, context, frame, table, &call, &failed);
         }
-        /* A frame that may have to run after all must not be turned into another. */
-        if (entry && !entry->reruns && swap_frame(tstate, frame, entry, &call)) {
+        /* A frame that may have to run after all, or in pieces, must not be turned into another. */
+        if (entry && !entry->reruns && !entry->leaves && swap_frame(tstate, frame, entry, &call)) {
             hook.swapped++;
             outcome = SWAPPED;
         } else if (entry) {
             hook.called++;
             *result = entry_run(thread, entry, &call);
+            if (is_tail(*result)) {
+                *result = trampoline(thread, *result);
+            }
             if (*result == rerun_marker) {
                 Py_CLEAR(*result);
             } else {
@@ -316,9 +320,8 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 
 /* ---- for Python ----------------------------------------------------------------------------------------------- */
 
-/* The key of the tables a context's frames are looked up in: its attribute `key`, or else the context itself, weakly.
- */
-static PyObject *context_key(PyObject *context)
+/* Its attribute `key`, or else the context itself, weakly. */
+PyObject *context_key(PyObject *context)
 {
     PyObject *key = NULL;
     int found = optional_attribute(context, hook.key_name, &key);
@@ -354,24 +357,29 @@ static void end_lifting(Lifting *ours)
     }
 }
 
+PyObject *call_hooked(ThreadData *thread, PyObject *context, PyObject *callable, PyObject *const *args, size_t nargs,
+                      PyObject *kwnames)
+{
+    if (UNLIKELY(stack_is_used_up(thread))) {
+        return raise_used_up();
+    }
+    Lifting ours, outer;
+    if (begin_lifting(thread, context, &ours, &outer) < 0) {
+        return NULL;
+    }
+    PyObject *result = call_nested(thread, callable, args, nargs, kwnames);
+    thread->lifting = outer;
+    end_lifting(&ours);
+    return result;
+}
+
 static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs < 2) {
         PyErr_SetString(PyExc_TypeError, "run_hooked() takes a context, a callable and its arguments");
         return NULL;
     }
-    ThreadData *thread = &thread_data;
-    if (UNLIKELY(stack_is_used_up(thread))) {
-        return raise_used_up();
-    }
-    Lifting ours, outer;
-    if (begin_lifting(thread, args[0], &ours, &outer) < 0) {
-        return NULL;
-    }
-    PyObject *result = call_nested(thread, args[1], args + 2, (size_t)(nargs - 2), kwnames);
-    thread->lifting = outer;
-    end_lifting(&ours);
-    return result;
+    return call_hooked(&thread_data, args[0], args[1], args + 2, (size_t)(nargs - 2), kwnames);
 }
 
 /* hooked: the same as a block. Unlike calls, blocks may end out of turn (in a generator, or left by hand): then what

@@ -1,5 +1,6 @@
 /* Entry and Table: the specialisations of one code object under one key. Which of them takes a call: lookup.c. */
 #include "table.h"
+#include "tail.h"
 #include "entry.h"
 #include "guards.h"
 
@@ -296,6 +297,7 @@ static PyObject *table_install(Table *self, PyObject *args, PyObject *kwargs)
     entry->nslots = nslots;
     entry->nfetched = nfetched;
     entry->reruns = has_constant(code, rerun_marker);
+    entry->leaves = has_constant(code, step_function);
     entry->used = ++self->clock;
     self->entries[self->count++] = (Entry *)Py_NewRef(entry);
     self->recent = entry;

@@ -15,6 +15,7 @@ typedef struct {
     Py_ssize_t nslots, nfetched;
     Direct *direct; /* how to do what the residual function does without it; NULL if that cannot be */
     bool reruns;    /* the residual function may ask for the original to be run instead */
+    bool leaves;    /* it may return a Tail */
     uint64_t hits;
     uint64_t used; /* the table's clock at the last hit */
 } Entry;

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from framelift.bytecode.decode import argument_names
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.native import _core
+from framelift.residual.chains import INNER
 from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
+from framelift.values.functions import FunctionLike
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
@@ -31,13 +35,26 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """The frame goes on in Python: `resume` with these variables and stack items, run by `runner`."""
+class Activation:
+    """A frame to enter: a function made of `resume` and of what `function` knows, its variables and stack items."""
 
     resume: ResumeCode
-    slots: Sequence[Any]
+    slots: Mapping[int, Any] | Sequence[Any]
     stack: Sequence[Any]
+    function: FunctionLike
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The frame goes on in Python, with the frames it called: outermost first, each waiting for the next one.
+
+    `runner` is called with `leading`, the outermost function and its arguments; what it returns the residual code
+    returns.
+    """
+
+    frames: Sequence[Activation]
     runner: Callable[..., Any]
+    leading: Sequence[Any] = ()
 
 
 Ending = Return | Rest
@@ -156,36 +173,52 @@ def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
     if isinstance(ending, Return):
         generator.value(ending.value)
     else:
-        _call_rest(generator, lift, ending)
+        _call_rest(generator, ending)
     builder.return_value()
 
 
-def _call_rest(generator: Generator, lift: Lift, rest: Rest) -> None:
-    builder = generator.builder
-    builder.load_callable(rest.runner)
-    _make_function(generator, lift, rest.resume.code)
-    for argument in rest.resume.argument_order:
-        _push(generator, rest, argument)
-    builder.call(1 + len(rest.resume.argument_order))
+def _call_rest(generator: Generator, rest: Rest) -> None:
+    generator.builder.load_callable(rest.runner)
+    for constant in rest.leading:
+        generator.builder.load_const(constant)
+    count = _function_and_arguments(generator, rest.frames)
+    generator.builder.call(len(rest.leading) + count)
 
 
-def _push(generator: Generator, rest: Rest, argument: Argument) -> None:
-    values = rest.slots if argument.kind == "slot" else rest.stack
-    generator.value(values[argument.number])
+def _function_and_arguments(generator: Generator, frames: Sequence[Activation]) -> int:
+    """Push the function of the first frame and its arguments; how many items that makes."""
+    frame, *inner = frames
+    _make_function(generator, frame)
+    for kind, number in frame.resume.argument_order:
+        value = (frame.slots if kind == "slot" else frame.stack)[number]
+        if value is INNER:
+            generator.builder.load_callable(functools.partial)
+            generator.builder.call(_function_and_arguments(generator, inner))
+        else:
+            generator.value(value)
+    return 1 + len(frame.resume.argument_order)
 
 
-def _make_function(generator: Generator, lift: Lift, code: CodeType) -> None:
-    """A function of `code` with the globals and the closure of the function that was called."""
-    function = lift.sources.function
+def _make_function(generator: Generator, frame: Activation) -> None:
+    """A function of the frame's code with the globals and the closure of the function that was called."""
+    code, function = frame.resume.code, frame.function
     generator.builder.load_callable(FunctionType)
     generator.builder.load_const(code)
-    generator.source(function.child("FUNC_GLOBALS"))
+    if function.source is not None:
+        generator.source(function.source.child("FUNC_GLOBALS"))
+    else:
+        generator.value(function.globals(generator.lift))
     generator.builder.load_const(code.co_name)
     generator.builder.load_const(None)
-    if code.co_freevars:
-        generator.source(function.child("FUNC_CLOSURE"))
-    else:
+    if not code.co_freevars:
         generator.builder.load_const(None)
+    elif function.source is not None:
+        generator.source(function.source.child("FUNC_CLOSURE"))
+    else:
+        cells = function.cells(generator.lift)
+        for cell in cells:
+            generator.value(cell)
+        generator.build_tuple(len(cells))
     generator.builder.call(5)
 
 
@@ -211,8 +244,3 @@ def _run_again(generator: Generator, graph: GraphCall) -> None:
     builder.end_handler()
     builder.load_const(_core.RERUN)
     builder.return_value()
-
-
-def argument_names(code: CodeType) -> tuple[str, ...]:
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-    return code.co_varnames[:count]

@@ -43,7 +43,7 @@ from typing import Final, Literal, NamedTuple
 from framelift.bytecode.assemble import assemble
 from framelift.bytecode.decode import decode, slot_names
 from framelift.bytecode.instruction import Instruction, Positions
-from framelift.bytecode.opcodes import OPERATOR_NUMBERS, PACKED, SLOTS, VERSION
+from framelift.bytecode.opcodes import OPERATOR_NUMBERS, OPMAP, PACKED, SLOTS, VERSION
 from framelift.bytecode.passes import remove_dead_code
 from framelift.bytecode.stack_shapes import COPIED, HANDLED, LASTI, NULL, VALUE, StackTag
 
@@ -86,10 +86,10 @@ def make_resume(
     `boxed`: the function takes one argument, an iterable of the arguments. A call keeps its arguments alive until it
     returns; an iterator that gives its references away does not, so that `del x` frees x after a break, too.
     """
-    return _Maker(code, offset, live_slots, stack_tags, boxed).make()
+    return ResumeMaker(code, offset, live_slots, stack_tags, boxed).make()
 
 
-class _Maker:
+class ResumeMaker:
     """Builds one resume code: which argument goes where, the prologue, the copy of the original."""
 
     def __init__(self, code: CodeType, offset: int, live: Iterable[int], tags: Sequence[StackTag], boxed: bool) -> None:
@@ -118,7 +118,7 @@ class _Maker:
         body = self._copied_body(head[-1])
         if body[0] is self.entry:
             head.pop()  # the jump
-        was_at = [(instruction, instruction.offset) for instruction in body]
+        was_at = [(instruction, instruction.offset) for instruction in body if instruction.offset is not None]
         names = slot_names(code)[: self.own_slots]
         made = assemble(
             [*self.prologue, *head, *body],
@@ -132,11 +132,14 @@ class _Maker:
             co_kwonlyargcount=0,
             co_flags=code.co_flags & ~_STARRED,
         )
-        if LASTI in self.tags:
-            assert body[0].offset is not None
-            made = made.replace(co_consts=(*code.co_consts, body[0].offset // 2))
+        made = made.replace(co_consts=(*code.co_consts, *self._constants(body)))
         offsets = {now.offset: then for now, then in was_at if now.offset is not None and then is not None}
         return ResumeCode(made, tuple(self.order), offsets)
+
+    def _constants(self, body: list[Instruction]) -> list[object]:
+        """Constants beyond those of the original."""
+        assert body[0].offset is not None
+        return [body[0].offset // 2] if LASTI in self.tags else []
 
     def _order(self) -> list[Argument]:
         """A variable arrives in its own slot if that is an argument's; the stack takes the other arguments."""
@@ -221,22 +224,37 @@ class _Maker:
     # ---- the copy --------------------------------------------------------------------------------------------
 
     def _copied_body(self, jump: Instruction) -> list[Instruction]:
-        if self.extra and self.original.co_freevars:
-            for instruction in self.body:
-                self._move_free(instruction)
+        self._shift_free()
         if LASTI in self.tags:  # offsets on the stack must stay offsets of the same instructions
             return self.body
         return remove_dead_code([jump, *self.body])[1:]
 
+    def _shift_free(self) -> None:
+        if self.extra and self.original.co_freevars:
+            self.body = [part for instruction in self.body for part in _unpacked(instruction)]
+            for instruction in self.body:
+                self._move_free(instruction)
+
     def _move_free(self, instruction: Instruction) -> None:
         """Free variables lie behind all other slots: more of those move them."""
-        arg, opcode = instruction.arg, instruction.opcode
-        if arg is None:
-            return
-        if opcode in PACKED and max(arg >> 4, arg & 15) >= self.own_slots:
-            raise CannotResume(f"{instruction} names a free variable")
-        if opcode in SLOTS and arg >= self.own_slots:
+        arg = instruction.arg
+        if arg is not None and instruction.opcode in SLOTS and arg >= self.own_slots:
             instruction.arg = arg + self.extra
+
+
+def _unpacked(instruction: Instruction) -> list[Instruction]:
+    """Two instructions for one that names two slots: a slot that moves may not fit into half an operand."""
+    if instruction.opcode not in PACKED:
+        return [instruction]
+    assert instruction.arg is not None
+    first, second = instruction.opname.split("_FAST", 1)[0], instruction.opname.rsplit("_", 2)[-2]
+    other = instruction.copy()
+    other.offset = None
+    other.become(OPMAP[f"{second}_FAST"])
+    other.arg = instruction.arg & 15
+    instruction.become(OPMAP[f"{first}_FAST"])
+    instruction.arg >>= 4
+    return [instruction, other]
 
 
 def _entry(body: list[Instruction], offset: int) -> Instruction:

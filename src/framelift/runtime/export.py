@@ -37,7 +37,7 @@ def export_call(
     given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     function, args = _as_function(target, args)
     options = Options(_no_backend, fullgraph=True)  # type: ignore[arg-type]
-    request = Request(function, _bind(function, args, kwargs), options, _no_backend, runtime.make_graph)
+    request = Request(function, _bind(function, args, kwargs), options, None, runtime.pieces, runtime.make_graph)
     with runtime.lock:
         lift, result = trace_whole(request, runtime.programs, stream.new_capture())
     if lift.journal.changed:

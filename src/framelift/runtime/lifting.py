@@ -7,7 +7,6 @@ import functools
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -22,6 +21,8 @@ from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
+from framelift.residual.chains import Part, join, run_by_python, split
+from framelift.residual.segments import Pieces
 from framelift.runtime.histories import Histories, wishes_for
 from framelift.runtime.keys import WeakOptions
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
@@ -30,6 +31,8 @@ CAPTURE_FAILED = "FL0001"
 LIMIT_REACHED = "FL0002"
 # A frame that was called so often without a tensor in sight is not asked about any more.
 _PATIENCE = 16
+# So many captures of what follows a break are tried before one of them must have been of use.
+_PATIENCE_WITH_RESTS = 8
 
 
 class Runtime:
@@ -37,6 +40,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.programs = Programs()
+        self.pieces = Pieces()
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
         self.lock = threading.RLock()
         self.memo = MetadataMemo(check=config.check)
@@ -86,11 +90,6 @@ class Context:
         self._limited: weakref.WeakSet[Any] = weakref.WeakSet()
         self._histories = Histories()
 
-    @property
-    def run_in_python(self) -> Callable[..., Any]:
-        """Runs what is left of a frame, or all of it, in Python; frames called from there are lifted."""
-        return functools.partial(_core.run_hooked, self)
-
     def forget(self) -> None:
         self._failed.clear()
         self._limited.clear()
@@ -113,6 +112,31 @@ class Context:
         options = self.options.get()
         return None if options is None else self.capture(function, slots, options)
 
+    def resume(self, function: FunctionType, slots: tuple[Any, ...]) -> Any:
+        """A resume function has no entry for these arguments."""
+        options = self.options.get()
+        code, pieces = function.__code__, self.runtime.pieces
+        frames = split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
+        if self._is_unpromising(code):
+            stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
+            return None
+        if options is None or not any(has_tensors_in_sight(f.code, f.function, tuple(f.arguments)) for f in frames):
+            return None
+        return self.capture(function, slots, options)
+
+    def _is_unpromising(self, code: CodeType) -> bool:
+        """Whether entries of a resume function are for one call each: a number or an object that is always another."""
+        table = _core.table_for(code, self.key)
+        return table.misses >= _PATIENCE_WITH_RESTS and table.hits < table.misses
+
+    def join(self, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
+        """Frames were left together: as which function they are to be lifted."""
+        return join(self.runtime.pieces, tail)
+
+    def unlifted(self, function: FunctionType, slots: tuple[Any, ...]) -> tuple[FunctionType, list[Any]]:
+        """Such a function is not lifted: what to call instead."""
+        return run_by_python(self.runtime.pieces, function.__code__, slots)
+
     def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
         """Capture a call and install its entry. None: run the function in Python this time."""
         with self.runtime.lock, _core.suspended():
@@ -128,7 +152,8 @@ class Context:
             self._report_recompile(number, table, function, slots)
             history = self._histories.of(table, slots)
             wishes = wishes_for(options, slots)
-            request = Request(function, slots, options, self.run_in_python, self.runtime.make_graph, history, wishes)
+            pieces, make_graph = self.runtime.pieces, self.runtime.make_graph
+            request = Request(function, slots, options, self, pieces, make_graph, history, wishes)
             try:
                 captured = capture(request, self.runtime.programs, number)
                 _check_guards(captured, slots, function)

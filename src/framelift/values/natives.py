@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
@@ -19,17 +20,31 @@ if TYPE_CHECKING:
 
 
 class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
-    """A C function, guarded by identity: it is what a model says it is, or a graph break."""
+    """A C function, guarded by identity: it is what a model says it is, or a graph break.
 
-    __slots__ = ()
+    A method bound to an object is another one each time it is looked up. It is guarded by its name and that object.
+    """
+
+    __slots__ = ("owner",)
+
+    def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self.owner: Any = None
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
-        if type(self.concrete) is types.MethodWrapperType:
-            self.refuse("recognising")  # made anew every time somebody asks for it
-        lift.guard(self.source, "IS", self.concrete)
+        if not _is_bound_method(self.concrete) or lift.model_of(self.concrete) is not None:
+            lift.guard(self.source, "IS", self.concrete)
+            return
+        lift.guard(self.source, "TYPE", type(self.concrete))
+        lift.guard(self.source.child("GETATTR", "__name__"), "EQUALS", self.concrete.__name__)
+        self.owner = lift.wrap(self.concrete.__self__, self.source.child("GETATTR", "__self__"))
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self.owner is not None:
+            lift.type_of(self.owner)
+            if lift.is_modelled_builtin(self.owner, type(self.concrete.__self__)):
+                return py.call(lift, py.attribute(lift, self.owner, self.concrete.__name__), args, kwargs)
         model = lift.model_of(self.concrete)
         if model is not None:
             return model(lift, args, kwargs)
@@ -40,6 +55,8 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
     def attribute(self, lift: Lift, name: str) -> Any:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return getattr(self.concrete, name)
+        if name == "__self__" and self.owner is not None:
+            return self.owner
         return super().attribute(lift, name)
 
     def is_same(self, lift: Lift, other: Value) -> bool:
@@ -52,6 +69,15 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
         name = getattr(concrete, "__qualname__", None) or getattr(concrete, "__name__", None) or repr(concrete)
         module = getattr(concrete, "__module__", None)
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
+
+
+def _is_bound_method(function: Any) -> bool:
+    if type(function) is types.MethodWrapperType:
+        return True
+    if type(function) is not types.BuiltinFunctionType:
+        return False
+    owner = function.__self__
+    return owner is not None and not issubclass(type(owner), (types.ModuleType, type))
 
 
 class UnboundMethodValue(

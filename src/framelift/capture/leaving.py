@@ -1,0 +1,68 @@
+"""Leaving a capture at a break: which frames to enter so that Python can run the one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from framelift.capture.frame import Frame
+from framelift.capture.stepping import SteppingFrame
+from framelift.native import _core
+from framelift.residual import steps
+from framelift.residual.chains import INNER_ITEMS, Entering, Part
+from framelift.residual.codegen import Activation, Rest, whole_frame
+from framelift.residual.resume import NULL as NULL_TAG
+from framelift.residual.resume import VALUE, CannotResume, StackTag
+from framelift.residual.segments import Pieces, Segments
+from framelift.values.base import NULL
+
+
+def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
+    """Python runs the instruction at which `frame` stands; the frames around it are real meanwhile."""
+    frames: list[Frame] = [frame]
+    while frames[0].caller is not None:
+        frames.insert(0, frames[0].caller)
+    kept: list[Segments] = []
+    entered = [Activation(*part.waiting(pieces), part.function) for part in waiting]
+    for outer in frames:
+        entering = _enter(pieces, outer, outer is not frame, kept)
+        entered.append(Activation(*entering, outer.function))
+    return Rest(entered, _core.step, (context, tuple(kept)))
+
+
+def _enter(pieces: Pieces, frame: Frame, is_waiting: bool, kept: list[Segments]) -> Entering:
+    assert isinstance(frame, SteppingFrame)
+    code = frame.program.canonical.code
+    piece = pieces.of(code)
+    offset = piece.offset(frame.program.steps[frame.pc].offset)
+    if offset is None or frame.pc < frame.program.canonical.body:
+        raise CannotResume(f"{code.co_qualname} has not begun")
+    segments = piece.segments
+    if piece.is_whole:
+        kept.append(segments)
+    stack = frame.stack[: len(frame.stack) - frame.operands] if is_waiting else frame.stack
+    tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
+    if is_waiting:
+        stack, tags = stack + INNER_ITEMS, [*tags, *steps.INNER]
+    slots = [slot for slot in segments.live(offset) if frame.locals[slot] is not NULL]
+    return Entering(segments.step(offset, slots, tags, is_waiting), frame.locals, stack)
+
+
+def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
+    """Python runs the instruction at which a frame stands, and all that follows."""
+    piece = pieces.of(frame.program.canonical.code)
+    offset = piece.offset(frame.program.steps[frame.pc].offset)
+    if offset is None or frame.pc < frame.program.canonical.body:
+        raise CannotResume("the frame has not begun")
+    slots = [slot for slot in piece.segments.live(offset) if frame.locals[slot] is not NULL]
+    tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
+    return Activation(piece.segments.resume(offset, slots, tags), frame.locals, frame.stack, frame.function)
+
+
+def all_in_python(pieces: Pieces, parts: Sequence[Part], context: Any) -> Rest:
+    """Python goes on with the innermost of several frames from where that begins."""
+    *outer, last = parts
+    waiting = [Activation(*part.waiting(pieces), part.function) for part in outer]
+    whole = whole_frame(last.code)
+    _core.never_lift(whole.code)
+    return Rest([*waiting, Activation(whole, last.arguments, (), last.function)], _core.step, (context, ()))

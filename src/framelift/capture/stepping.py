@@ -1,0 +1,169 @@
+"""Frames that can be left between any two instructions, with everything undone since.
+
+The outermost frame of a capture is one. A break further in undoes the outermost instruction, at first; when it turns
+out that this was a call of a function of the user's, the frame is captured again with calls stepped through, down to
+there, so that the break costs the one instruction that cannot be traced. Stepping takes time, and most captures do not
+break. What torch and the standard library do within a call stays part of that call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0401, GraphBreak
+from framelift.bytecode.canonical_ops import effect
+from framelift.capture.compiling import NotCompiling
+from framelift.capture.frame import LEAVE, Frame
+from framelift.values.base import NULL, Raised
+from framelift.values.functions import BoundMethodValue
+from framelift.values.lookup import special_method
+from framelift.values.objects import UserObjectValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class Restart(Exception):
+    """The frame cannot be left where it broke: capture again and break before instruction `count`.
+
+    So it is while an exception is handled, and where something would be alive that cannot be rebuilt.
+    """
+
+    def __init__(self, count: int, reason: GraphBreak) -> None:
+        super().__init__(count, reason)
+        self.count = count
+        self.reason = reason
+
+
+class Left(Exception):
+    """A frame was left at its current instruction because of `reason`; its state is that before the instruction."""
+
+    def __init__(self, frame: SteppingFrame, reason: GraphBreak) -> None:
+        super().__init__(reason)
+        self.frame = frame
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Steps:
+    """What the stepping frames of one capture have in common."""
+
+    # The number of the current instruction, and the one to break before.
+    count: int = 0
+    break_before: Restart | None = None
+    # The instruction that raised the outermost exception being handled.
+    raised_at: int = 0
+    # How deep calls are stepped through.
+    depth: int = 0
+
+
+class SteppingFrame(Frame):
+    """Runs like any frame, but every real instruction is a step that can be taken back."""
+
+    __slots__ = ("_mark", "_stack_before", "_handled_before")
+
+    def run(self) -> Any:
+        runs, steps = self.program.runs, self.program.steps
+        pc = self.pc
+        try:
+            while True:
+                self.pc = pc
+                if steps[pc].first == pc:
+                    self._begin_step()
+                try:
+                    jump = runs[pc](self)
+                except Raised as raised:
+                    pc = self._handle(raised)
+                    continue
+                if jump is None:
+                    pc += 1
+                elif jump == LEAVE:
+                    return self.result
+                else:
+                    pc = jump
+        except GraphBreak as reason:
+            self._take_back(reason)
+            raise Left(self, reason) from reason
+
+    def _begin_step(self) -> None:
+        lift = self.lift
+        steps = lift.steps
+        steps.count += 1
+        lift.journal.begin_step()
+        self._mark = lift.graph.mark()
+        self._stack_before = self.stack[:]
+        self._handled_before = lift.handled
+        if steps.break_before is not None and steps.count >= steps.break_before.count:
+            if self.pc >= self.program.canonical.body:  # before that the frame is being set up
+                raise steps.break_before.reason
+
+    def _handle(self, raised: Raised) -> int:
+        step, steps = self.program.steps[self.pc], self.lift.steps
+        if not self._is_handled():
+            if self.lift.answers.can_reconsider:
+                raise NotCompiling from raised
+            reason = GraphBreak(FL0401, what=_spell(raised.value))
+            if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
+                raise Restart(steps.raised_at, reason)
+            raise reason from raised
+        if self.lift.handled is None and step.op != "RERAISE":
+            steps.raised_at = steps.count
+        return self.unwind(raised)
+
+    def _is_handled(self) -> bool:
+        """Whether this frame, or one that called it, has a handler for what is raised here."""
+        frame: Frame | None = self
+        while frame is not None:
+            if frame.program.steps[frame.pc].handler is not None:
+                return True
+            frame = frame.caller
+        return False
+
+    def _take_back(self, reason: GraphBreak) -> None:
+        lift: Lift = self.lift
+        if self._handled_before is not None or self._exception_on_stack():
+            raise Restart(lift.steps.raised_at, reason)
+        lift.handled = None
+        lift.journal.roll_back()
+        lift.graph.rollback(self._mark)
+        self.stack = self._stack_before
+        self.pc = self.program.steps[self.pc].first
+
+    def _exception_on_stack(self) -> bool:
+        """Between the instruction that raised and PUSH_EXC_INFO the exception is on the stack only."""
+        step = self.program.steps[self.pc]
+        return step.op == "PUSH_EXC_INFO" or self.program.steps[step.first].op == "PUSH_EXC_INFO"
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    @property
+    def level(self) -> int:
+        """How many calls lie between the outermost frame and this one."""
+        return 0 if self.caller is None else 1 + self.caller.level  # type: ignore[attr-defined]
+
+    @property
+    def operands(self) -> int:
+        """How many items of the stack the current instruction takes."""
+        step = self.program.steps[self.pc]
+        return effect(step.op, step.arg)[0]
+
+    def calls(self, function: Any) -> bool:
+        """Whether the current instruction is a call of that function and gives what the function returns."""
+        step = self.program.steps[self.pc]
+        if step.op not in ("CALL", "CALL_FUNCTION_EX"):
+            return False
+        first, second = self.stack[-self.operands :][:2]
+        if step.arg.null == "below":
+            callee = second if first is NULL else first
+        else:
+            callee = first
+        if isinstance(callee, UserObjectValue):
+            callee = special_method(self.lift, callee, callee.cls, "__call__")
+        while isinstance(callee, BoundMethodValue):
+            callee = callee.function(self.lift)
+        return callee is function
+
+
+def _spell(exception: Any) -> str:
+    return exception.describe() if hasattr(exception, "describe") else str(exception)

@@ -1,0 +1,394 @@
+/* See tail.h.
+ *
+ *     residual code ─► Tail(step, context) ─► step code: one instruction ─► Site: Tail(resume) ─► residual code ─► ...
+ *
+ * Each of them has returned before the next is called, so a loop with a break in it takes no stack. */
+#include "tail.h"
+#include "hook.h"
+
+#include <structmember.h>
+
+PyObject *step_function;
+
+/* ---- tails ---------------------------------------------------------------------------------------------------- */
+
+static Tail *tail_new(PyObject *function, Py_ssize_t nargs)
+{
+    Tail *tail = PyObject_NewVar(Tail, &Tail_Type, nargs);
+    if (tail) {
+        tail->function = Py_NewRef(function);
+        tail->context = tail->kept = NULL;
+        tail->inner = NULL;
+        tail->joined = false;
+        memset(tail->args, 0, (size_t)nargs * sizeof(PyObject *));
+    }
+    return tail;
+}
+
+static void tail_dealloc(Tail *self)
+{
+    for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+        Py_CLEAR(self->args[i]);
+    }
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->context);
+    Py_CLEAR(self->kept);
+    Py_CLEAR(self->inner);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *tail_get_args(Tail *self, void *Py_UNUSED(closure))
+{
+    PyObject *args = PyTuple_New(Py_SIZE(self));
+    for (Py_ssize_t i = 0; args && i < Py_SIZE(self); i++) {
+        PyTuple_SET_ITEM(args, i, Py_NewRef(self->args[i]));
+    }
+    return args;
+}
+
+static PyMemberDef tail_members[] = {
+    {"function", T_OBJECT_EX, offsetof(Tail, function), READONLY, "what to call"},
+    {"inner", T_OBJECT, offsetof(Tail, inner), READONLY, "the tail whose result this one waits for, or None"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef tail_getset[] = {
+    {"args", (getter)tail_get_args, NULL, "what to call it with", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject Tail_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Tail",
+    .tp_basicsize = sizeof(Tail),
+    .tp_itemsize = sizeof(PyObject *),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)tail_dealloc,
+    .tp_members = tail_members,
+    .tp_getset = tail_getset,
+};
+
+static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs < 3 || !PyTuple_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "step() takes a context, a tuple, a function and its arguments");
+        return NULL;
+    }
+    Tail *tail = tail_new(args[2], nargs - 3);
+    if (tail) {
+        tail->context = Py_NewRef(args[0]);
+        tail->kept = Py_NewRef(args[1]);
+        for (Py_ssize_t i = 3; i < nargs; i++) {
+            tail->args[i - 3] = Py_NewRef(args[i]);
+        }
+    }
+    return (PyObject *)tail;
+}
+
+/* ---- sites ---------------------------------------------------------------------------------------------------- */
+
+/* A place where step code is left. Called by the frame itself, which it empties: variables and stack become the
+ * arguments of a resume function. Which one depends on what is bound and where the stack has NULL: find() is asked when
+ * that changes. */
+typedef struct {
+    PyObject_VAR_HEAD vectorcallfunc vectorcall;
+    PyObject *find;    /* find(bytes) -> (code, order); a byte says whether a variable or stack item is there */
+    PyObject *pattern; /* the bytes asked for last */
+    PyObject *code;    /* weak reference to the answer: its entries may lead back to this site */
+    Py_ssize_t norder, *order; /* where its arguments come from: a slot, or ~depth on the stack */
+    Py_ssize_t depth;
+    Py_ssize_t slots[];
+} Site;
+
+static bool pattern_holds(Site *self, PyObject *const *locals, PyObject *const *stack)
+{
+    const char *expected = PyBytes_AS_STRING(self->pattern);
+    for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+        if ((locals[self->slots[i]] != NULL) != *expected++) {
+            return false;
+        }
+    }
+    for (Py_ssize_t i = 0; i < self->depth; i++) {
+        if ((stack[i] != NULL) != *expected++) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *pattern_of(Site *self, PyObject *const *locals, PyObject *const *stack)
+{
+    PyObject *pattern = PyBytes_FromStringAndSize(NULL, Py_SIZE(self) + self->depth);
+    if (pattern) {
+        char *byte = PyBytes_AS_STRING(pattern);
+        for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+            *byte++ = locals[self->slots[i]] != NULL;
+        }
+        for (Py_ssize_t i = 0; i < self->depth; i++) {
+            *byte++ = stack[i] != NULL;
+        }
+    }
+    return pattern;
+}
+
+static int site_learn(Site *self, PyObject *pattern)
+{
+    PyObject *answer = PyObject_CallOneArg(self->find, pattern), *code, *order;
+    if (!answer || !PyArg_ParseTuple(answer, "O!O!", &PyCode_Type, &code, &PyTuple_Type, &order)) {
+        Py_XDECREF(answer);
+        return -1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(order), *places = PyMem_New(Py_ssize_t, n ? n : 1);
+    PyObject *reference = places ? PyWeakref_NewRef(code, NULL) : NULL;
+    if (!reference) {
+        PyMem_Free(places);
+        Py_DECREF(answer);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        places[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
+    }
+    Py_DECREF(answer);
+    PyMem_Free(self->order);
+    self->order = places;
+    self->norder = n;
+    Py_XSETREF(self->code, reference);
+    Py_XSETREF(self->pattern, Py_NewRef(pattern));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The resume function's code for the frame as it is: a new reference. */
+static PyObject *site_code(Site *self, PyObject *const *locals, PyObject *const *stack)
+{
+    if (self->pattern && pattern_holds(self, locals, stack)) {
+        PyObject *code = weakref_get(self->code);
+        if (LIKELY(code != Py_None)) {
+            return code;
+        }
+        Py_DECREF(code);
+    }
+    PyObject *pattern = pattern_of(self, locals, stack);
+    int learnt = pattern ? site_learn(self, pattern) : -1;
+    Py_XDECREF(pattern);
+    return learnt < 0 ? NULL : weakref_get(self->code);
+}
+
+static PyObject *function_like(PyFunctionObject *original, PyObject *code)
+{
+    PyObject *function = PyFunction_New(code, original->func_globals);
+    if (function && original->func_closure && PyFunction_SetClosure(function, original->func_closure) < 0) {
+        Py_CLEAR(function);
+    }
+    return function;
+}
+
+static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(args), size_t Py_UNUSED(nargsf),
+                                 PyObject *Py_UNUSED(kwnames))
+{
+    Site *self = (Site *)object;
+    Frame *frame = thread_frame(PyThreadState_Get());
+    PyObject **locals = frame->localsplus, **stack = locals + frame_code(frame)->co_nlocalsplus;
+    PyObject *code = site_code(self, locals, stack);
+    PyObject *function = code ? function_like(frame_function(frame), code) : NULL;
+    Tail *tail = function ? tail_new(function, self->norder) : NULL;
+    Py_XDECREF(code);
+    Py_XDECREF(function);
+    if (!tail) {
+        return NULL;
+    }
+    /* Whoever looks at the frame later (a traceback's) finds it as it was; else nothing stays behind in it. */
+    bool watched = frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1;
+    PyObject **top = stack + self->depth - 1;
+    if (self->depth && is_tail(*top)) {
+        tail->inner = (Tail *)*top;
+        *top = Py_NewRef(Py_None);
+    }
+    for (Py_ssize_t i = 0; i < self->norder; i++) {
+        Py_ssize_t place = self->order[i];
+        PyObject **where = place >= 0 ? locals + place : stack + ~place;
+        tail->args[i] = *where;
+        if (watched) {
+            Py_INCREF(*where);
+        } else {
+            *where = NULL;
+        }
+    }
+    return (PyObject *)tail;
+}
+
+static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+{
+    PyObject *find, *slots;
+    Py_ssize_t depth;
+    if (!PyArg_ParseTuple(args, "OO!n:Site", &find, &PyTuple_Type, &slots, &depth)) {
+        return NULL;
+    }
+    Site *self = (Site *)type->tp_alloc(type, PyTuple_GET_SIZE(slots));
+    if (self) {
+        self->vectorcall = site_vectorcall;
+        self->find = Py_NewRef(find);
+        self->depth = depth;
+        for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
+            self->slots[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(slots, i));
+        }
+    }
+    return (PyObject *)self;
+}
+
+static void site_dealloc(Site *self)
+{
+    Py_CLEAR(self->find);
+    Py_CLEAR(self->pattern);
+    Py_CLEAR(self->code);
+    PyMem_Free(self->order);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject Site_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Site",
+    .tp_doc = "Site(find, slots, depth)\n\nCalled by step code to leave its frame, with these variables and so many "
+              "stack items.",
+    .tp_basicsize = sizeof(Site),
+    .tp_itemsize = sizeof(Py_ssize_t),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_new = site_new,
+    .tp_dealloc = (destructor)site_dealloc,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(Site, vectorcall),
+};
+
+/* ---- the trampoline ------------------------------------------------------------------------------------------- */
+
+/* From the context's answer, a function and a sequence of arguments; takes over the answer. */
+static Tail *tail_from(PyObject *answer)
+{
+    PyObject *function, *given;
+    Tail *tail = NULL;
+    if (answer && PyArg_ParseTuple(answer, "O!O", &PyFunction_Type, &function, &given)) {
+        PyObject *args = PySequence_Fast(given, "arguments are a sequence");
+        tail = args ? tail_new(function, PySequence_Fast_GET_SIZE(args)) : NULL;
+        for (Py_ssize_t i = 0; tail && i < Py_SIZE(tail); i++) {
+            tail->args[i] = Py_NewRef(PySequence_Fast_GET_ITEM(args, i));
+        }
+        Py_XDECREF(args);
+    }
+    Py_XDECREF(answer);
+    return tail;
+}
+
+/* Several frames as one; takes over the tail. */
+static Tail *join(PyObject *context, Tail *tail)
+{
+    Tail *joined = tail_from(PyObject_CallMethod(context, "join", "O", tail));
+    if (joined) {
+        joined->joined = true;
+    }
+    Py_DECREF(tail);
+    return joined;
+}
+
+/* Runs a resume function by Python: itself, or what the context says for several frames at once. */
+static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail)
+{
+    Tail *plain = (Tail *)Py_NewRef(tail);
+    if (tail->joined) {
+        PyObject *args = tail_get_args(tail, NULL);
+        PyObject *answer = args ? PyObject_CallMethod(context, "unlifted", "OO", tail->function, args) : NULL;
+        Py_XDECREF(args);
+        Py_SETREF(plain, tail_from(answer));
+    }
+    PyObject *result =
+        plain ? call_hooked(thread, context, plain->function, plain->args, (size_t)Py_SIZE(plain), NULL) : NULL;
+    Py_XDECREF(plain);
+    return result;
+}
+
+static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *key, Tail *tail)
+{
+    PyFunctionObject *function = (PyFunctionObject *)tail->function;
+    PyObject *result = NULL;
+    bool failed = false;
+    Entry *entry = NULL;
+    Call call;
+    Table *table = table_find_or_make((PyCodeObject *)function->func_code, key);
+    if (!table) {
+        return NULL;
+    }
+    call_init(&call, tail->args, Py_SIZE(tail));
+    if (!thread->suspended) {
+        entry = table_lookup(table, &call, (PyObject *)function, &failed);
+        if (!entry && !failed) {
+            PyObject *miss = PyObject_GetAttrString(context, "resume");
+            entry = miss ? ask_for_entry(miss, (PyObject *)function, function, table, &call) : NULL;
+            Py_XDECREF(miss);
+        }
+    }
+    if (entry) {
+        result = entry_run(thread, entry, &call);
+        Py_DECREF(entry);
+    }
+    call_release(&call);
+    Py_DECREF(table);
+    if (result == rerun_marker) {
+        Py_CLEAR(result);
+    } else if (result || PyErr_Occurred()) {
+        return result;
+    }
+    return run_by_python(thread, context, tail);
+}
+
+/* A loop comes by with the same objects again and again. */
+static int keep(PyObject *kept, PyObject *objects)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objects); i++) {
+        PyObject *object = PyTuple_GET_ITEM(objects, i);
+        int known = PySequence_Contains(kept, object);
+        if (known < 0 || (!known && PyList_Append(kept, object) < 0)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *trampoline(ThreadData *thread, PyObject *result)
+{
+    PyObject *context = Py_NewRef(((Tail *)result)->context), *kept = PyList_New(0);
+    PyObject *key = context_key(context);
+    Lifting outer = thread->lifting;
+    while (is_tail(result)) {
+        Tail *tail = (Tail *)result;
+        if (tail->inner && !(tail = join(context, tail))) {
+            result = NULL;
+            break;
+        }
+        if (!key || !kept || (tail->kept && keep(kept, tail->kept) < 0)) {
+            result = NULL;
+        } else if (tail->context) {
+            result = call_hooked(thread, tail->context, tail->function, tail->args, (size_t)Py_SIZE(tail), NULL);
+        } else {
+            result = run_resumed(thread, context, key, tail);
+        }
+        Py_DECREF(tail);
+    }
+    thread->lifting = outer;
+    Py_XDECREF(key);
+    Py_DECREF(context);
+    Py_XDECREF(kept);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL,
+     "step(context, kept, function, *args) -> Tail\n\nFor residual code to return: call the function, with frames "
+     "lifted by the context, and go on\nfrom there. What is in the tuple `kept` is kept alive."},
+    {NULL, NULL, 0, NULL},
+};
+
+int tail_init(PyObject *module)
+{
+    if (PyModule_AddFunctions(module, functions) < 0 || PyModule_AddType(module, &Tail_Type) < 0 ||
+        PyModule_AddType(module, &Site_Type) < 0) {
+        return -1;
+    }
+    step_function = PyObject_GetAttrString(module, "step");
+    return step_function ? 0 : -1;
+}

@@ -1,0 +1,100 @@
+"""Frames that were left together, because the innermost one was: f, which called g, which called h.
+
+While the instruction of h ran, all three were real frames (`steps.py`); behind it they are three resume functions, and
+those of f and g wait for what the next one returns. They are captured as one: h's rest, then g's, then f's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from framelift.bytecode.stack_shapes import NULL as NULL_TAG
+from framelift.residual import steps
+from framelift.residual.resume import Argument, ResumeCode
+from framelift.residual.segments import Pieces
+from framelift.values.base import NULL
+
+# The stack item of a frame that waits for the next one: what it calls to have that one run.
+INNER: Any = object()
+#: The topmost items of such a frame's stack.
+INNER_ITEMS: list[Any] = [NULL if tag == NULL_TAG else INNER for tag in steps.INNER]
+
+
+class Entering(NamedTuple):
+    """How to enter a frame: the code, and its variables and stack by number."""
+
+    resume: ResumeCode
+    slots: Mapping[int, Any] | Sequence[Any]
+    stack: Sequence[Any]
+
+    def arguments(self) -> list[Any]:
+        return [(self.slots if kind == "slot" else self.stack)[number] for kind, number in self.resume.argument_order]
+
+
+@dataclass(slots=True)
+class Part:
+    """One of the frames: a resume function's code, its function and its arguments (real, or values of a capture)."""
+
+    code: CodeType
+    function: Any
+    arguments: list[Any]
+
+    def give(self, pieces: Pieces, result: Any) -> None:
+        """What the frame waited for: the topmost item of its stack."""
+        entry = pieces.of(self.code).entry
+        assert entry is not None
+        self.arguments[entry.order.index(Argument("stack", len(entry.tags) - 1))] = result
+
+    def waiting(self, pieces: Pieces) -> Entering:
+        """How to enter the frame while it waits."""
+        piece = pieces.of(self.code)
+        entry = piece.entry
+        assert entry is not None
+        given = dict(zip(entry.order, self.arguments, strict=True))
+        slots = {number: value for (kind, number), value in given.items() if kind == "slot"}
+        tags = entry.tags[:-1]
+        stack = [NULL if tag == NULL_TAG else given[Argument("stack", depth)] for depth, tag in enumerate(tags)]
+        segments = piece.segments
+        step = segments.step(segments.waiting(entry.offset), sorted(slots), (*tags, *steps.INNER), inner=True)
+        return Entering(step, slots, stack + INNER_ITEMS)
+
+
+def split(pieces: Pieces, code: CodeType, slots: Sequence[Any]) -> list[Part]:
+    """The frames that a call of a chain's code stands for, outermost first."""
+    parts = []
+    first = 0
+    for part in pieces.parts(code):
+        last = first + 1 + part.co_argcount
+        parts.append(Part(part, slots[first], list(slots[first + 1 : last])))
+        first = last
+    return parts
+
+
+def join(pieces: Pieces, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
+    """The frames of a tail and of those within it as a call of one function."""
+    codes: list[CodeType] = []
+    slots: list[Any] = []
+    link = tail
+    while link is not None:
+        codes.append(link.function.__code__)
+        slots += [link.function, *link.args]
+        link = link.inner
+    chain = pieces.of(codes[0]).segments.chain(codes)
+    return FunctionType(chain.code, tail.function.__globals__), tuple(slots)
+
+
+def run_by_python(pieces: Pieces, code: CodeType, slots: Sequence[Any]) -> tuple[FunctionType, list[Any]]:
+    """What to call, with which arguments, for Python to go on in all the frames of a chain."""
+    *outer, last = split(pieces, code, slots)
+    function, arguments = last.function, last.arguments
+    for part in reversed(outer):
+        entering = part.waiting(pieces)
+        inner = functools.partial(function, *arguments)
+        arguments = [inner if argument is INNER else argument for argument in entering.arguments()]
+        own = part.function
+        function = FunctionType(entering.resume.code, own.__globals__, own.__name__, None, own.__closure__)
+    return function, arguments

@@ -1,0 +1,206 @@
+"""The pieces a function falls into at its graph breaks: step functions and resume functions, made once.
+
+A resume function is captured like any function, and breaks like any. What is then made of *its* code is made of the
+original's: so a loop comes back to the pieces it already has, and the third iteration captures nothing.
+
+    original code ─┬─ step at 40 ── site ─► resume at 46, {x, y bound}, stack [value]  ── breaks at 40 ─► step at 40
+                   └─ step at 58 ── site ─► ...
+
+Pieces live as long as the original. They refer to it by a copy, and sites refer to its pieces weakly, because entries
+of a piece hold step functions, and those their sites.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import NamedTuple
+
+from framelift.bytecode.builder import Builder
+from framelift.bytecode.by_code import ByCode
+from framelift.bytecode.decode import argument_names, slot_names
+from framelift.bytecode.liveness import Liveness
+from framelift.bytecode.stack_shapes import NULL, VALUE, StackTag
+from framelift.native import _core
+from framelift.residual.resume import Argument, ResumeCode, make_resume
+from framelift.residual.steps import MakeSite, call_before, make_step
+
+# A frame that may look at its own variables cannot do without those it no longer uses.
+_SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
+
+_Key = tuple[int, tuple[int, ...], tuple[StackTag, ...], bool]
+
+
+class Segments:
+    """What was made of one code object."""
+
+    def __init__(self, code: CodeType, origins: ByCode[Piece], chains: ByCode[tuple[CodeType, ...]]) -> None:
+        self.code = code.replace()
+        self._origins = origins
+        self._known_chains = chains
+        self._own = len(slot_names(code)) - len(code.co_freevars)
+        self._sees_variables = not _SEE_VARIABLES.isdisjoint(code.co_names)
+        self._liveness: Liveness | None = None
+        self._steps: dict[_Key, ResumeCode] = {}
+        self._resumes: dict[_Key, ResumeCode] = {}
+        self._chains: dict[tuple[int, ...], Chain] = {}
+
+    def live(self, offset: int) -> tuple[int, ...]:
+        """The variables that a frame needs at an instruction, if they are bound."""
+        if self._sees_variables:
+            return tuple(range(self._own))
+        if self._liveness is None:
+            self._liveness = Liveness(self.code)
+        return tuple(sorted(self._liveness.at(offset)))
+
+    def step(self, offset: int, slots: Sequence[int], tags: Sequence[StackTag], inner: bool = False) -> ResumeCode:
+        """The function that runs one instruction, with these variables bound and this stack. See make_step."""
+        key = (offset, tuple(slots), tuple(tags), inner)
+        made = self._steps.get(key)
+        if made is None:
+            made = self._steps[key] = make_step(
+                self.code, offset, slots, tags, self._make_sites(offset if inner else None), inner
+            )
+            _core.never_lift(made.code)
+        return made
+
+    def _make_sites(self, call: int | None) -> MakeSite:
+        """Sites of a step; behind a call that was left, what its handler needs goes along: it may be entered yet."""
+
+        def make(offset: int, depth: int) -> object:
+            slots = self.live(offset) if call is None else tuple(sorted({*self.live(offset), *self.live(call)}))
+            return _core.Site(_Find(weakref.ref(self), offset, slots), slots, depth)
+
+        return make
+
+    def resume(self, offset: int, slots: Sequence[int], tags: Sequence[StackTag]) -> ResumeCode:
+        """The function that goes on at an instruction."""
+        key = (offset, tuple(slots), tuple(tags), False)
+        made = self._resumes.get(key)
+        if made is None:
+            made = self._resumes[key] = make_resume(self.code, offset, slots, tags)
+            # Only the trampoline lifts it: where it was decided that Python runs it the hook must leave it alone.
+            _core.never_lift(made.code)
+            entry = Entry(offset, made.argument_order, tuple(tags), made.original_offsets)
+            self._origins[made.code] = Piece(weakref.ref(self), entry)
+        return made
+
+    def waiting(self, offset: int) -> int:
+        """The offset of the call that a frame waits for whose next instruction stands at `offset`."""
+        return call_before(self.code, offset)
+
+    def chain(self, parts: Sequence[CodeType]) -> Chain:
+        """The code that stands for frames that were left together, the outermost one made of this code."""
+        key = tuple(map(id, parts))
+        chain = self._chains.get(key)
+        if chain is None:
+            names = [f".{number}" for number in range(sum(1 + part.co_argcount for part in parts))]
+            builder = Builder(tuple(names))
+            builder.load_const(None)
+            builder.return_value()
+            own = self.code
+            code = builder.to_code(own.co_name, filename=own.co_filename, firstlineno=own.co_firstlineno)
+            chain = self._chains[key] = Chain(code.replace(co_qualname=own.co_qualname), tuple(parts))
+            self._known_chains[chain.code] = chain.parts
+        return chain
+
+
+@dataclass(frozen=True, slots=True)
+class _Find:
+    """What a site asks for the resume function that fits a frame."""
+
+    segments: weakref.ref[Segments]
+    offset: int
+    slots: tuple[int, ...]
+
+    def __call__(self, pattern: bytes) -> tuple[CodeType, tuple[int, ...]]:
+        """`pattern` has a byte for each of the slots and each item of the stack: whether something is there."""
+        segments = self.segments()
+        assert segments is not None, "the trampoline keeps the pieces of what it runs"
+        bound = [slot for slot, there in zip(self.slots, pattern, strict=False) if there]
+        tags: list[StackTag] = [VALUE if there else NULL for there in pattern[len(self.slots) :]]
+        resume = segments.resume(self.offset, bound, tags)
+        order = [number if kind == "slot" else ~number for kind, number in resume.argument_order]
+        return resume.code, tuple(order)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Frames that were left together: their resume functions, outermost first, as one thing to capture.
+
+    `code` is never run: it owns the entries. Its arguments are, for each part, the function and the arguments of that.
+    All parts but the innermost wait for a result, which is the topmost item of their stack.
+    """
+
+    code: CodeType
+    parts: tuple[CodeType, ...]
+
+
+class Entry(NamedTuple):
+    """Where a resume function enters the original, what its arguments are, and where its instructions stand there."""
+
+    offset: int
+    order: tuple[Argument, ...]
+    tags: tuple[StackTag, ...]
+    original_offsets: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A code object as a piece of another, or of itself: where its instructions stand there."""
+
+    _segments: weakref.ref[Segments]
+    entry: Entry | None = None
+
+    @property
+    def segments(self) -> Segments:
+        segments = self._segments()
+        assert segments is not None, "pieces do not outlive what they are pieces of"
+        return segments
+
+    @property
+    def is_whole(self) -> bool:
+        return self.entry is None
+
+    def offset(self, own: int) -> int | None:
+        """Where the instruction at an offset of the piece stands in the original; None: it was added."""
+        return own if self.entry is None else self.entry.original_offsets.get(own)
+
+
+class Pieces:
+    """The pieces of all functions that broke."""
+
+    def __init__(self) -> None:
+        self._origins: ByCode[Piece] = ByCode()
+        self._segments: ByCode[Segments] = ByCode()
+        self._chains: ByCode[tuple[CodeType, ...]] = ByCode()
+
+    def of(self, code: CodeType) -> Piece:
+        """What a code object is a piece of: its own, unless it was made here."""
+        piece = self._origins.get(code)
+        if piece is None:
+            segments = self._segments[code] = Segments(code, self._origins, self._chains)
+            piece = self._origins[code] = Piece(weakref.ref(segments))
+        return piece
+
+    def argument_names(self, code: CodeType) -> tuple[str, ...]:
+        """What the argument slots of a code hold, in words: `x`, or `stack[0]`, or for a chain `f.x`."""
+        if self.is_chain(code):
+            parts = self.parts(code)
+            return tuple(f"{part.co_name}.{name}" for part in parts for name in ("", *self.argument_names(part)))
+        piece = self._origins.get(code)
+        if piece is None or piece.entry is None:
+            return argument_names(code)
+        names, entry = slot_names(code), piece.entry
+        return tuple(names[number] if kind == "slot" else f"stack[{number}]" for kind, number in entry.order)
+
+    def is_chain(self, code: CodeType) -> bool:
+        return self._chains.get(code) is not None
+
+    def parts(self, chain: CodeType) -> tuple[CodeType, ...]:
+        """The parts of a chain, by its code."""
+        parts = self._chains.get(chain)
+        assert parts is not None, f"{chain} is no chain"
+        return parts

@@ -539,3 +539,52 @@ def test_the_hook_lifts_what_follows_a_break():
         return called(x) - 1
 
     assert graphs_of(fn, x()) == [1, 1, 1]
+
+
+# -- what goes wrong behind a break reaches the handlers that were entered before it -----------------------------------
+
+
+class Stop(BaseException):
+    """Like KeyboardInterrupt: nothing that an `except Exception` handles."""
+
+
+@pytest.mark.parametrize("when", ["compiling", "running"])
+@pytest.mark.parametrize("inlined", [False, True])
+def test_an_interrupt_behind_a_break_reaches_the_handlers(when, inlined):
+    graphs = []
+
+    def backend(graph_module, example_inputs):
+        graphs.append(graph_module)
+
+        def run(*args):
+            if len(graphs) == 2 and when == "running":
+                raise Stop
+            return graph_module(*args)
+
+        if len(graphs) == 2 and when == "compiling":
+            raise Stop
+        return run
+
+    log = []
+
+    def body(x):
+        y = x + 1
+        graph_break()
+        return y * 2
+
+    def fn(x):
+        with torch.no_grad():
+            try:
+                if inlined:
+                    return body(x)
+                y = x + 1
+                graph_break()
+                return y * 2
+            finally:
+                log.append(torch.is_grad_enabled())
+
+    with pytest.raises(Stop) as caught:
+        framelift.compile(fn, backend=backend)(x())
+    assert log == [False] and torch.is_grad_enabled()
+    names = [row.name for row in traceback.extract_tb(caught.value.__traceback__) if row.filename == __file__]
+    assert names[1:] == (["fn", "body"] if inlined else ["fn"])

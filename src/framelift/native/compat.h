@@ -134,6 +134,24 @@ static inline int optional_attribute(PyObject *object, PyObject *name, PyObject 
 #endif
 }
 
+/* Takes the exception that is set, with its traceback. */
+static inline PyObject *take_exception(void)
+{
+#if SINCE_312
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback) {
+        PyException_SetTraceback(value, traceback);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+#endif
+}
+
 /* What a weak reference refers to: a new reference, None if it is gone. */
 static inline PyObject *weakref_get(PyObject *reference)
 {

@@ -286,14 +286,17 @@ static Tail *join(PyObject *context, Tail *tail)
     return joined;
 }
 
-/* Runs a resume function by Python: itself, or what the context says for several frames at once. */
+/* Runs a resume function by Python: itself, or what the context says for several frames at once. With an exception
+ * set that is raised where the function begins: frames that were entered long ago have handlers for it. */
 static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail)
 {
     Tail *plain = (Tail *)Py_NewRef(tail);
-    if (tail->joined) {
-        PyObject *args = tail_get_args(tail, NULL);
-        PyObject *answer = args ? PyObject_CallMethod(context, "unlifted", "OO", tail->function, args) : NULL;
+    PyObject *error = PyErr_Occurred() ? take_exception() : NULL;
+    if (tail->joined || error) {
+        PyObject *args = tail_get_args(tail, NULL), *given = error ? error : Py_None;
+        PyObject *answer = args ? PyObject_CallMethod(context, "unlifted", "OOO", tail->function, args, given) : NULL;
         Py_XDECREF(args);
+        Py_XDECREF(error);
         Py_SETREF(plain, tail_from(answer));
     }
     PyObject *result =
@@ -330,10 +333,8 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     Py_DECREF(table);
     if (result == rerun_marker) {
         Py_CLEAR(result);
-    } else if (result || PyErr_Occurred()) {
-        return result;
     }
-    return run_by_python(thread, context, tail);
+    return result ? result : run_by_python(thread, context, tail);
 }
 
 /* A loop comes by with the same objects again and again. */

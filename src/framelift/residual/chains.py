@@ -62,6 +62,21 @@ class Part:
         step = segments.step(segments.waiting(entry.offset), sorted(slots), (*tags, *steps.INNER), inner=True)
         return Entering(step, slots, stack + INNER_ITEMS)
 
+    def raising(self, pieces: Pieces, error: BaseException) -> tuple[FunctionType, list[Any]]:
+        """What to call to have an exception raised where the frame begins."""
+        piece = pieces.of(self.code)
+        entry = piece.entry
+        assert entry is not None
+        given = dict(zip(entry.order, self.arguments, strict=True))
+        given[Argument("stack", len(entry.tags))] = error
+        made = piece.segments.raising(entry)
+        return function_like(self.function, made.code), [given[argument] for argument in made.argument_order]
+
+
+def function_like(function: FunctionType, code: CodeType) -> FunctionType:
+    """A function of `code` with what `function` knows."""
+    return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
+
 
 def split(pieces: Pieces, code: CodeType, slots: Sequence[Any]) -> list[Part]:
     """The frames that a call of a chain's code stands for, outermost first."""
@@ -87,14 +102,13 @@ def join(pieces: Pieces, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
     return FunctionType(chain.code, tail.function.__globals__), tuple(slots)
 
 
-def run_by_python(pieces: Pieces, code: CodeType, slots: Sequence[Any]) -> tuple[FunctionType, list[Any]]:
-    """What to call, with which arguments, for Python to go on in all the frames of a chain."""
-    *outer, last = split(pieces, code, slots)
-    function, arguments = last.function, last.arguments
+def run_by_python(pieces: Pieces, parts: Sequence[Part], error: BaseException | None) -> tuple[FunctionType, list[Any]]:
+    """What to call, with which arguments, for Python to go on in all these frames; an error is raised in the last."""
+    *outer, last = parts
+    function, arguments = (last.function, last.arguments) if error is None else last.raising(pieces, error)
     for part in reversed(outer):
         entering = part.waiting(pieces)
         inner = functools.partial(function, *arguments)
         arguments = [inner if argument is INNER else argument for argument in entering.arguments()]
-        own = part.function
-        function = FunctionType(entering.resume.code, own.__globals__, own.__name__, None, own.__closure__)
+        function = function_like(part.function, entering.resume.code)
     return function, arguments

@@ -75,6 +75,11 @@ class ResumeCode:
     original_offsets: dict[int, int]
 
 
+def make_raising(code: CodeType, offset: int, live_slots: Iterable[int], stack_tags: Sequence[StackTag]) -> ResumeCode:
+    """The same for a frame in which an exception is raised at `offset`: the topmost item of the stack."""
+    return _RaisingMaker(code, offset, live_slots, stack_tags, False).make()
+
+
 def make_resume(
     code: CodeType, offset: int, live_slots: Iterable[int], stack_tags: Sequence[StackTag], *, boxed: bool = False
 ) -> ResumeCode:
@@ -116,7 +121,7 @@ class ResumeMaker:
         self._emit_stack()
         head = self._emit_entry()
         body = self._copied_body(head[-1])
-        if body[0] is self.entry:
+        if body and body[0] is head[-1].target:
             head.pop()  # the jump
         was_at = [(instruction, instruction.offset) for instruction in body if instruction.offset is not None]
         names = slot_names(code)[: self.own_slots]
@@ -138,8 +143,10 @@ class ResumeMaker:
 
     def _constants(self, body: list[Instruction]) -> list[object]:
         """Constants beyond those of the original."""
+        if LASTI not in self.tags:
+            return []
         assert body[0].offset is not None
-        return [body[0].offset // 2] if LASTI in self.tags else []
+        return [body[0].offset // 2]
 
     def _order(self) -> list[Argument]:
         """A variable arrives in its own slot if that is an argument's; the stack takes the other arguments."""
@@ -240,6 +247,15 @@ class ResumeMaker:
         arg = instruction.arg
         if arg is not None and instruction.opcode in SLOTS and arg >= self.own_slots:
             instruction.arg = arg + self.extra
+
+
+class _RaisingMaker(ResumeMaker):
+    """A resume code that raises instead of going on."""
+
+    def _emit_entry(self) -> list[Instruction]:
+        *head, jump = super()._emit_entry()
+        raising = Instruction.make("RAISE_VARARGS", 1, positions=jump.positions, handler=jump.handler)
+        return [*head, raising]
 
 
 def _unpacked(instruction: Instruction) -> list[Instruction]:

@@ -24,7 +24,7 @@ from framelift.bytecode.decode import argument_names, slot_names
 from framelift.bytecode.liveness import Liveness
 from framelift.bytecode.stack_shapes import NULL, VALUE, StackTag
 from framelift.native import _core
-from framelift.residual.resume import Argument, ResumeCode, make_resume
+from framelift.residual.resume import Argument, ResumeCode, make_raising, make_resume
 from framelift.residual.steps import MakeSite, call_before, make_step
 
 # A frame that may look at its own variables cannot do without those it no longer uses.
@@ -85,6 +85,16 @@ class Segments:
             _core.never_lift(made.code)
             entry = Entry(offset, made.argument_order, tuple(tags), made.original_offsets)
             self._origins[made.code] = Piece(weakref.ref(self), entry)
+        return made
+
+    def raising(self, entry: Entry) -> ResumeCode:
+        """The function that raises its last argument where a resume function begins."""
+        slots = tuple(sorted(number for kind, number in entry.order if kind == "slot"))
+        key = (entry.offset, slots, entry.tags, True)
+        made = self._resumes.get(key)
+        if made is None:
+            made = self._resumes[key] = make_raising(self.code, entry.offset, slots, (*entry.tags, VALUE))
+            _core.never_lift(made.code)
         return made
 
     def waiting(self, offset: int) -> int:

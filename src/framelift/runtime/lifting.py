@@ -115,9 +115,8 @@ class Context:
     def resume(self, function: FunctionType, slots: tuple[Any, ...]) -> Any:
         """A resume function has no entry for these arguments."""
         options = self.options.get()
-        code, pieces = function.__code__, self.runtime.pieces
-        frames = split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
-        if self._is_unpromising(code):
+        frames = self._parts(function, slots)
+        if self._is_unpromising(function.__code__):
             stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
             return None
         if options is None or not any(has_tensors_in_sight(f.code, f.function, tuple(f.arguments)) for f in frames):
@@ -133,9 +132,17 @@ class Context:
         """Frames were left together: as which function they are to be lifted."""
         return join(self.runtime.pieces, tail)
 
-    def unlifted(self, function: FunctionType, slots: tuple[Any, ...]) -> tuple[FunctionType, list[Any]]:
-        """Such a function is not lifted: what to call instead."""
-        return run_by_python(self.runtime.pieces, function.__code__, slots)
+    def unlifted(
+        self, function: FunctionType, slots: tuple[Any, ...], error: BaseException | None
+    ) -> tuple[FunctionType, list[Any]]:
+        """What to call for Python to go on in place of a resume function that is not lifted, or that failed."""
+        if error is not None and not config.full_traceback:
+            error.__traceback__ = None
+        return run_by_python(self.runtime.pieces, self._parts(function, slots), error)
+
+    def _parts(self, function: FunctionType, slots: tuple[Any, ...]) -> list[Part]:
+        code, pieces = function.__code__, self.runtime.pieces
+        return split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
 
     def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
         """Capture a call and install its entry. None: run the function in Python this time."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from framelift.api import compile as compile
     from framelift.api import counters as counters
     from framelift.api import disable as disable
+    from framelift.api import error_on_graph_break as error_on_graph_break
     from framelift.api import explain as explain
     from framelift.api import export as export
     from framelift.api import graph_break as graph_break
@@ -42,6 +43,7 @@ __all__ = [
     "optimize",
     "patch_torch",
     "disable",
+    "error_on_graph_break",
     "graph_break",
     "is_compiling",
     "reset",

@@ -15,7 +15,7 @@ import torch
 
 from framelift import backends, runtime
 from framelift.backends import list_backends, register_backend
-from framelift.controls import disable_function, graph_break, is_compiling
+from framelift.controls import disable_function, error_on_graph_break, graph_break, is_compiling
 from framelift.errors import short
 from framelift.modules import LiftedModule, compile_in_place, original, wrap_module
 from framelift.native import _core
@@ -33,6 +33,7 @@ __all__ = [
     "disable",
     "explain",
     "export",
+    "error_on_graph_break",
     "graph_break",
     "is_compiling",
     "list_backends",

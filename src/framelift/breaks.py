@@ -29,6 +29,8 @@ class GraphBreak(Exception):
         self.point: Any = None
         # Whether it happened within a function that the current instruction calls.
         self.within_call = False
+        # Whether it is an error there; None: that is for the options to say.
+        self.is_error: bool | None = None
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""What user code may call inside lifted code to steer framelift: `graph_break`, `is_compiling`, `disable`.
+"""What user code may call inside lifted code to steer framelift: `graph_break`, `disable`, `error_on_graph_break` ...
 
 Run by Python these functions do next to nothing. Capture recognises the function objects of this module (and the mark
 that `disable` leaves) and does what they mean.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import ContextDecorator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -38,6 +40,37 @@ def is_compiling() -> bool:
     False
     """
     return False
+
+
+_error_on_graph_break: ContextVar[bool | None] = ContextVar("framelift_error_on_graph_break", default=None)
+
+
+class error_on_graph_break(ContextDecorator):  # noqa: N801  (used like a function)
+    """Whether a graph break is an error: for a block, or as a decorator for a function. The innermost one decides.
+
+    Without one `fullgraph` decides. With `True` the error names the line and the reason, with `False` Python runs the
+    instruction, also under `fullgraph=True`.
+
+    >>> @framelift.compile(backend="eager")
+    ... def f(x):
+    ...     with framelift.error_on_graph_break(True):
+    ...         y = x.sin()
+    ...     return y
+    """
+
+    def __init__(self, error: bool = True) -> None:
+        if not isinstance(error, bool):
+            raise TypeError(f"error_on_graph_break(error) is {short(error)}: True or False is needed")
+        self._error = error
+        self._before: list[bool | None] = []
+
+    # Traced like any code; a token would not survive a break in the block.
+    def __enter__(self) -> None:
+        self._before.append(_error_on_graph_break.get())
+        _error_on_graph_break.set(self._error)
+
+    def __exit__(self, *_: object) -> None:
+        _error_on_graph_break.set(self._before.pop())
 
 
 @dataclass(frozen=True, slots=True)

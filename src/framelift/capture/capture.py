@@ -233,10 +233,15 @@ class _Capture:
 
     def _depth_of(self, reason: GraphBreak) -> int:
         """How deep in calls Python's part is to begin."""
-        if not reason.within_call or self.request.options.fullgraph or reason.reason in _LEFT_FOR_GOOD:
+        if not reason.within_call or self._is_error(reason) or reason.reason in _LEFT_FOR_GOOD:
             return 0
         depth: int = reason.point.users_depth
         return depth
+
+    def _is_error(self, reason: GraphBreak) -> bool:
+        """Whether a break must not be; without a context to lift what follows it cannot be."""
+        asked = self.request.options.fullgraph if reason.is_error is None else reason.is_error
+        return asked or self.request.context is None
 
     def _rest_of(self, frame: SteppingFrame, waiting: list[Part], reason: GraphBreak) -> Ending:
         """Python runs the instruction; what comes after it is lifted again. Where that cannot be, Python runs all."""
@@ -278,7 +283,7 @@ class _Capture:
         code, line = (self.code, line) if reason.point is None else reason.point.user_line()
         text = linecache.getline(code.co_filename, line).strip()
         stream.emit(events.GraphBroke(self.number, reason.reason.id, reason.words, code.co_filename, line, text))
-        if self.request.options.fullgraph:
+        if self._is_error(reason):
             where = f"{code.co_filename}:{line} in {code.co_qualname}: {text}"
             raise FullGraphError(
                 f"{reason.reason.id}: {reason.words}\n  at {where}\n  {reason.reason.remedy}"

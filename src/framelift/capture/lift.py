@@ -82,7 +82,7 @@ from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
 from framelift.values.sizes import SizeValue, make_size
 from framelift.values.slices import SliceValue
-from framelift.values.steering import torch_control
+from framelift.values.steering import error_on_graph_break, torch_control
 from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.structs import StructSequenceValue
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
@@ -200,6 +200,10 @@ class Lift:
             self.guard(source, "IS", value.concrete)
         else:
             self.guards.relate("SAME", (known, source))
+
+    def value_of(self, obj: Any) -> Any:
+        """The value of an object that the program came across; None: it did not."""
+        return self._values.get(id(obj))
 
     def values_of_type(self, kind: type) -> Iterator[Value]:
         """The input objects of exactly that type."""
@@ -546,14 +550,19 @@ class Lift:
         try:
             return frame.run() if run is None else run()
         except GraphBreak as reason:
-            if reason.point is None:
-                reason.point = self.program_point()
+            self.locate(reason)
             if isinstance(frame.caller, SteppingFrame) and frame.caller.calls(frame.function):
                 reason.within_call = True
             raise
         finally:
             self.headroom.leave(used)
             self.frame = frame.caller
+
+    def locate(self, reason: GraphBreak) -> None:
+        """Note where the program breaks; the innermost frame comes first."""
+        if reason.point is None:
+            reason.point = self.program_point()
+            reason.is_error = error_on_graph_break(self)
 
     def throw_into(self, frame: Frame, exception: Any) -> Any:
         """Run a frame that stopped at a `yield`, with an exception raised there."""

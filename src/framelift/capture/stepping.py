@@ -83,6 +83,7 @@ class SteppingFrame(Frame):
                 else:
                     pc = jump
         except GraphBreak as reason:
+            self.lift.locate(reason)
             self._take_back(reason)
             raise Left(self, reason) from reason
 

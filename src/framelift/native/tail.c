@@ -91,9 +91,9 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
  * that changes. */
 typedef struct {
     PyObject_VAR_HEAD vectorcallfunc vectorcall;
-    PyObject *find;    /* find(bytes) -> (code, order); a byte says whether a variable or stack item is there */
-    PyObject *pattern; /* the bytes asked for last */
-    PyObject *code;    /* weak reference to the answer: its entries may lead back to this site */
+    PyObject *find;            /* find(bytes) -> (code, order); a byte says whether a variable or stack item is there */
+    PyObject *pattern;         /* the bytes asked for last */
+    PyObject *code;            /* weak reference to the answer: its entries may lead back to this site */
     Py_ssize_t norder, *order; /* where its arguments come from: a slot, or ~depth on the stack */
     Py_ssize_t depth;
     Py_ssize_t slots[];

@@ -10,6 +10,7 @@ import torch
 from framelift import controls
 from framelift.breaks import FL0103, GraphBreak
 from framelift.values import protocol as py
+from framelift.values.base import Value
 from framelift.values.primitives import Model, primitive
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 def _graph_break(lift: Lift, reason: Any = "") -> NoReturn:
     text = lift.constant(reason)
     raise GraphBreak(FL0103, why=f": {text}" if text else "")
+
+
+def error_on_graph_break(lift: Lift) -> bool | None:
+    """What the innermost `error_on_graph_break` says that the program is in; None: it is in none."""
+    real = controls._error_on_graph_break
+    variable = lift.value_of(real)
+    if variable is None or not variable.pending:
+        return real.get()
+    found = variable.pending[-1][1]
+    return found.concrete if isinstance(found, Value) else found
 
 
 def torch_control(target: Any) -> Model | None:

@@ -1,0 +1,132 @@
+"""`fullgraph` and `framelift.error_on_graph_break`: where a break is an error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import framelift
+from framelift.errors import FullGraphError
+from tests.helpers import check
+from tests.helpers.record import Record
+
+graph_break = framelift.graph_break
+X = torch.ones(2)
+
+
+def broken(x):
+    y = x + 1
+    graph_break("because")
+    return y * 2
+
+
+@framelift.error_on_graph_break(False)
+def may_break(x):
+    y = x + 1
+    graph_break()
+    return y * 2
+
+
+@framelift.error_on_graph_break(True)
+def must_not_break(x):
+    return broken(x)
+
+
+def fails(fn, *args, **options):
+    with pytest.raises(FullGraphError) as caught:
+        framelift.compile(fn, backend="eager", **options)(*args)
+    return str(caught.value)
+
+
+def test_the_error_says_all():
+    text = fails(broken, X, fullgraph=True)
+    assert "FL0103" in text and "because" in text and 'graph_break("because")' in text and "Remove the call" in text
+    assert f"{__file__}:{broken.__code__.co_firstlineno + 2} in broken" in text
+
+
+def test_the_line_is_that_within_a_call():
+    def fn(x):
+        return broken(x) + 1
+
+    assert "in broken" in fails(fn, X, fullgraph=True)
+
+
+def test_a_block():
+    def fn(x):
+        y = broken(x)
+        with framelift.error_on_graph_break(True):
+            y = y + 1
+            y = broken(y)
+        return y
+
+    assert "in broken" in fails(fn, X)
+
+
+def test_a_block_without_a_break():
+    def fn(x):
+        y = broken(x)
+        with framelift.error_on_graph_break(True):
+            y = y.sin() + 1
+        return broken(y) * 2
+
+    check(fn, X, expect_breaks=2)
+
+
+def test_a_decorator():
+    assert "in broken" in fails(lambda x: must_not_break(x) + 1, X)
+
+
+def test_a_block_allows_what_fullgraph_forbids():
+    def fn(x):
+        y = x * 3
+        with framelift.error_on_graph_break(False):
+            y = y + 1
+            graph_break()
+            y = y * 2
+        return y - 1
+
+    record = Record()
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    with record.listening():
+        assert torch.equal(lifted(X), fn(X))
+        assert torch.equal(lifted(X), fn(X))
+    assert len(record.breaks) == 1 and len(record.graphs) == 2
+
+
+def test_a_decorator_allows_what_fullgraph_forbids():
+    def fn(x):
+        return may_break(x * 3) - 1
+
+    assert torch.equal(framelift.compile(fn, backend="eager", fullgraph=True)(X), fn(X))
+
+
+def test_behind_the_block_fullgraph_holds_again():
+    def fn(x):
+        y = may_break(x)
+        graph_break()
+        return y * 2
+
+    assert f"{__file__}:{fn.__code__.co_firstlineno + 2}" in fails(fn, X, fullgraph=True)
+
+
+def test_the_innermost_one_decides():
+    def fn(x):
+        with framelift.error_on_graph_break(True):
+            with framelift.error_on_graph_break(False):
+                y = broken(x)
+            return y + 1
+
+    check(fn, X, expect_breaks=1)
+
+
+def test_around_the_call():
+    lifted = framelift.compile(lambda x: broken(x), backend="eager")
+    with framelift.error_on_graph_break(True), pytest.raises(FullGraphError):
+        lifted(X)
+    assert torch.equal(lifted(X), broken(X))
+
+
+def test_in_python_it_does_nothing():
+    assert torch.equal(must_not_break(X), broken(X))
+    with pytest.raises(TypeError, match="True or False"):
+        framelift.error_on_graph_break(1)

@@ -111,7 +111,7 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     Table *table = (Table *)Py_NewRef(self->table);
     Entry *entry = table_lookup(table, &call, (PyObject *)function, &failed);
     if (UNLIKELY(!entry && !failed)) {
-        entry = ask_for_entry(self->miss, object, function, table, &call);
+        entry = ask_for_entry(self->miss, (PyObject *)self, function, table, &call);
     }
     if (LIKELY(entry != NULL)) {
         result = entry_run(thread, entry, &call);

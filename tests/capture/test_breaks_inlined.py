@@ -365,26 +365,28 @@ def test_recursion():
 
 
 def test_the_rest_is_not_captured_beyond_the_limit():
-    def h(v, n):
+    factors = {"0": 2, "1": 3, "2": 4, "3": 5, "4": 6}
+
+    def h(v, name):
         v = v + 1
         graph_break()
         try:
-            return v * n
+            return v * factors[name]
         finally:
             v = None
 
-    def fn(v, n):
-        return h(v, n) + 1
+    def fn(v, name):
+        return h(v, name) + 1
 
     lifted = framelift.compile(fn, backend="eager")
     with framelift.config.patch(recompile_limit=2):
         for n in range(5):
             if n < 2:
-                result = lifted(x(), n)
+                result = lifted(x(), str(n))
             else:
                 with pytest.warns(FrameliftWarning) if n == 2 else _nothing():
-                    result = lifted(x(), n)
-            assert torch.equal(result, fn(x(), n))
+                    result = lifted(x(), str(n))
+            assert torch.equal(result, fn(x(), str(n)))
 
 
 class _nothing:

@@ -594,7 +594,7 @@ def break_in_try_body(x):
     return y + 1
 
 
-@programs(expect_breaks=2, expect_ops=1)
+@programs(expect_breaks=1, expect_ops=1)
 def break_in_handler_of_inlined(x):
     def inner(y):
         try:

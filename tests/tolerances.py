@@ -44,3 +44,7 @@ def tolerance(backend: object, dtype: torch.dtype | None) -> Tolerance:
 # What a merged product may add to the error of the separate ones, relative to the largest result: a few roundings in
 # another order. Errors are measured against a run in double precision.
 MERGED_PRODUCTS = {torch.float64: 1e-13, torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
+# An optimizer that hears that it is compiled keeps its step count in a float32 tensor, and computes with it what it
+# otherwise computes in Python's double precision. torch.compile gives the same; differences grow from step to step.
+COMPILED_OPTIMIZER = 1e-4

@@ -173,6 +173,17 @@ static inline Py_ssize_t code_framesize(PyCodeObject *code)
 #endif
 }
 
+/* Our own Python code is called where the user's program stands: with so many frames more than that may take, it fits
+ * even if the program has set its limit as tight as can be. */
+#define OWN_FRAMES 200
+#if SINCE_312
+#define lend_frames(tstate)      ((tstate)->py_recursion_remaining += OWN_FRAMES)
+#define take_back_frames(tstate) ((tstate)->py_recursion_remaining -= OWN_FRAMES)
+#else
+#define lend_frames(tstate)      ((tstate)->recursion_remaining += OWN_FRAMES)
+#define take_back_frames(tstate) ((tstate)->recursion_remaining -= OWN_FRAMES)
+#endif
+
 /* 3.12 and 3.13 count C recursion in units that stand for stack space; one evaluation of a frame takes two. A caller
  * that has looked at the real stack (stack_is_deep) gives them back, so that calls through this extension can nest
  * as deep as plain Python calls, which take none. */

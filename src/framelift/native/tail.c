@@ -132,7 +132,10 @@ static PyObject *pattern_of(Site *self, PyObject *const *locals, PyObject *const
 
 static int site_learn(Site *self, PyObject *pattern)
 {
+    PyThreadState *tstate = PyThreadState_Get();
+    lend_frames(tstate);
     PyObject *answer = PyObject_CallOneArg(self->find, pattern), *code, *order;
+    take_back_frames(tstate);
     if (!answer || !PyArg_ParseTuple(answer, "O!O!", &PyCode_Type, &code, &PyTuple_Type, &order)) {
         Py_XDECREF(answer);
         return -1;
@@ -278,7 +281,10 @@ static Tail *tail_from(PyObject *answer)
 /* Several frames as one; takes over the tail. */
 static Tail *join(PyObject *context, Tail *tail)
 {
+    PyThreadState *tstate = PyThreadState_Get();
+    lend_frames(tstate);
     Tail *joined = tail_from(PyObject_CallMethod(context, "join", "O", tail));
+    take_back_frames(tstate);
     if (joined) {
         joined->joined = true;
     }
@@ -293,8 +299,11 @@ static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail
     Tail *plain = (Tail *)Py_NewRef(tail);
     PyObject *error = PyErr_Occurred() ? take_exception() : NULL;
     if (tail->joined || error) {
+        PyThreadState *tstate = PyThreadState_Get();
         PyObject *args = tail_get_args(tail, NULL), *given = error ? error : Py_None;
+        lend_frames(tstate);
         PyObject *answer = args ? PyObject_CallMethod(context, "unlifted", "OOO", tail->function, args, given) : NULL;
+        take_back_frames(tstate);
         Py_XDECREF(args);
         Py_XDECREF(error);
         Py_SETREF(plain, tail_from(answer));
@@ -320,8 +329,11 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     if (!thread->suspended) {
         entry = table_lookup(table, &call, (PyObject *)function, &failed);
         if (!entry && !failed) {
+            PyThreadState *tstate = PyThreadState_Get();
+            lend_frames(tstate);
             PyObject *miss = PyObject_GetAttrString(context, "resume");
             entry = miss ? ask_for_entry(miss, (PyObject *)function, function, table, &call) : NULL;
+            take_back_frames(tstate);
             Py_XDECREF(miss);
         }
     }

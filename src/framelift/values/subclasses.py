@@ -376,7 +376,10 @@ def _read_dict(owner: ContainerObjectValue) -> dict[Any, Any]:
         owner.refuse("use with keys that are not plain constants")
     found = dict(items)
     if owner.base is OrderedDict:
-        found = {key: found[key] for key in OrderedDict.__iter__(owner.concrete)}
+        try:
+            found = {key: found[key] for key in OrderedDict.__iter__(owner.concrete)}
+        except KeyError:
+            owner.refuse("use after its keys were changed behind its back")
     return found
 
 

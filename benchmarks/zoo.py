@@ -90,6 +90,7 @@ def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "captured_for_other_numbers": sum(bool(result["other"]) for result in good),
         "ops": sum(result["ops"] for result in good),
         "seconds": sum(result["seconds"] for result in good),
+        "capture": sum(result["capture"] for result in good),
     }
 
 
@@ -140,10 +141,10 @@ def main() -> None:
         console.print(summary("torch.compile", result["torch.compile"]["totals"]))
         both_good = [name for name in names if "error" not in ours[name] and "error" not in theirs[name]]
         if both_good:
-            ratio = sum(theirs[name]["seconds"] for name in both_good) / sum(
-                ours[name]["seconds"] for name in both_good
-            )
-            console.print(f"torch.compile / framelift, first calls of {len(both_good)} models: {ratio:.1f}×")
+            for key, what in (("seconds", "first calls"), ("capture", "captures (first calls less second calls)")):
+                theirs_all, ours_all = (sum(found[name][key] for name in both_good) for found in (theirs, ours))
+                words = f"torch.compile / framelift, {what} of {len(both_good)} models: {theirs_all / ours_all:.1f}×"
+                console.print(f"{words} ({theirs_all:.1f} s / {ours_all:.1f} s)")
     if given.json:
         given.json.write_text(json.dumps(result, indent=1))
 

@@ -59,6 +59,23 @@ class Mode(str, enum.Enum):
     SUM = "sum"
 
 
+class Shown(enum.IntEnum):
+    ONE = 1
+
+    def __str__(self):
+        return "one!"
+
+
+class Weight(float):
+    def __str__(self):
+        return "heavy"
+
+
+@programs
+def formatted_without_a_specification(v):
+    return v + 1, f"{Shown.ONE}", f"{Weight(2.5)}", format(Weight(2.5), ""), f"{Shown.ONE:>3}", f"{Weight(2.5):.3f}"
+
+
 @programs()
 def strings(x):
     s = Name("ab")

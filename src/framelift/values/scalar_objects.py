@@ -82,6 +82,8 @@ class ScalarObjectValue(UserObjectValue):
             return py.iterate(lift, self._plain_value)
         if name in _OPERATORS and not all(map(_is_plain, args)):
             return NotImplemented
+        if name == "__format__" and len(args) == 1 and lift.constant(args[0]) == "":
+            return lift.text(self, "str")  # without a specification the C types ask the object for its text
         method = getattr(self.base, name)
         return fold_call(lift, method, [self._plain_value, *args], kwargs)
 

@@ -23,7 +23,7 @@ def with_framelift(name: str) -> dict[str, Any]:
 
     _warm_up(framelift.compile)
     seen: list[Any] = []
-    stream.subscribe(seen.append)
+    stop = stream.subscribe(seen.append)
 
     def compiled(model: Any) -> Any:
         return framelift.compile(model, backend="eager")
@@ -41,6 +41,7 @@ def with_framelift(name: str) -> dict[str, Any]:
         }
 
     found = run(name, compiled, captures, summary)
+    stop()
     failures = [f"{e.id} {e.function}: {e.error}" for e in seen if isinstance(e, events.InternalFailure)]
     recompiled = [reason for e in seen if isinstance(e, events.Recompiled) for reason in e.reasons]
     return {**found, "failures": failures, "recompiled": recompiled}

@@ -93,16 +93,21 @@ def guard(
 # ---- words ----
 
 
+_qualname = type.__dict__["__qualname__"].__get__
+
+
 def shown(value: Any, limit: int = 80) -> str:
     """A value in words, without its `__repr__` being asked unless it is a constant."""
     if is_constant(value):
         text = repr(value)
         return text if len(text) <= limit else text[: limit - 1] + "…"
-    if _is(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+    if _is(value, type):  # not by getattr: a metaclass may answer
+        return str(_qualname(value))
+    if _is(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
         return str(getattr(value, "__qualname__", None) or value.__name__)
     if type(value) is core.ByParts:
         return "what it was"
-    return f"a {type(value).__qualname__} object"
+    return f"a {_qualname(type(value))} object"
 
 
 def _list_shown(values: Any) -> str:

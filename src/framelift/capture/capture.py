@@ -301,7 +301,7 @@ class _Capture:
         if has_graph:
             module = graph.finish([value.ref(lift) for value in needs.outputs])
             module.meta["framelift_function"] = code.co_qualname
-            inputs = [lift.input_of(ref) for ref in graph.live_inputs]
+            inputs = [lift.inputs.origin(ref) for ref in graph.live_inputs]
             self._lap("graph")
             mutated = graph.mutated
             written = [where.source for where, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
@@ -342,7 +342,7 @@ class _Capture:
     def _note_aliasing(self) -> None:
         """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""
         lift = self.lift
-        tensors = [value for value in lift.inputs.values() if value.source is not None]
+        tensors = [value for value in lift.inputs.tensors.values() if value.source is not None]
         if len(tensors) > 1:
             lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
         self._note_memory(tensors)
@@ -352,7 +352,7 @@ class _Capture:
         """What the graph writes to must share memory with the other inputs as it does now: mostly with none."""
         lift = self.lift
         mutated = lift.graph.mutated
-        written = [lift.inputs[id(ref)] for ref in lift.graph.inputs if ref in mutated]
+        written = [lift.inputs.tensors[id(ref)] for ref in lift.graph.inputs if ref in mutated]
         shared = [value for value in written if _shares_memory(value, tensors)]
         alone = _without(written, shared)
         others = _without(tensors, alone)
@@ -369,7 +369,7 @@ class _Capture:
         lift = self.lift
         kinds = [value.python_type() for value in lift.journal.changed if value.has_twins]
         for kind in {id(kind): kind for kind in kinds}.values():
-            sources = _sources(lift.values_of_type(kind))
+            sources = _sources(lift.inputs.of_type(kind))
             if len(sources) > 1:
                 lift.guards.relate("DISTINCT", sources)
 

@@ -35,16 +35,19 @@ class Answers:
         """A new attempt."""
         self._confirmed = []
 
-    @property
-    def can_reconsider(self) -> bool:
-        return bool(self._confirmed)
+    def doubt(self) -> None:
+        """The program goes astray: capture again, if an answer may be why."""
+        if self._confirmed:
+            raise NotCompiling
 
     def to(self, question: Hashable) -> bool:
+        """What the program hears."""
         if self.reconsidered > _PATIENCE or question in self._denied:
             return False
         self._confirmed.append(question)
         return True
 
     def reconsider(self) -> None:
+        """Answer the last question otherwise from now on."""
         self.reconsidered += 1
         self._denied.add(self._confirmed[-1])

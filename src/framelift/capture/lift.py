@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
-import enum
-import math
 import operator
-import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -17,56 +13,44 @@ import torch
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
 from framelift.breaks import (
-    FL0102,
-    FL0104,
     FL0105,
     FL0106,
     FL0108,
     FL0201,
     FL0203,
-    FL0301,
-    FL0302,
-    FL0303,
     GraphBreak,
 )
 from framelift.capture.arguments import bind_arguments
-from framelift.capture.compiling import Answers, NotCompiling
+from framelift.capture.compiling import Answers
 from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
+from framelift.capture.inputs import Inputs
 from framelift.capture.location import ProgramPoint
+from framelift.capture.operations import Operations
 from framelift.capture.program import Programs
 from framelift.capture.stepping import SteppingFrame, Steps
-from framelift.controls import disabled_mark
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
-from framelift.graph import GraphBuilder, MetadataFailure, NumberRef, TensorRef, TokenRef
+from framelift.graph import GraphBuilder, NumberRef
 from framelift.guards.guardset import GuardSet
-from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source, Sources
 from framelift.shapes.history import History, Policy
-from framelift.shapes.marks import marks_of
-from framelift.shapes.symbols import Layout, decide
 from framelift.values import instances
 from framelift.values import protocol as py
-from framelift.values.base import MODELS, Raised, Value
-from framelift.values.cells import CellValue
-from framelift.values.classes import ClassValue
+from framelift.values.base import Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.functions import BoundMethodValue, FunctionLike, FunctionValue
-from framelift.values.generators import GeneratorValue, stop_iteration_error
+from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import RangeIterator, SequenceIterator
 from framelift.values.later import percent, shows_tensor
 from framelift.values.lookup import (
     Found,
-    container_base,
-    is_plain_class,
     is_subclass,
     name_of,
     raw_lookup,
-    scalar_base,
     special_method,
 )
 from framelift.values.made_classes import MadeClasses
@@ -74,23 +58,19 @@ from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.primitives import Model, primitive_of
-from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.python_models import python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue, keys_of
-from framelift.values.sizes import SizeValue, make_size
+from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, torch_control
-from framelift.values.streams import TextStreamValue, stream_base
-from framelift.values.structs import StructSequenceValue
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
-from framelift.values.torch_raising import may_raise
-from framelift.values.tuples import TupleObjectValue, is_tuple_class, tuple_class_model
+from framelift.values.tuples import tuple_class_model
 
 
 class Lift:
@@ -103,6 +83,8 @@ class Lift:
         self.graph = graph
         # Which sizes and numbers are symbolic.
         self.policy = Policy(History()) if policy is None else policy
+        self.inputs = Inputs(self.policy)
+        self.operations = Operations()
         self.sources = Sources(argument_names)
         self.guards = GuardSet()
         self.journal = Journal()
@@ -115,18 +97,11 @@ class Lift:
         self.steps = Steps()
         self.suspended: list[GeneratorValue] = []
         self.modules: tuple[tuple[str, str, str], ...] = ()
-        self.inputs: dict[int, TensorValue] = {}
         # Class attributes looked up so far: (id of the class, name) -> what was found and noted.
         self.lookups: dict[tuple[int, str], Found | None] = {}
         # How many classes of an MRO were noted: id of the class -> count.
         self.noted_bases: dict[int, int] = {}
         self.made = MadeClasses()
-        self._values: dict[int, Value] = {}
-        self._tensors: dict[int, TensorValue] = {}
-        self._numbers: dict[int, SymbolicValue] = {}
-        self._quantities: dict[Quantity, SymbolicValue] = {}
-        self._ops = 0
-        self._decisions = 0
         self.builtins = self.module_namespace(builtins)
 
     # -- guards and inputs ---------------------------------------------------------------------------------------
@@ -148,120 +123,20 @@ class Lift:
         self.guard(source, "PRESENT", None)
 
     def wrap(self, obj: Any, source: Source) -> Any:
-        """The value of an input object. Equal objects are one value; reaching one twice is a fact to guard."""
+        """The value of an input object, or of one that the program made and that is reached like an input."""
         if self.made.active and self.made.about(source):
             return self.made.value_of(self, obj)
-        kind = type(obj)
-        model = MODELS.get(id(kind))
-        if model is ScalarValue:
-            return self._wrap_scalar(obj, source)
-        known = self._values.get(id(obj))
-        if known is not None and known.concrete is obj:
-            self._note_alias(known, source)
-            return known
-        if model is None:
-            model = _family(kind)
-        value = model.from_input(obj, source)
-        value.noted = value.noted or source.access == "KNOWN"
-        self._values[id(obj)] = value
-        return value
-
-    def _wrap_scalar(self, obj: Any, source: Source) -> Value:
-        if type(obj) in (int, float) and self.policy.considers_numbers:
-            symbolic = self.symbolic_number(Quantity(source, "VALUE"), obj)
-            if symbolic is not None:
-                return symbolic
-        return ScalarValue(source, obj)
-
-    def symbolic_number(self, quantity: Quantity, number: Any) -> SymbolicValue | None:
-        """A number of an input as a symbol, if the policy wants it to be one."""
-        known = self._quantities.get(quantity)
-        if known is not None:
-            return known
-        name = quantity.name
-        if not self.policy.considers_numbers or not self.policy.is_symbolic(name, number):
-            return None
-        if quantity.kind == "VALUE":
-            self.guard(quantity.source, "TYPE", type(number))
-        symbolic = self.graph.symbols.number(number, quantity, name)
-        ref = self.graph.add_number(symbolic, number, name)
-        value = SymbolicValue(ref, quantity, quantity.source if quantity.kind == "VALUE" else None)
-        self._quantities[quantity] = self._numbers[id(ref)] = value
-        return value
-
-    def _note_alias(self, value: Value, source: Source) -> None:
-        known = value.source
-        assert known is not None
-        if source is known:
-            return
-        if source.access == "KNOWN":
-            self.guard(known, "IS", value.concrete)
-        elif known.access == "KNOWN":
-            self.guard(source, "IS", value.concrete)
-        else:
-            self.guards.relate("SAME", (known, source))
-
-    def value_of(self, obj: Any) -> Any:
-        """The value of an object that the program came across; None: it did not."""
-        return self._values.get(id(obj))
-
-    def values_of_type(self, kind: type) -> Iterator[Value]:
-        """The input objects of exactly that type."""
-        return (value for value in self._values.values() if type(value.concrete) is kind)
+        return self.inputs.wrap(self, obj, source)
 
     def known_object(self, obj: Any) -> Any:
         """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
         return self.wrap(obj, self.sources.known(obj))
 
     def module_namespace(self, module: types.ModuleType) -> DictValue:
+        """The variables of a module."""
         namespace: DictValue = self.wrap(module.__dict__, self.sources.known(module).child("MODULE_DICT"))
         namespace.noted = True
         return namespace
-
-    def namespace_of_globals(self, real: dict[str, Any], source: Source) -> DictValue:
-        """The globals of a function: a module's namespace where there is one, so that its functions share it."""
-        module = sys.modules.get(real.get("__name__", ""))
-        if isinstance(module, types.ModuleType) and module.__dict__ is real:
-            namespace = self.module_namespace(module)
-            assert namespace.source is not None
-            self.guards.relate("SAME", (namespace.source, source))
-            return namespace
-        found: DictValue = self.wrap(real, source)
-        return found
-
-    def add_input(self, value: TensorValue) -> TensorRef:
-        assert value.source is not None
-        layout = self._layout_of(value)
-        ref = self.graph.add_input(None, value.concrete, value.source.name, value.kind, layout)
-        self.inputs[id(ref)] = value
-        self._tensors[id(ref)] = value
-        return ref
-
-    def _layout_of(self, value: TensorValue) -> Layout | None:
-        """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
-        tensor, source = value.concrete, value.source
-        assert source is not None
-        if type(tensor) is not torch.Tensor or not is_static_and_strided(tensor):
-            return None
-        dimensions = self.policy.dimensions(source.name, tuple(tensor.shape), marks_of(tensor))
-        if not dimensions:
-            return None
-
-        def origin_of(kind: str, dim: int) -> builtins.tuple[Quantity, str]:
-            quantity = Quantity(source, kind, dim)
-            return quantity, quantity.name
-
-        return self.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, origin_of)
-
-    def input_of(self, ref: TensorRef | NumberRef) -> Quantity:
-        """Where an input of the graph comes from."""
-        if isinstance(ref, NumberRef):
-            origin = self._numbers[id(ref)].origin
-            assert isinstance(origin, Quantity)
-            return origin
-        source = self.inputs[id(ref)].source
-        assert source is not None
-        return Quantity(source, "VALUE")
 
     def answer_compiling(self) -> bool:
         """Whether the program is compiled, as far as it hears. Most ask through a function that asks for others."""
@@ -571,74 +446,6 @@ class Lift:
     def call(self, function: Any, args: list[Any]) -> Any:
         return py.call(self, function, args, {})
 
-    def refuse_disabled(self, function: FunctionLike) -> None:
-        """Break at a function that is not to be traced."""
-        if isinstance(function, FunctionValue) and has_own_builtins(function.concrete):
-            raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
-        mark = disabled_mark(function.concrete)
-        if mark is not None:
-            raise GraphBreak(FL0104, what=function.describe(), why=f": {mark.reason}" if mark.reason else "")
-        if isinstance(function.concrete, types.FunctionType) and function.concrete.__dict__.get("_torchdynamo_disable"):
-            raise GraphBreak(FL0104, what=function.describe(), why="")
-        if isinstance(function.concrete, types.FunctionType) and is_compiled_by_torch(function.concrete):
-            raise GraphBreak(FL0102, what=f"{function.describe()}, which torch compiles")
-        if function.code.co_filename.startswith(_HIGHER_ORDER):
-            if self.answers.can_reconsider:
-                raise NotCompiling
-            raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
-
-    def super_arguments(self) -> builtins.tuple[Any, Any]:
-        """What `super()` without arguments means in the calling frame."""
-        frame = self.frame
-        assert frame is not None
-        names = frame.program.canonical.slot_names
-        if "__class__" not in names or not frame.program.canonical.argument_slots:
-            raise_error(RuntimeError, "super(): no arguments")
-        cls = frame.locals[names.index("__class__")].get(self)
-        instance = frame.locals[0]
-        return cls, instance.get(self) if isinstance(instance, CellValue) else instance
-
-    def send(self, receiver: Any, value: Any) -> Any:
-        if isinstance(receiver, GeneratorValue):
-            return receiver.send_value(self, value)
-        if value is None:
-            return py.next_item(self, receiver)
-        return py.call(self, py.attribute(self, receiver, "send"), [value], {})
-
-    @contextlib.contextmanager
-    def inside_object(self, value: UserObjectValue) -> Iterator[None]:
-        """While a module is called, operations are labelled with it."""
-        if not issubclass(value.cls, torch.nn.Module):
-            yield
-            return
-        name = value.source.name if value.source is not None else value.cls.__name__
-        before = self.modules
-        cls = f"{value.cls.__module__}.{value.cls.__qualname__}"
-        self.modules = (*before, (name, _model_name(name), cls))
-        try:
-            yield
-        finally:
-            self.modules = before
-
-    def intrinsic(self, name: str, operands: Sequence[Any]) -> Any:
-        if name == "STOPITERATION_ERROR":
-            error = operands[0]
-            return stop_iteration_error(error)
-        raise GraphBreak(FL0102, what=f"the intrinsic {name}")
-
-    def import_module(self, name: str, level: Any, fromlist: Any, globals: DictValue) -> Any:
-        """`import` of a module that is loaded already."""
-        if level != 0:
-            package = self.constant(globals.get_key(self, "__package__"))
-            base = package.rsplit(".", level - 1)[0] if level > 1 else package
-            name = f"{base}.{name}" if name else base
-        wanted = name if fromlist else name.partition(".")[0]
-        if name not in sys.modules or not isinstance(sys.modules.get(wanted), types.ModuleType):
-            raise GraphBreak(FL0102, what=f"import of {name}, which is not loaded yet")
-        loaded = self.module_namespace(sys).get_key(self, "modules")
-        loaded.note(self)
-        return py.item(self, loaded, wanted)
-
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def graph_argument(self, value: Any) -> Any:
@@ -649,90 +456,27 @@ class Lift:
 
     def call_torch(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a torch function as a node of the graph."""
-        return self._emit(self.graph.call_function, target, args, kwargs)
+        return self.operations.on_values(self, self.graph.call_function, target, args, kwargs)
 
     def call_tensor_method(self, name: str, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a tensor's method as a node of the graph."""
-        return self._emit(self.graph.call_method, name, args, kwargs)
-
-    def _emit(
-        self, emit: Callable[..., Any], target: Any, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        plain_args = tuple([self.graph_argument(arg) for arg in args])
-        plain_kwargs = {name: self.graph_argument(arg) for name, arg in kwargs.items()}
-        raises = may_raise(target, plain_args)
-        if raises and not self.graph.can_be_undone:
-            raise GraphBreak(FL0303, op=_spell(target))
-        try:
-            result = emit(target, plain_args, plain_kwargs, self.program_point(), must_run=raises)
-        except MetadataFailure as failure:
-            settled = [self._settled(arg) for arg in args], {name: self._settled(arg) for name, arg in kwargs.items()}
-            if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
-                return self._emit(emit, target, tuple(settled[0]), settled[1])
-            raise break_for(failure) from failure
-        self.graph.symbols.note_place(self.user_line)
-        return self.from_graph(result)
+        return self.operations.on_values(self, self.graph.call_method, name, args, kwargs)
 
     def call_on_bodies(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], raises: bool) -> Any:
         """An operation on values of the graph and on bodies, as a node of the graph."""
-        try:
-            result = self.graph.call_function(target, args, {}, self.program_point(), must_run=raises)
-        except MetadataFailure as failure:
-            raise break_for(failure) from failure
-        self.graph.symbols.note_place(self.user_line)
-        return self.from_graph(result)
-
-    def _settled(self, value: Any) -> Any:
-        return self.constant(value) if isinstance(value, SymbolicValue | SizeValue) else value
+        return self.operations.on_bodies(self, target, args, raises)
 
     def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
-        """An operation on symbolic numbers, or one that gives them, as a node of the graph.
-
-        NotImplemented where symbols cannot do what numbers can: be compared with nan, for instance.
-        """
-        plain = tuple([self.graph_argument(arg) for arg in args])
-        if any(type(arg) is float and not math.isfinite(arg) for arg in plain):
-            return NotImplemented
-        try:
-            result = self.graph.call_function(target, plain, {}, self.program_point())
-        except MetadataFailure:
-            return NotImplemented
-        self.graph.symbols.note_place(self.user_line)
-        return self.from_graph(result)
+        """An operation that takes or gives symbolic numbers, as a node of the graph; NotImplemented: it cannot be."""
+        return self.operations.on_numbers(self, target, args)
 
     def settle(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
-        symbols = self.graph.symbols
-        self._decisions += 1
-        if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
-            symbols.settle(ref.known_fake)
-        number = decide(ref.known_fake)
-        symbols.note_place(self.user_line)
-        return number
+        return self.operations.settle(self, ref)
 
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""
-        if type(result) is TokenRef:
-            return None
-        if type(result) is NumberRef:
-            return self._numbers.setdefault(id(result), SymbolicValue(result))
-        if type(result) is TensorRef:
-            known = self._tensors.get(id(result))
-            if known is None:
-                known = self._tensors[id(result)] = TensorValue(result)
-            return known
-        if type(result) is tuple:
-            return self.tuple([self.from_graph(item) for item in result])
-        if type(result) is list:
-            return ListValue([self.from_graph(item) for item in result])
-        if type(result) is dict:
-            return DictValue({key: self.from_graph(item) for key, item in result.items()})
-        if isinstance(result, tuple) and not is_constant(result):
-            return self.struct_sequence(result)
-        return self.from_constant(result)
-
-    def struct_sequence(self, result: Any) -> Any:
-        return StructSequenceValue(type(result), [self.from_graph(item) for item in result])
+        return self.operations.value_of(self, result)
 
     def program_point(self) -> ProgramPoint:
         frames = []
@@ -743,77 +487,6 @@ class Lift:
         return ProgramPoint(tuple(reversed(frames)), self.modules)
 
 
-def break_for(failure: MetadataFailure) -> GraphBreak:
-    """The graph break for an operation that cannot be put into the graph."""
-    if failure.kind == "data-dependent":
-        return GraphBreak(FL0301, what=failure.operation)
-    return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
-
-
-# So many facts are noted about symbolic numbers before they are settled.
-_MOST_DECISIONS = 64
-# Operators that take functions of the user; torch's own compiler traces those for them.
-_HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
-
-
-def is_compiled_by_torch(function: types.FunctionType) -> bool:
-    """Whether a function is the wrapper that torch's own compiler made."""
-    return "_torchdynamo_orig_callable" in function.__dict__
-
-
-def has_own_builtins(function: Any) -> bool:
-    """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
-    own = function.__builtins__
-    return own is not builtins.__dict__ and bool(own)
-
-
-def is_static_and_strided(tensor: torch.Tensor) -> bool:
-    """Whether sizes and strides say all about where the elements of a tensor are."""
-    return (
-        tensor.layout is torch.strided
-        and not (tensor.is_nested or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        and not tensor._has_symbolic_sizes_strides
-    )
-
-
-def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    pairs = [*zip(settled[0], args, strict=True), *[(settled[1][name], arg) for name, arg in kwargs.items()]]
-    return any(now is not before for now, before in pairs)
-
-
-def _family(kind: type) -> type[Value]:
-    """The value class for types that are not modelled one by one."""
-    if issubclass(kind, type):
-        return ClassValue
-    if stream_base(kind) is not None:
-        return TextStreamValue
-    if issubclass(kind, types.ModuleType):
-        return ModuleObjectValue
-    if is_subclass(type(kind), enum.EnumMeta):
-        return EnumValue
-    if is_plain_class(kind):
-        return UserObjectValue
-    if is_tuple_class(kind):
-        return TupleObjectValue
-    if scalar_base(kind) is not None:
-        return ScalarObjectValue
-    if container_base(kind) is not None:
-        return ContainerObjectValue
-    return OpaqueValue
-
-
 def _is_object_format(method: BoundMethodValue) -> bool:
     function = method._function
     return isinstance(function, Value) and function.concrete is object.__format__
-
-
-def _model_name(path: str) -> str:
-    """`L['self'].layers[0]` -> `layers.0`, the name a user gives the module."""
-    for prefix in ("L['self']", "L['fn']"):
-        path = path.removeprefix(prefix)
-    cleaned = path.replace("._modules", "").replace("['", ".").replace("']", "").replace("[", ".").replace("]", "")
-    return cleaned.strip(".")
-
-
-def _spell(target: Any) -> str:
-    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

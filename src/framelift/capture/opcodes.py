@@ -19,6 +19,7 @@ from framelift.values.cells import EMPTY, CellValue
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
+from framelift.values.generators import stop_iteration_error
 from framelift.values.later import LaterValue, formatted, joined, text_of
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
@@ -521,7 +522,9 @@ def set_function_attribute(frame: Frame, bit: int, part: Any, function: Any) -> 
 
 @opcode("CALL_INTRINSIC")
 def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
-    return frame.lift.intrinsic(arg.name, operands)
+    if arg.name == "STOPITERATION_ERROR":
+        return stop_iteration_error(operands[0])
+    raise GraphBreak(FL0102, what=f"the intrinsic {arg.name}")
 
 
 # -- strings ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.capture.frame import LEAVE, Frame, give_context
@@ -11,7 +13,11 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.generators import GeneratorValue
 from framelift.values.lookup import class_lookup, name_of
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
 
@@ -124,11 +130,19 @@ def get_yield_from_iter(frame: Frame, arg: Any, iterable: Any) -> Any:
 def send(frame: Frame, target: int) -> int | None:
     receiver, sent = frame.stack[-2:]
     try:
-        frame.stack[-1] = frame.lift.send(receiver, sent)
+        frame.stack[-1] = _send(frame.lift, receiver, sent)
     except Exhausted as exhausted:
         frame.stack[-2:] = [exhausted.args[0] if exhausted.args else None]
         return target
     return None
+
+
+def _send(lift: Lift, receiver: Any, value: Any) -> Any:
+    if isinstance(receiver, GeneratorValue):
+        return receiver.send_value(lift, value)
+    if value is None:
+        return py.next_item(lift, receiver)
+    return py.call(lift, py.attribute(lift, receiver, "send"), [value], {})
 
 
 @opcode("END_SEND")
@@ -141,7 +155,18 @@ def end_send(frame: Frame, arg: Any, receiver: Any, value: Any) -> Any:
 
 @opcode("IMPORT_NAME")
 def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
-    return frame.lift.import_module(name, level, fromlist, frame.globals)
+    """`import` of a module that is loaded already."""
+    lift = frame.lift
+    if level != 0:
+        package = lift.constant(frame.globals.get_key(lift, "__package__"))
+        base = package.rsplit(".", level - 1)[0] if level > 1 else package
+        name = f"{base}.{name}" if name else base
+    wanted = name if fromlist else name.partition(".")[0]
+    if name not in sys.modules or not isinstance(sys.modules.get(wanted), ModuleType):
+        raise GraphBreak(FL0102, what=f"import of {name}, which is not loaded yet")
+    loaded = lift.module_namespace(sys).get_key(lift, "modules")
+    loaded.note(lift)
+    return py.item(lift, loaded, wanted)
 
 
 @opcode("IMPORT_FROM")

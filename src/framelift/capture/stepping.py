@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
-from framelift.capture.compiling import NotCompiling
 from framelift.capture.frame import LEAVE, Frame
 from framelift.values.base import NULL, Raised
 from framelift.values.functions import BoundMethodValue
@@ -102,8 +101,7 @@ class SteppingFrame(Frame):
     def _handle(self, raised: Raised) -> int:
         step, steps = self.program.steps[self.pc], self.lift.steps
         if not self._is_handled():
-            if self.lift.answers.can_reconsider:
-                raise NotCompiling from raised
+            self.lift.answers.doubt()
             reason = GraphBreak(FL0401, what=_spell(raised.value))
             if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
                 raise Restart(steps.raised_at, reason)

@@ -125,11 +125,11 @@ def _return_structure(module: GraphModule, structure: Any) -> None:
 
 def _name_inputs(module: GraphModule, lift: Lift, arguments: list[torch.Tensor]) -> None:
     """Arguments become the module's inputs, in their order; parameters and other tensors become its attributes."""
-    values = {id(value.concrete): value for value in lift.inputs.values()}
+    tensors = lift.inputs.tensors
+    values = {id(value.concrete): value for value in tensors.values()}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    nodes = {
-        id(lift.inputs[id(ref)].concrete): node for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True)
-    }
+    live = zip(lift.graph.live_inputs, placeholders, strict=True)
+    nodes = {id(tensors[id(ref)].concrete): node for ref, node in live}
     first = module.graph._root.next
     for index, tensor in enumerate(arguments):
         node = nodes.pop(id(tensor), None)

@@ -14,7 +14,6 @@ import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
-from framelift.capture.lift import has_own_builtins
 from framelift.capture.program import Programs
 from framelift.errors import BackendError, DynamicError, FrameliftWarning, FullGraphError, InternalError
 from framelift.graph import GraphBuilder, MetadataMemo
@@ -26,6 +25,7 @@ from framelift.residual.segments import Pieces
 from framelift.runtime.histories import Histories, wishes_for
 from framelift.runtime.keys import WeakOptions
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
+from framelift.values.untraceable import has_own_builtins
 
 CAPTURE_FAILED = "FL0001"
 LIMIT_REACHED = "FL0002"

@@ -14,6 +14,7 @@ import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
+from framelift.values.cells import CellValue
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
@@ -207,10 +208,22 @@ def _globals(lift: Lift) -> Any:
     return lift.frame.globals
 
 
+def _arguments_of_super(lift: Lift) -> tuple[Any, Any]:
+    """What `super()` without arguments means in the calling frame."""
+    frame = lift.frame
+    assert frame is not None
+    names = frame.program.canonical.slot_names
+    if "__class__" not in names or not frame.program.canonical.argument_slots:
+        raise_error(RuntimeError, "super(): no arguments")
+    cls = frame.locals[names.index("__class__")].get(lift)
+    instance = frame.locals[0]
+    return cls, instance.get(lift) if isinstance(instance, CellValue) else instance
+
+
 @primitive(super)
 def _super(lift: Lift, cls: Any = None, instance: Any = None, /) -> Any:
     if cls is None:
-        cls, instance = lift.super_arguments()
+        cls, instance = _arguments_of_super(lift)
     if not isinstance(cls, ClassValue):
         raise GraphBreak(FL0102, what="super() of something that is no class")
     cls.note(lift)

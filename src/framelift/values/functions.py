@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from framelift.values.cells import CellValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.namespaces import NamespaceValue
+from framelift.values.untraceable import refuse_untraceable
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -46,7 +48,7 @@ class FunctionLike(Value):
         return types.FunctionType
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        lift.refuse_disabled(self)
+        refuse_untraceable(lift, self)
         return lift.inline(self, args, kwargs)
 
     def bind(self, lift: Lift, instance: Any, owner: Any) -> Any:
@@ -92,14 +94,14 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
         else:
             assert self.source is not None
             lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
-            lift.refuse_disabled(self)
+            refuse_untraceable(lift, self)
         self._admitted = True
 
     def globals(self, lift: Lift) -> DictValue:
         if self._globals is None:
             assert self.source is not None
             real = self.concrete.__globals__
-            self._globals = lift.namespace_of_globals(real, self.source.child("FUNC_GLOBALS"))
+            self._globals = _namespace_of_globals(lift, real, self.source.child("FUNC_GLOBALS"))
         return self._globals
 
     def cells(self, lift: Lift) -> list[CellValue]:
@@ -162,6 +164,18 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
 
     def describe(self) -> str:
         return f"function {self.concrete.__qualname__}"
+
+
+def _namespace_of_globals(lift: Lift, real: dict[str, Any], source: Source) -> DictValue:
+    """The globals of a function: a module's namespace where there is one, so that its functions share it."""
+    module = sys.modules.get(real.get("__name__", ""))
+    if isinstance(module, types.ModuleType) and module.__dict__ is real:
+        namespace = lift.module_namespace(module)
+        assert namespace.source is not None
+        lift.guards.relate("SAME", (namespace.source, source))
+        return namespace
+    found: DictValue = lift.wrap(real, source)
+    return found
 
 
 class ClosureValue(FunctionLike):

@@ -26,6 +26,7 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.module_labels import label_with
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
 
@@ -180,7 +181,7 @@ class UserObjectValue(Value):
         method = special_method(lift, self, self.cls, "__call__")
         if method is None:
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")
-        with lift.inside_object(self):
+        with label_with(lift, self):
             return py.call(lift, method, args, kwargs)
 
     def truth(self, lift: Lift) -> bool:

@@ -56,7 +56,7 @@ class SequenceValue(Value):
     def length(self, lift: Lift) -> Any:
         if self._items is None and not self.parts():
             assert self.source is not None
-            symbolic = lift.symbolic_number(Quantity(self.source, "LENGTH"), len(self.concrete))
+            symbolic = lift.inputs.symbolic_number(lift, Quantity(self.source, "LENGTH"), len(self.concrete))
             if symbolic is not None:
                 return symbolic
         return len(self.items(lift))

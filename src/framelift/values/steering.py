@@ -26,7 +26,7 @@ def _graph_break(lift: Lift, reason: Any = "") -> NoReturn:
 def error_on_graph_break(lift: Lift) -> bool | None:
     """What the innermost `error_on_graph_break` says that the program is in; None: it is in none."""
     real = controls._error_on_graph_break
-    variable = lift.value_of(real)
+    variable = lift.inputs.value_of(real)
     if variable is None or not variable.pending:
         return real.get()
     found = variable.pending[-1][1]

@@ -64,7 +64,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
-        self._ref = lift.add_input(self)
+        self._ref = lift.inputs.add_tensor(lift, self)
         layout = self._ref.layout
         spec = self.concrete
         if layout is not None:  # symbolic sizes are what `Symbols` says about them

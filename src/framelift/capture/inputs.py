@@ -1,0 +1,182 @@
+"""Objects of the user's that a capture comes across, and the values that stand for them.
+
+An object is one value however often it is reached. Tensors become inputs of the graph when an operation takes them;
+sizes and numbers become inputs, as symbols, where the policy says that they change.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import framelift.values.families  # noqa: F401  (registers what nothing names)
+from framelift.graph import NumberRef, TensorRef
+from framelift.guards.quantity import Quantity
+from framelift.guards.source import Source
+from framelift.shapes.history import Policy
+from framelift.shapes.marks import marks_of
+from framelift.shapes.symbols import Layout
+from framelift.values.base import MODELS, Value
+from framelift.values.classes import ClassValue
+from framelift.values.enums import EnumValue
+from framelift.values.lookup import container_base, is_plain_class, is_subclass, scalar_base
+from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.pymodules import ModuleObjectValue
+from framelift.values.scalar_objects import ScalarObjectValue
+from framelift.values.scalars import ScalarValue
+from framelift.values.streams import TextStreamValue, stream_base
+from framelift.values.subclasses import ContainerObjectValue
+from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensors import TensorValue
+from framelift.values.tuples import TupleObjectValue, is_tuple_class
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class Inputs:
+    """The values of input objects, and which of them are inputs of the graph."""
+
+    def __init__(self, policy: Policy) -> None:
+        # Which sizes and numbers are symbolic.
+        self.policy = policy
+        # The tensors that are inputs of the graph, by the identity of their ref.
+        self.tensors: dict[int, TensorValue] = {}
+        self._values: dict[int, Value] = {}
+        self._numbers: dict[Quantity, SymbolicValue] = {}
+        self._origins: dict[int, Quantity] = {}
+
+    # -- objects ---------------------------------------------------------------------------------------------------
+
+    def wrap(self, lift: Lift, obj: Any, source: Source) -> Any:
+        """The value of an input object. Reaching an object twice is a fact to guard."""
+        kind = type(obj)
+        model = MODELS.get(id(kind))
+        if model is ScalarValue:
+            return self._wrap_scalar(lift, obj, source)
+        known = self._values.get(id(obj))
+        if known is not None and known.concrete is obj:
+            _note_alias(lift, known, source)
+            return known
+        if model is None:
+            model = _family(kind)
+        value = model.from_input(obj, source)
+        value.noted = value.noted or source.access == "KNOWN"
+        self._values[id(obj)] = value
+        return value
+
+    def value_of(self, obj: Any) -> Any:
+        """The value of an object that the program came across; None: it did not."""
+        return self._values.get(id(obj))
+
+    def of_type(self, kind: type) -> Iterator[Value]:
+        """The input objects of exactly that type."""
+        return (value for value in self._values.values() if type(value.concrete) is kind)
+
+    # -- numbers ---------------------------------------------------------------------------------------------------
+
+    def _wrap_scalar(self, lift: Lift, obj: Any, source: Source) -> Value:
+        if type(obj) in (int, float) and self.policy.considers_numbers:
+            symbolic = self.symbolic_number(lift, Quantity(source, "VALUE"), obj)
+            if symbolic is not None:
+                return symbolic
+        return ScalarValue(source, obj)
+
+    def symbolic_number(self, lift: Lift, quantity: Quantity, number: Any) -> SymbolicValue | None:
+        """A number of an input as a symbol, if the policy wants it to be one."""
+        known = self._numbers.get(quantity)
+        if known is not None:
+            return known
+        name = quantity.name
+        if not self.policy.considers_numbers or not self.policy.is_symbolic(name, number):
+            return None
+        if quantity.kind == "VALUE":
+            lift.guard(quantity.source, "TYPE", type(number))
+        symbolic = lift.graph.symbols.number(number, quantity, name)
+        ref = lift.graph.add_number(symbolic, number, name)
+        value = SymbolicValue(ref, quantity, quantity.source if quantity.kind == "VALUE" else None)
+        lift.operations.remember(ref, value)
+        self._numbers[quantity] = value
+        self._origins[id(ref)] = quantity
+        return value
+
+    # -- tensors ---------------------------------------------------------------------------------------------------
+
+    def add_tensor(self, lift: Lift, value: TensorValue) -> TensorRef:
+        """Make a tensor an input of the graph."""
+        source = value.source
+        assert source is not None
+        layout = self._layout(lift, value.concrete, source)
+        ref = lift.graph.add_input(None, value.concrete, source.name, value.kind, layout)
+        self.tensors[id(ref)] = value
+        lift.operations.remember(ref, value)
+        return ref
+
+    def _layout(self, lift: Lift, tensor: torch.Tensor, source: Source) -> Layout | None:
+        """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
+        if type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
+            return None
+        dimensions = self.policy.dimensions(source.name, tuple(tensor.shape), marks_of(tensor))
+        if not dimensions:
+            return None
+
+        def origin_of(kind: str, dim: int) -> tuple[Quantity, str]:
+            quantity = Quantity(source, kind, dim)
+            return quantity, quantity.name
+
+        return lift.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, origin_of)
+
+    def origin(self, ref: TensorRef | NumberRef) -> Quantity:
+        """Where an input of the graph comes from."""
+        if isinstance(ref, NumberRef):
+            return self._origins[id(ref)]
+        source = self.tensors[id(ref)].source
+        assert source is not None
+        return Quantity(source, "VALUE")
+
+
+def _note_alias(lift: Lift, value: Value, source: Source) -> None:
+    known = value.source
+    assert known is not None
+    if source is known:
+        return
+    if source.access == "KNOWN":
+        lift.guard(known, "IS", value.concrete)
+    elif known.access == "KNOWN":
+        lift.guard(source, "IS", value.concrete)
+    else:
+        lift.guards.relate("SAME", (known, source))
+
+
+def _family(kind: type) -> type[Value]:
+    """The value class for types that are not modelled one by one."""
+    if issubclass(kind, type):
+        return ClassValue
+    if stream_base(kind) is not None:
+        return TextStreamValue
+    if issubclass(kind, types.ModuleType):
+        return ModuleObjectValue
+    if is_subclass(type(kind), enum.EnumMeta):
+        return EnumValue
+    if is_plain_class(kind):
+        return UserObjectValue
+    if is_tuple_class(kind):
+        return TupleObjectValue
+    if scalar_base(kind) is not None:
+        return ScalarObjectValue
+    if container_base(kind) is not None:
+        return ContainerObjectValue
+    return OpaqueValue
+
+
+def _is_static_and_strided(tensor: torch.Tensor) -> bool:
+    """Whether sizes and strides say all about where the elements of a tensor are."""
+    return (
+        tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+        and not tensor._has_symbolic_sizes_strides
+    )

@@ -1,0 +1,139 @@
+"""Operations on tensors and symbolic numbers: what the traced program calls becomes a node of the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0301, FL0302, FL0303, GraphBreak
+from framelift.graph import MetadataFailure, NumberRef, TensorRef, TokenRef
+from framelift.shapes.symbols import decide
+from framelift.values.base import Value
+from framelift.values.constants import is_constant
+from framelift.values.dicts import DictValue
+from framelift.values.sequences import ListValue
+from framelift.values.sizes import SizeValue
+from framelift.values.structs import StructSequenceValue
+from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensors import TensorValue
+from framelift.values.torch_raising import may_raise
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+# So many facts are noted about symbolic numbers before they are settled.
+_MOST_DECISIONS = 64
+
+
+class Operations:
+    """Puts operations into the graph, and knows the values of their results."""
+
+    def __init__(self) -> None:
+        # Values of inputs and results of the graph, by the identity of their ref.
+        self._values: dict[int, Value] = {}
+        self._decisions = 0
+
+    def remember(self, ref: TensorRef | NumberRef, value: Value) -> None:
+        """Note which value stands for an input of the graph."""
+        self._values[id(ref)] = value
+
+    def on_values(
+        self,
+        lift: Lift,
+        emit: Callable[..., Any],
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """A call of a torch function or of a tensor's method; `emit` is the method of the graph for it."""
+        plain_args = tuple([lift.graph_argument(arg) for arg in args])
+        plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
+        raises = may_raise(target, plain_args)
+        if raises and not lift.graph.can_be_undone:
+            raise GraphBreak(FL0303, op=_spell(target))
+        try:
+            result = emit(target, plain_args, plain_kwargs, lift.program_point(), must_run=raises)
+        except MetadataFailure as failure:
+            settled = [_settled(lift, arg) for arg in args], {key: _settled(lift, arg) for key, arg in kwargs.items()}
+            if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
+                return self.on_values(lift, emit, target, tuple(settled[0]), settled[1])
+            raise _break_for(failure) from failure
+        return self._result(lift, result)
+
+    def on_bodies(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
+        """An operation on values of the graph and on bodies."""
+        try:
+            result = lift.graph.call_function(target, args, {}, lift.program_point(), must_run=raises)
+        except MetadataFailure as failure:
+            raise _break_for(failure) from failure
+        return self._result(lift, result)
+
+    def on_numbers(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """An operation on symbolic numbers, or one that gives them.
+
+        NotImplemented where symbols cannot do what numbers can: be compared with nan, for instance.
+        """
+        plain = tuple([lift.graph_argument(arg) for arg in args])
+        if any(type(arg) is float and not math.isfinite(arg) for arg in plain):
+            return NotImplemented
+        try:
+            result = lift.graph.call_function(target, plain, {}, lift.program_point())
+        except MetadataFailure:
+            return NotImplemented
+        return self._result(lift, result)
+
+    def settle(self, lift: Lift, ref: NumberRef) -> Any:
+        """The number a symbolic one is now; guarded from here on."""
+        symbols = lift.graph.symbols
+        self._decisions += 1
+        if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
+            symbols.settle(ref.known_fake)
+        number = decide(ref.known_fake)
+        symbols.note_place(lift.user_line)
+        return number
+
+    def _result(self, lift: Lift, result: Any) -> Any:
+        lift.graph.symbols.note_place(lift.user_line)
+        return self.value_of(lift, result)
+
+    def value_of(self, lift: Lift, result: Any) -> Any:
+        """A result of the graph as a value of the program."""
+        kind = type(result)
+        if kind is TensorRef or kind is NumberRef:
+            known = self._values.get(id(result))
+            if known is None:
+                known = TensorValue(result) if kind is TensorRef else SymbolicValue(result)
+                self._values[id(result)] = known
+            return known
+        if kind is TokenRef:
+            return None
+        if kind is tuple:
+            return lift.tuple([self.value_of(lift, item) for item in result])
+        if kind is list:
+            return ListValue([self.value_of(lift, item) for item in result])
+        if kind is dict:
+            return DictValue({key: self.value_of(lift, item) for key, item in result.items()})
+        if isinstance(result, tuple) and not is_constant(result):
+            return StructSequenceValue(kind, [self.value_of(lift, item) for item in result])
+        return lift.from_constant(result)
+
+
+def _break_for(failure: MetadataFailure) -> GraphBreak:
+    """The graph break for an operation that cannot be put into the graph."""
+    if failure.kind == "data-dependent":
+        return GraphBreak(FL0301, what=failure.operation)
+    return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
+
+
+def _settled(lift: Lift, value: Any) -> Any:
+    return lift.constant(value) if isinstance(value, SymbolicValue | SizeValue) else value
+
+
+def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    pairs = [*zip(settled[0], args, strict=True), *[(settled[1][name], arg) for name, arg in kwargs.items()]]
+    return any(now is not before for now, before in pairs)
+
+
+def _spell(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))

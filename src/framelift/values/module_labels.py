@@ -1,0 +1,37 @@
+"""While a `torch.nn.Module` is called, operations are labelled with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.objects import UserObjectValue
+
+
+@contextlib.contextmanager
+def label_with(lift: Lift, value: UserObjectValue) -> Iterator[None]:
+    """Label what is traced meanwhile with `value`, if that is a module."""
+    if not issubclass(value.cls, torch.nn.Module):
+        yield
+        return
+    name = value.source.name if value.source is not None else value.cls.__name__
+    before = lift.modules
+    cls = f"{value.cls.__module__}.{value.cls.__qualname__}"
+    lift.modules = (*before, (name, _name_in_model(name), cls))
+    try:
+        yield
+    finally:
+        lift.modules = before
+
+
+def _name_in_model(path: str) -> str:
+    """`L['self'].layers[0]` -> `layers.0`, the name a user gives the module."""
+    for prefix in ("L['self']", "L['fn']"):
+        path = path.removeprefix(prefix)
+    cleaned = path.replace("._modules", "").replace("['", ".").replace("']", "").replace("[", ".").replace("]", "")
+    return cleaned.strip(".")

@@ -1,0 +1,46 @@
+"""Functions written in Python that are not traced: a call of one is a graph break."""
+
+from __future__ import annotations
+
+import builtins
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, FL0104, GraphBreak
+from framelift.controls import disabled_mark
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.functions import FunctionLike
+
+# Operators that take functions of the user; torch's own compiler traces those for them.
+_HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
+
+
+def refuse_untraceable(lift: Lift, function: FunctionLike) -> None:
+    """Break at a function that is not to be traced."""
+    if isinstance(function.concrete, FunctionType):
+        _refuse_marked(function, function.concrete)
+    if function.code.co_filename.startswith(_HIGHER_ORDER):
+        lift.answers.doubt()
+        raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
+
+
+def _refuse_marked(function: FunctionLike, concrete: FunctionType) -> None:
+    if has_own_builtins(concrete):
+        raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
+    mark = disabled_mark(concrete)
+    if mark is not None:
+        raise GraphBreak(FL0104, what=function.describe(), why=f": {mark.reason}" if mark.reason else "")
+    if concrete.__dict__.get("_torchdynamo_disable"):
+        raise GraphBreak(FL0104, what=function.describe(), why="")
+    if "_torchdynamo_orig_callable" in concrete.__dict__:  # the wrapper that torch's own compiler made
+        raise GraphBreak(FL0102, what=f"{function.describe()}, which torch compiles")
+
+
+def has_own_builtins(function: Any) -> bool:
+    """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
+    own = function.__builtins__
+    return own is not builtins.__dict__ and bool(own)

@@ -10,23 +10,25 @@ from typing import Any
 
 import pytest
 
-from framelift.guards import kinds, reference
+from framelift.guards import accessors, checks, reference
+from framelift.guards.relations import Relation
+from framelift.guards.source import Sources
 from framelift.native import calibrate, core, tensor_spec
 from framelift.native.tensor_spec import TensorSpec
 from tests.native.guards_builder import Nodes, function, hits
 
 
 def test_every_native_kind_is_defined() -> None:
-    accessors = {getattr(core, name) for name in dir(core) if name.startswith("ACCESS_")}
-    checks = {getattr(core, name) for name in dir(core) if name.startswith("CHECK_")}
-    assert set(kinds.ACCESSORS) == accessors
-    assert set(kinds.CHECKS) == checks
-    for kind in (*kinds.ACCESSORS.values(), *kinds.CHECKS.values()):
-        prefix = "ACCESS" if kind.number in accessors else "CHECK"
+    steps = {getattr(core, name) for name in dir(core) if name.startswith("ACCESS_")}
+    facts = {getattr(core, name) for name in dir(core) if name.startswith("CHECK_")}
+    assert set(accessors.ACCESSORS) == steps
+    assert set(checks.CHECKS) == facts
+    for kind in (*accessors.ACCESSORS.values(), *checks.CHECKS.values()):
+        prefix = "ACCESS" if kind.number in steps else "CHECK"
         assert getattr(core, f"{prefix}_{kind.name}") == kind.number
 
 
-@pytest.mark.parametrize("module", [kinds, tensor_spec])
+@pytest.mark.parametrize("module", [accessors, checks, tensor_spec])
 def test_examples(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -38,56 +40,58 @@ class Plain:
 @pytest.mark.parametrize(
     ("check", "argument", "expected"),
     [
-        (kinds.type_is, int, "type(x) is int"),
-        (kinds.type_is, collections.OrderedDict, "type(x) is OrderedDict"),
-        (kinds.is_object, None, "x is None"),
-        (kinds.is_object, test_every_native_kind_is_defined, "x is test_every_native_kind_is_defined"),
-        (kinds.is_not_object, Plain(), "x is not a Plain object"),
-        (kinds.equals, (1, "a"), "x == (1, 'a')"),
-        (kinds.equals, "a" * 200, "x == '" + "a" * 78 + "…"),
-        (kinds.compares, ("<", 3, True), "x < 3"),
-        (kinds.compares, ("<", 3, False), "not x < 3"),
-        (kinds.length_is, 3, "len(x) == 3"),
-        (kinds.dict_keys_are, ("a", 1), "list(x) == ['a', 1]"),
-        (kinds.key_absent, "a", "'a' not in x"),
-        (kinds.set_equals, frozenset([2, 1]), "x == {1, 2}"),
-        (kinds.type_absent, "f", "x has no attribute 'f'"),
-        (kinds.has_attribute, "f", "hasattr(x, 'f')"),
-        (kinds.no_attribute, "f", "not hasattr(x, 'f')"),
-        (kinds.cell_empty, None, "x is an empty cell"),
+        (checks.type_is, int, "type(x) is int"),
+        (checks.type_is, collections.OrderedDict, "type(x) is OrderedDict"),
+        (checks.is_object, None, "x is None"),
+        (checks.is_object, test_every_native_kind_is_defined, "x is test_every_native_kind_is_defined"),
+        (checks.is_not_object, Plain(), "x is not a Plain object"),
+        (checks.equals, (1, "a"), "x == (1, 'a')"),
+        (checks.equals, "a" * 200, "x == '" + "a" * 78 + "…"),
+        (checks.compares, ("<", 3, True), "x < 3"),
+        (checks.compares, ("<", 3, False), "not x < 3"),
+        (checks.length_is, 3, "len(x) == 3"),
+        (checks.dict_keys_are, ("a", 1), "list(x) == ['a', 1]"),
+        (checks.key_absent, "a", "'a' not in x"),
+        (checks.set_equals, frozenset([2, 1]), "x == {1, 2}"),
+        (checks.type_absent, "f", "x has no attribute 'f'"),
+        (checks.has_attribute, "f", "hasattr(x, 'f')"),
+        (checks.no_attribute, "f", "not hasattr(x, 'f')"),
+        (checks.cell_empty, None, "x is an empty cell"),
         (
-            kinds.tensor_is,
+            checks.tensor_is,
             TensorSpec(None, 1, "torch.float32", "cpu", True, (3, None), (8, 1)),
             "x is float32[3, any] on cpu with strides [8, 1] requiring grad",
         ),
-        (kinds.tensor_is, TensorSpec(None, 1, "torch.int8", "cpu", False, (3, 2), (2, 1)), "x is int8[3, 2] on cpu"),
+        (checks.tensor_is, TensorSpec(None, 1, "torch.int8", "cpu", False, (3, 2), (2, 1)), "x is int8[3, 2] on cpu"),
     ],
 )
-def test_words(check: kinds.Check, argument: Any, expected: str) -> None:
+def test_words(check: checks.Check, argument: Any, expected: str) -> None:
     assert check.words("x", argument) == expected
 
 
 @pytest.mark.parametrize(
     ("access", "argument", "expected"),
     [
-        (kinds.dict_item, "k", "x['k']"),
-        (kinds.list_item, 3, "x[3]"),
-        (kinds.class_attribute, "f", "x.f"),
-        (kinds.type_of, None, "type(x)"),
-        (kinds.cell_contents, None, "x.cell_contents"),
-        (kinds.function_code, None, "x.__code__"),
+        (accessors.dict_item, "k", "x['k']"),
+        (accessors.list_item, 3, "x[3]"),
+        (accessors.class_attribute, "f", "x.f"),
+        (accessors.type_of, None, "type(x)"),
+        (accessors.cell_contents, None, "x.cell_contents"),
+        (accessors.function_code, None, "x.__code__"),
     ],
 )
-def test_words_of_accessors(access: kinds.Accessor, argument: Any, expected: str) -> None:
+def test_words_of_accessors(access: accessors.Accessor, argument: Any, expected: str) -> None:
     assert access.words("x", argument) == expected
 
 
 def test_words_of_relations() -> None:
-    names = tuple("abcdef")
-    assert kinds.relation_words(core.REL_SAME, names) == "a is b"
-    assert kinds.relation_words(core.REL_DISTINCT, names) == "all different objects: a, b, c, d, … (6 in all)"
-    assert kinds.relation_words(core.REL_OVERLAP, names, False) == "a and b do not share memory"
-    assert kinds.relation_words(core.REL_DISJOINT, names[:2]) == "no shared memory: a, b"
+    sources = [Sources(tuple("abcdef")).argument(i) for i in range(6)]
+    assert Relation("SAME", tuple(sources[:2])).words == "L['a'] is L['b']"
+    assert Relation("DISTINCT", tuple(sources)).words == (
+        "all different objects: L['a'], L['b'], L['c'], L['d'], … (6 in all)"
+    )
+    assert Relation("OVERLAP", tuple(sources[:2]), False).words == "L['a'] and L['b'] do not share memory"
+    assert Relation("DISJOINT", tuple(sources), written=1).words == "no other input shares memory with L['a']"
 
 
 def test_a_lie_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +99,9 @@ def test_a_lie_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes()
     nodes.arg(LENGTH=2, name="x")
     tree = nodes.tree()
-    honest = kinds.CHECKS[core.CHECK_LENGTH]
+    honest = checks.CHECKS[core.CHECK_LENGTH]
     monkeypatch.setitem(
-        kinds.CHECKS, core.CHECK_LENGTH, dataclasses.replace(honest, holds=lambda obj, n: len(obj) != n)
+        checks.CHECKS, core.CHECK_LENGTH, dataclasses.replace(honest, holds=lambda obj, n: len(obj) != n)
     )
     with pytest.raises(AssertionError, match=r"the native guards hit, but len\(x\) was 2, now 2"):
         tree.check_strict(([1, 2],), function)
@@ -113,9 +117,9 @@ def test_other_objects_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = Nodes()
     nodes.add(nodes.arg(), "LIST_ITEM", 0, out=True)
     tree = nodes.tree()
-    honest = kinds.ACCESSORS[core.ACCESS_LIST_ITEM]
+    honest = accessors.ACCESSORS[core.ACCESS_LIST_ITEM]
     wrong = dataclasses.replace(honest, step=lambda obj, i: obj[i + 1])
-    monkeypatch.setitem(kinds.ACCESSORS, core.ACCESS_LIST_ITEM, wrong)
+    monkeypatch.setitem(accessors.ACCESSORS, core.ACCESS_LIST_ITEM, wrong)
     with pytest.raises(AssertionError, match="fetched other objects"):
         tree.check_strict(([[], []],), function)
 
@@ -145,7 +149,7 @@ def test_reading_runs_no_code_of_the_user() -> None:
             raise AssertionError
 
     trap = Trap()
-    for check in kinds.CHECKS.values():
+    for check in checks.CHECKS.values():
         argument: Any = {
             "COMPARE": ("<", 1, True),
             "TENSOR": tuple(TensorSpec(None)),
@@ -154,7 +158,7 @@ def test_reading_runs_no_code_of_the_user() -> None:
         }.get(check.name, "name")
         check.holds(trap, argument)
         assert isinstance(check.change("x", argument, trap), str)
-    for access in kinds.ACCESSORS.values():
+    for access in accessors.ACCESSORS.values():
         if access.name not in ("ARG", "SLOT"):
             access.step(trap, 0 if access.name.endswith("_ITEM") else "name")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from framelift.guards.kinds import ACCESSORS, CHECKS
+from framelift.guards.accessors import ACCESSORS
+from framelift.guards.checks import CHECKS
+from framelift.guards.relations import Relation
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.native.calibrate import tensor_spec
@@ -32,7 +33,7 @@ class Placed(Protocol):
 
 
 class Guard(NamedTuple):
-    """One fact about one source: `check` names a kind of `framelift.guards.kinds`, or PRESENT: it can be reached."""
+    """One fact about one source: `check` names one of `framelift.guards.checks`, or PRESENT: it can be reached."""
 
     source: Source
     check: str
@@ -59,41 +60,8 @@ class Guard(NamedTuple):
         return self.words
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A fact about several sources: `kind` names a REL_* constant of the native core."""
-
-    kind: str
-    sources: tuple[Source, ...]
-    expected: bool = True
-    # DISJOINT: how many of the sources, from the first, are the ones that are written to.
-    written: int = 0
-    # PROGRAM: the facts about the numbers in the sources.
-    program: Program | None = None
-
-    @property
-    def words(self) -> str:
-        if self.program is not None:
-            return "; ".join(self.program.words)
-        names = [source.name for source in self.sources]
-        if self.kind == "DISJOINT":
-            return f"no other input shares memory with {_listed(names[: self.written])}"
-        if self.kind == "SAME":
-            return f"{names[0]} is {names[1]}"
-        if self.kind == "OVERLAP":
-            return f"{names[0]} and {names[1]} {'share' if self.expected else 'do not share'} memory"
-        return f"all different objects: {_listed(names)}"
-
-    def __str__(self) -> str:
-        return self.words
-
-
 def _nowhere() -> None:
     return None
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f", … ({len(names)} in all)" if len(names) > 4 else "")
 
 
 class GuardSet:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.guards.kinds import ACCESSORS, CHECKS, MISSING, number_at, relation_change
+from framelift.guards.accessors import ACCESSORS
+from framelift.guards.checks import CHECKS
+from framelift.guards.reading import MISSING, number_at
+from framelift.guards.relations import relation_change
 from framelift.native import core
 from framelift.shapes.program import failure_words, first_failure
 

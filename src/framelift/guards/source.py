@@ -14,11 +14,14 @@ two ways of writing the same path are one object and a fact about it is noted on
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from framelift.guards.kinds import is_constant
+from framelift.guards.accessors import ACCESSORS
+from framelift.guards.equality import is_constant
+from framelift.guards.words import name_of
+
+_ACCESSORS = {accessor.name: accessor for accessor in ACCESSORS.values()}
 
 
 class Source:
@@ -87,7 +90,7 @@ def _spell(source: Source) -> str:
         return f"{owner}[{source.argument}]" if source.argument.isdigit() else f"{owner}.{source.argument}"
     if source.access == "DICT_ITEM" and parent.access == "MODULE_DICT" and parent.parent is not None:
         return f"{parent.parent.name}.{source.argument}"
-    return _SPELLINGS[source.access](parent.name, source.argument)
+    return _ACCESSORS[source.access].words(parent.name, source.argument)
 
 
 def _is_module_table(source: Source) -> bool:
@@ -98,29 +101,6 @@ def _is_module_table(source: Source) -> bool:
         and source.parent is not None
         and source.parent.access == "INSTANCE_DICT"
     )
-
-
-_SPELLINGS: dict[str, Callable[[str, Any], str]] = {
-    "DICT_ITEM": lambda parent, key: f"{parent}[{repr(key) if is_constant(key) else _name_of(key)}]",
-    "INSTANCE_DICT": lambda parent, _: f"{parent}.__dict__",
-    "TYPE_LOOKUP": lambda parent, name: f"{parent}.{name}",
-    "TYPE_OF": lambda parent, _: f"type({parent})",
-    "LIST_ITEM": lambda parent, index: f"{parent}[{index}]",
-    "TUPLE_ITEM": lambda parent, index: f"{parent}[{index}]",
-    "CELL_CONTENTS": lambda parent, _: f"{parent}.cell_contents",
-    "FUNC_CODE": lambda parent, _: f"{parent}.__code__",
-    "FUNC_GLOBALS": lambda parent, _: "G" if parent == "F" else f"{parent}.__globals__",
-    "FUNC_CLOSURE": lambda parent, _: f"{parent}.__closure__",
-    "FUNC_DEFAULTS": lambda parent, _: f"{parent}.__defaults__",
-    "FUNC_KWDEFAULTS": lambda parent, _: f"{parent}.__kwdefaults__",
-    "METHOD_SELF": lambda parent, _: f"{parent}.__self__",
-    "METHOD_FUNC": lambda parent, _: f"{parent}.__func__",
-    "MODULE_DICT": lambda parent, _: f"{parent}.__dict__",
-    "SLOT": lambda parent, descriptor: f"{parent}.{descriptor.__name__}",
-    "GETATTR": lambda parent, name: f"{parent}.{name}",
-    "CONTEXT_VALUE": lambda parent, _: f"{parent}.get()",
-    "LRU_RESULT": lambda parent, key: f"{parent}.cache[{key!r}]" if is_constant(key) else f"{parent}.cache[...]",
-}
 
 
 class Sources:
@@ -138,18 +118,5 @@ class Sources:
         """An object whose identity other guards have established (a class, a module): held weakly by the guards."""
         found = self._known.get(id(obj))
         if found is None:
-            found = self._known[id(obj)] = Source(None, "KNOWN", obj, _name_of(obj))
+            found = self._known[id(obj)] = Source(None, "KNOWN", obj, name_of(obj))
         return found
-
-
-_qualname_of_class = type.__dict__["__qualname__"].__get__
-# Objects whose `__qualname__` or `__name__` is read without running a user's code.
-_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodDescriptorType)
-
-
-def _name_of(obj: Any) -> str:
-    if issubclass(type(obj), type):  # not by getattr: a metaclass may answer
-        return str(_qualname_of_class(obj))
-    if type(obj) in _NAMED:
-        return str(getattr(obj, "__qualname__", None) or obj.__name__)
-    return f"<{_qualname_of_class(type(obj))}>"

@@ -10,7 +10,8 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.guards.kinds import constants_equal, lru_entries
+from framelift.guards.equality import constants_equal
+from framelift.guards.reading import lru_entries
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant

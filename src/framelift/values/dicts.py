@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.guards.kinds import constants_equal
+from framelift.guards.equality import constants_equal
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Identity, Value

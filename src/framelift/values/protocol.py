@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0108, FL0201, GraphBreak
-from framelift.guards.kinds import COMPARISONS
+from framelift.guards.checks import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error, raised_from

@@ -1,0 +1,166 @@
+"""Accessors: the steps by which guards go from an object to another, one definition each.
+
+The native guard tree (`framelift.native._core.GuardTree`) does the same in C; `framelift.guards.reference` runs these
+definitions node by node and compares. Nothing here runs code of the user's.
+
+    >>> dict_item.words("L['config']", "size")
+    "L['config']['size']"
+"""
+
+from __future__ import annotations
+
+import contextvars
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from framelift.guards.equality import is_constant, is_instance
+from framelift.guards.reading import (
+    C_DESCRIPTORS,
+    MISSING,
+    contents_of_cell,
+    dict_lookup,
+    instance_dict,
+    lru_entry,
+    type_lookup,
+)
+from framelift.guards.words import name_of
+from framelift.native import core
+
+
+@dataclass(frozen=True)
+class Accessor:
+    """One step from an object to another."""
+
+    name: str
+    number: int
+    words: Callable[[str, Any], str]
+    """(source, argument) -> the path to the next object, as a Python expression where there is one."""
+    step: Callable[[Any, Any], Any]
+    """(object, argument) -> the next object, or MISSING."""
+
+
+ACCESSORS: dict[int, Accessor] = {}
+
+
+def accessor(name: str, words: str | Callable[[str, Any], str]) -> Callable[[Callable[[Any, Any], Any]], Accessor]:
+    """Defines an accessor from its words (a template over {source} and {arg}, or a function) and its step."""
+
+    def spell(source: str, argument: Any) -> str:
+        return words.format(source=source, arg=argument) if isinstance(words, str) else words(source, argument)
+
+    def define(step: Callable[[Any, Any], Any]) -> Accessor:
+        number = getattr(core, f"ACCESS_{name}")
+        ACCESSORS[number] = kind = Accessor(name, number, spell, step)
+        return kind
+
+    return define
+
+
+@accessor("ARG", "argument {arg}")
+def argument_at(slots: Any, index: int) -> Any:
+    return slots[index]
+
+
+@accessor("FUNCTION", "the function")
+def called_function(function: Any, _: Any) -> Any:
+    return function
+
+
+@accessor("KNOWN", lambda _, obj: name_of(obj))
+def known_object(_: Any, obj: Any) -> Any:
+    return obj
+
+
+@accessor("DICT_ITEM", lambda source, key: f"{source}[{repr(key) if is_constant(key) else name_of(key)}]")
+def dict_item(obj: Any, key: Any) -> Any:
+    return dict_lookup(obj, key)
+
+
+@accessor("INSTANCE_DICT", "{source}.__dict__")
+def object_dict(obj: Any, _: Any) -> Any:
+    return instance_dict(obj)
+
+
+@accessor("TYPE_LOOKUP", "{source}.{arg}")
+def class_attribute(obj: Any, name: str) -> Any:
+    return type_lookup(obj, name) if is_instance(obj, type) else MISSING
+
+
+@accessor("TYPE_OF", "type({source})")
+def type_of(obj: Any, _: Any) -> Any:
+    return type(obj)
+
+
+@accessor("LIST_ITEM", "{source}[{arg}]")
+def list_item(obj: Any, index: int) -> Any:
+    return list.__getitem__(obj, index) if is_instance(obj, list) and index < list.__len__(obj) else MISSING
+
+
+@accessor("TUPLE_ITEM", "{source}[{arg}]")
+def tuple_item(obj: Any, index: int) -> Any:
+    return tuple.__getitem__(obj, index) if is_instance(obj, tuple) and index < tuple.__len__(obj) else MISSING
+
+
+@accessor("CELL_CONTENTS", "{source}.cell_contents")
+def cell_contents(obj: Any, _: Any) -> Any:
+    return contents_of_cell(obj) if type(obj) is types.CellType else MISSING
+
+
+def _function_part(name: str) -> Callable[[Any, Any], Any]:
+    return lambda obj, _: getattr(obj, name) if type(obj) is types.FunctionType else MISSING
+
+
+def _method_part(name: str) -> Callable[[Any, Any], Any]:
+    return lambda obj, _: getattr(obj, name) if type(obj) is types.MethodType else MISSING
+
+
+function_code = accessor("FUNC_CODE", "{source}.__code__")(_function_part("__code__"))
+function_globals = accessor("FUNC_GLOBALS", lambda source, _: "G" if source == "F" else f"{source}.__globals__")(
+    _function_part("__globals__")
+)
+function_closure = accessor("FUNC_CLOSURE", "{source}.__closure__")(_function_part("__closure__"))
+function_defaults = accessor("FUNC_DEFAULTS", "{source}.__defaults__")(_function_part("__defaults__"))
+function_kwdefaults = accessor("FUNC_KWDEFAULTS", "{source}.__kwdefaults__")(_function_part("__kwdefaults__"))
+method_self = accessor("METHOD_SELF", "{source}.__self__")(_method_part("__self__"))
+method_func = accessor("METHOD_FUNC", "{source}.__func__")(_method_part("__func__"))
+
+
+@accessor("MODULE_DICT", "{source}.__dict__")
+def module_dict(obj: Any, _: Any) -> Any:
+    return instance_dict(obj) if is_instance(obj, types.ModuleType) else MISSING
+
+
+@accessor("SLOT", lambda source, descriptor: f"{source}.{descriptor.__name__}")
+def slot_value(obj: Any, slot: Any) -> Any:
+    return core.read_slot(obj, *slot, MISSING)
+
+
+@accessor("GETATTR", "{source}.{arg}")
+def c_attribute(obj: Any, name: str) -> Any:
+    descriptor = type_lookup(type(obj), name)
+    if type(descriptor) not in C_DESCRIPTORS:
+        return MISSING
+    try:
+        return descriptor.__get__(obj)
+    except AttributeError:
+        return MISSING
+
+
+@accessor("LRU_RESULT", lambda source, key: f"{source}.cache[{repr(key) if is_constant(key) else '...'}]")
+def cached_result(obj: Any, key: Any) -> Any:
+    found = lru_entry(obj, key)
+    return MISSING if found is None else found[1]
+
+
+@accessor("CONTEXT_VALUE", "{source}.get()")
+def context_value(obj: Any, _: Any) -> Any:
+    return _of_variable(obj, MISSING) if type(obj) is contextvars.ContextVar else MISSING
+
+
+def _of_variable(variable: contextvars.ContextVar[Any], missing: Any) -> Any:
+    try:
+        return variable.get()  # with its own default, if it has one
+    except LookupError:
+        return missing

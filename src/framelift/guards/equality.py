@@ -1,0 +1,56 @@
+"""When an object that is found counts as the one that was seen: constants by value, anything else by identity."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from framelift.native import core
+
+
+def is_instance(obj: Any, classes: type | tuple[type, ...]) -> bool:
+    """`isinstance` by the real class: an object may pretend to another `__class__` with code of its own."""
+    return issubclass(type(obj), classes)
+
+
+_ATOMS = (int, str, bool, float, type(None), bytes, complex, range, type(Ellipsis), type(NotImplemented))
+_CONTAINERS = (tuple, frozenset)
+
+
+def is_constant(value: Any) -> bool:
+    """Whether `value` is compared by value: its type is C code all the way down."""
+    if type(value) in _CONTAINERS or (is_instance(value, tuple) and core.is_constant_type(type(value))):
+        return all(map(is_constant, value))
+    if type(value) is slice:
+        return is_constant(value.start) and is_constant(value.stop) and is_constant(value.step)
+    return type(value) in _ATOMS or core.is_constant_type(type(value))
+
+
+def constants_equal(expected: Any, found: Any) -> bool:
+    """The same type and value all the way down; floats bit for bit."""
+    kind = type(expected)
+    if kind is not type(found):
+        return False
+    if expected is found:
+        return True
+    if kind is float:
+        return struct.pack("d", expected) == struct.pack("d", found)
+    if kind is complex:
+        return constants_equal(expected.real, found.real) and constants_equal(expected.imag, found.imag)
+    if is_instance(expected, tuple):
+        return len(expected) == len(found) and all(map(constants_equal, expected, found))
+    if kind is frozenset:
+        return len(expected) == len(found) and all(any(constants_equal(a, b) for b in found) for a in expected)
+    if kind is slice:
+        return all(constants_equal(getattr(expected, part), getattr(found, part)) for part in ("start", "stop", "step"))
+    return is_constant(expected) and bool(expected == found)
+
+
+def same_object(expected: Any, found: Any) -> bool:
+    """Identity; what the tree cannot hold it tells by its address."""
+    return id(found) == expected.address if type(expected) is core.ByParts else expected is found
+
+
+def same_item(expected: Any, found: Any) -> bool:
+    """By value if it is a constant, else by identity."""
+    return constants_equal(expected, found) if is_constant(expected) else same_object(expected, found)

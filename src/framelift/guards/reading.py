@@ -1,0 +1,110 @@
+"""Reading objects without asking them: no attribute lookup, comparison, hash or `len()` that a class could override."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import gc
+import types
+from collections.abc import Iterator
+from typing import Any, Final
+
+from framelift.guards.equality import is_constant, is_instance, same_item, same_object
+from framelift.native import core
+from framelift.native.tensor_spec import TensorSpec
+
+MISSING: Final = object()
+"""What is answered when there is nothing to read."""
+
+_type_dict = type.__dict__["__dict__"].__get__
+_type_mro = type.__dict__["__mro__"].__get__
+C_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def type_lookup(cls: type, name: str) -> Any:
+    """What the classes of the MRO say about `name`, as stored; MISSING if none does."""
+    for base in _type_mro(cls):
+        namespace = _type_dict(base)
+        if name in namespace:
+            return namespace[name]
+    return MISSING
+
+
+def instance_dict(obj: Any) -> Any:
+    """The `__dict__` of an instance, below an attribute of that name; MISSING if it has none."""
+    for base in () if is_instance(obj, type) else _type_mro(type(obj)):
+        descriptor = _type_dict(base).get("__dict__")
+        if type(descriptor) in C_DESCRIPTORS:
+            found = descriptor.__get__(obj)
+            return found if is_instance(found, dict) else MISSING
+    return MISSING
+
+
+def dict_lookup(mapping: Any, key: Any) -> Any:
+    """`mapping[key]` of the stored items, comparing constants by value and anything else by identity."""
+    if not is_instance(mapping, dict):
+        return MISSING
+    for stored, value in dict.items(mapping):
+        if same_object(key, stored) or (is_constant(key) and is_constant(stored) and key == stored):
+            return value
+    return MISSING
+
+
+def contents_of_cell(cell: types.CellType) -> Any:
+    """What a cell holds; MISSING if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+_LENGTHS = (dict, list, tuple, set, frozenset, str, bytes, bytearray)
+_EXACT_LENGTHS: tuple[type, ...] = (range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
+
+
+def stored_length(obj: Any) -> int | None:
+    """Items in the storage of a built-in container, also below a `__len__` of its own."""
+    for cls in _LENGTHS:
+        if is_instance(obj, cls):
+            return cls.__len__(obj)
+    return len(obj) if type(obj) in _EXACT_LENGTHS else None
+
+
+def stored_keys(mapping: Any) -> Iterator[Any]:
+    """The keys of a dict in the order in which it is iterated over."""
+    cls = collections.OrderedDict if is_instance(mapping, collections.OrderedDict) else dict
+    return cls.__iter__(mapping)
+
+
+def lru_entries(wrapper: Any) -> list[tuple[Any, Any]]:
+    """(key, result) pairs in the cache of a `functools.lru_cache`, which only the garbage collector may look into."""
+    *links, cache, _, mark, link_type, _, _ = gc.get_referents(wrapper)
+    if type(cache) is not dict or type(mark) is not object:
+        return []
+    if all(type(value) is not link_type for value in cache.values()):
+        return list(cache.items())
+    return list(zip(links[1::3], links[2::3], strict=False))
+
+
+def lru_entry(wrapper: Any, key: Any) -> tuple[Any, Any] | None:
+    """The entry of a cache under that key."""
+    if type(wrapper) is not functools._lru_cache_wrapper:
+        return None
+    return next((entry for entry in lru_entries(wrapper) if same_item(key, entry[0])), None)
+
+
+def number_at(obj: Any, kind: int, index: int) -> int | float | None:
+    """What a program loads: a plain int or float, a size or stride, a length; None where there is none."""
+    if kind == core.LOAD_VALUE:
+        return obj if type(obj) in (int, float) and not _is_too_large(obj) else None
+    if kind == core.LOAD_LENGTH:
+        return stored_length(obj)
+    facts = core.tensor_facts(obj)
+    if facts is None:
+        return None
+    entries = TensorSpec(*facts).sizes if kind == core.LOAD_SIZE else TensorSpec(*facts).strides
+    return entries[index] if entries is not None and index < len(entries) else None
+
+
+def _is_too_large(number: int | float) -> bool:
+    return type(number) is int and not -(2**63) <= number < 2**63

@@ -1,0 +1,50 @@
+"""Objects in words, for guards that are shown."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from framelift.guards.equality import is_constant, is_instance
+from framelift.native import core
+
+_qualname = type.__dict__["__qualname__"].__get__
+
+
+def shown(value: Any, limit: int = 80) -> str:
+    """A value in words, without its `__repr__` being asked unless it is a constant."""
+    if is_constant(value):
+        text = repr(value)
+        return text if len(text) <= limit else text[: limit - 1] + "…"
+    if is_instance(value, type):  # not by getattr: a metaclass may answer
+        return str(_qualname(value))
+    if is_instance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+        return str(getattr(value, "__qualname__", None) or value.__name__)
+    if type(value) is core.ByParts:
+        return "what it was"
+    return f"a {_qualname(type(value))} object"
+
+
+# Objects whose `__qualname__` or `__name__` is read without running a user's code.
+_NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodDescriptorType)
+
+
+def name_of(obj: Any) -> str:
+    """The name of a class, function or module; what else it is."""
+    if is_instance(obj, type):  # not by getattr: a metaclass may answer
+        return str(_qualname(obj))
+    if type(obj) in _NAMED:
+        return str(getattr(obj, "__qualname__", None) or obj.__name__)
+    return f"<{_qualname(type(obj))}>"
+
+
+def list_shown(values: Any) -> str:
+    """The first values of many, in their order."""
+    items = [shown(value, 40) for value in values]
+    return f"[{', '.join(items[:8])}{', …' if len(items) > 8 else ''}]"
+
+
+def set_shown(values: Any) -> str:
+    """The first values of many, sorted."""
+    items = sorted(shown(value, 40) for value in values)
+    return f"{{{', '.join(items[:8])}{', …' if len(items) > 8 else ''}}}"

@@ -588,3 +588,27 @@ def test_an_interrupt_behind_a_break_reaches_the_handlers(when, inlined):
     assert log == [False] and torch.is_grad_enabled()
     names = [row.name for row in traceback.extract_tb(caught.value.__traceback__) if row.filename == __file__]
     assert names[1:] == (["fn", "body"] if inlined else ["fn"])
+
+
+class _Mortal:
+    pass
+
+
+def test_what_is_deleted_behind_a_break_dies():
+    """A resumed frame is the only one to hold its variables."""
+
+    def f(x):
+        obj = _Mortal()
+        reference = weakref.ref(obj)
+        y = x + 1
+        framelift.graph_break()
+        del obj
+        first = reference() is None
+        circle = _Mortal()
+        circle.itself = circle
+        reference = weakref.ref(circle)
+        del circle
+        gc.collect()
+        return y * 2, first, reference() is None
+
+    assert framelift.compile(f, backend="eager")(torch.ones(2))[1:] == (True, True)

@@ -105,9 +105,164 @@ def set_state(x, s):
     return x + copy.deepcopy(s).n + copy.copy(s).n
 
 
-@cases(X, Own(), expect_breaks=None, expect_ops=0)
+@cases(X, Own())
 def copies_itself(x, own):
     return x + copy.deepcopy(own) + copy.copy(own)
+
+
+class Slotted:
+    __slots__ = ("first", "__second", "third")
+
+    def __init__(self, first, second):
+        self.first = first
+        self.__second = second
+        self.third = None
+
+    @property
+    def second(self):
+        return self.__second
+
+
+class Reduced:
+    def __init__(self, *args):
+        self.args = args
+
+    def __reduce__(self):
+        return Reduced, (*self.args, [1]), {"extra": [2]}
+
+
+class ReducedByProtocol:
+    def __init__(self, protocol=None):
+        self.protocol = protocol
+
+    def __reduce_ex__(self, protocol):
+        return ReducedByProtocol, (protocol,)
+
+
+class Newly:
+    def __new__(cls, *args, **kwargs):
+        made = super().__new__(cls)
+        made.given = (args, kwargs)
+        return made
+
+    def __getnewargs_ex__(self):
+        return (1, [2]), {"key": 3}
+
+
+class NewlyByPosition(Newly):
+    def __init_subclass__(cls):
+        pass
+
+    __getnewargs_ex__ = property()
+
+    def __getnewargs__(self):
+        return (4,)
+
+
+class Stating:
+    def __init__(self):
+        self.seen = 0
+
+    def __getstate__(self):
+        return {"seen": self.seen + 1}
+
+
+class Names(list):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+@cases(X, Slotted(1, [2]))
+def slots(x, s):
+    deep, shallow = copy.deepcopy(s), copy.copy(s)
+    return x + deep.first, deep.second is s.second, shallow.second is s.second, deep.second
+
+
+@cases(X)
+def slots_that_are_unset(x):
+    made = Slotted(1, 2)
+    del made.third
+    return x + 1, hasattr(copy.copy(made), "third"), copy.deepcopy(made).first
+
+
+@cases(X, Reduced(1, [2]))
+def reduced(x, r):
+    deep, shallow = copy.deepcopy(r), copy.copy(r)
+    return x + 1, deep.args, deep.extra, shallow.args, deep.args[1] is r.args[1], shallow.args[1] is r.args[1]
+
+
+@cases(X)
+def reduced_by_protocol(x):
+    return x + copy.copy(ReducedByProtocol()).protocol, copy.deepcopy(ReducedByProtocol()).protocol
+
+
+@cases(X)
+def new_arguments(x):
+    made = Newly()
+    made.more = 5
+    return x + 1, copy.copy(made).given, copy.deepcopy(made).given, copy.copy(made).more
+
+
+@cases(X, Stating())
+def own_state(x, s):
+    return x + copy.copy(s).seen, copy.deepcopy(copy.deepcopy(s)).seen
+
+
+@cases(X)
+def subclasses_of_containers(x):
+    names, table = Names([1, [2]]), Table(a=[3])
+    names.tag, table.tag = "n", ["t"]
+    deep, shallow = copy.deepcopy(names), copy.copy(names)
+    deeper, shallower = copy.deepcopy(table), copy.copy(table)
+    return (
+        (x + 1, type(deep), list(deep), deep.tag, deep[1] is names[1], shallow[1] is names[1]),
+        (type(deeper), dict(deeper), deeper.tag, deeper["a"] is table["a"], shallower["a"] is table["a"]),
+    )
+
+
+@cases(X)
+def sets(x):
+    made = {1, 2, 3}
+    return x + len(copy.deepcopy(made)), copy.copy(made) == made, copy.deepcopy(made) is made
+
+
+@cases(X)
+def memo_is_used(x):
+    inner, replaced = [1], [2]
+    return x + 1, copy.deepcopy([inner, [3]], {id(inner): replaced})
+
+
+@cases(X)
+def said_by_objects(x):
+    class Local:
+        pass
+
+    made = Local()
+    made.n = 1
+    reduced = made.__reduce_ex__(4)
+    return x + 1, reduced[1] == (Local,), reduced[2:], made.__getstate__(), object().__getstate__()
+
+
+@cases(X)
+def cannot_be_copied(x):
+    class Shy:
+        def __reduce_ex__(self, protocol):
+            raise TypeError("no")
+
+    class Void:
+        __reduce_ex__ = None
+
+    found = []
+    for made in (Shy(), Void()):
+        for function in (copy.copy, copy.deepcopy):
+            try:
+                function(made)
+            except TypeError as error:
+                found.append(str(error))
+    return x + 1, found
 
 
 test_programs = cases.test

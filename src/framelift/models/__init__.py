@@ -9,7 +9,7 @@ that the call is not traced.
 
 from __future__ import annotations
 
-from framelift.models import collecting, copying, descriptors, generics, iteration, ordering, output  # noqa: F401  (register their models)
+from framelift.models import collecting, descriptors, generics, iteration, ordering, output, reduction  # noqa: F401  (register their models)
 from framelift.models.registry import model_function, models
 
 __all__ = ["models", "model_function"]

@@ -292,6 +292,7 @@ static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     ThreadData *thread = &thread_data;
+    give_arguments(thread, frame);
     if (stack_is_deep(thread)) {
         return run_deep(tstate, frame, throwflag);
     }

@@ -292,6 +292,17 @@ static Tail *join(PyObject *context, Tail *tail)
     return joined;
 }
 
+/* Calls a tail's function, which has the arguments to itself; the tail cannot be called again. */
+static PyObject *call_giving(ThreadData *thread, PyObject *context, Tail *tail)
+{
+    thread->giving = tail;
+    PyObject *result = call_hooked(thread, context, tail->function, tail->args, (size_t)Py_SIZE(tail), NULL);
+    if (thread->giving == tail) {
+        thread->giving = NULL;
+    }
+    return result;
+}
+
 /* Runs a resume function by Python: itself, or what the context says for several frames at once. With an exception
  * set that is raised where the function begins: frames that were entered long ago have handlers for it. */
 static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail)
@@ -308,8 +319,7 @@ static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail
         Py_XDECREF(error);
         Py_SETREF(plain, tail_from(answer));
     }
-    PyObject *result =
-        plain ? call_hooked(thread, context, plain->function, plain->args, (size_t)Py_SIZE(plain), NULL) : NULL;
+    PyObject *result = plain ? call_giving(thread, context, plain) : NULL;
     Py_XDECREF(plain);
     return result;
 }
@@ -376,7 +386,7 @@ PyObject *trampoline(ThreadData *thread, PyObject *result)
         if (!key || !kept || (tail->kept && keep(kept, tail->kept) < 0)) {
             result = NULL;
         } else if (tail->context) {
-            result = call_hooked(thread, tail->context, tail->function, tail->args, (size_t)Py_SIZE(tail), NULL);
+            result = call_giving(thread, tail->context, tail);
         } else {
             result = run_resumed(thread, context, key, tail);
         }

@@ -24,6 +24,18 @@ static inline bool is_tail(PyObject *result)
     return result && Py_IS_TYPE(result, &Tail_Type);
 }
 
+/* A call keeps its arguments until it returns. The program would notice: it has only the frame's references. */
+static inline void give_arguments(ThreadData *thread, Frame *frame)
+{
+    Tail *tail = thread->giving;
+    if (UNLIKELY(tail != NULL) && (PyObject *)frame_function(frame) == tail->function) {
+        thread->giving = NULL;
+        for (Py_ssize_t i = 0; i < Py_SIZE(tail); i++) {
+            Py_CLEAR(tail->args[i]);
+        }
+    }
+}
+
 /* Runs a tail, which it takes over, and all that follow from it: what the frame returns, or NULL with an exception. */
 PyObject *trampoline(ThreadData *thread, PyObject *tail);
 

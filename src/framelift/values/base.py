@@ -48,6 +48,8 @@ class Value:
     has_twins = True
     # Whether two uses of a rebuilt value must give one object: a program could tell with `is`, or change it.
     shared = True
+    # Whether what it refers to lives at least as long as it does.
+    keeps_parts = True
 
     def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""

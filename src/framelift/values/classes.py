@@ -87,6 +87,8 @@ class ClassValue(KnownObject, models=type):
             value = type.__getattribute__(self.concrete, name)
             found = lift.wrap(value, known.child("GETATTR", name))
             return lift.constant(found) if lift.is_constant(value) else found  # a name may be a new string each time
+        if name == "__flags__":
+            return _lasting_flags(self, lift)
         own = type.__dict__["__dict__"].__get__(self.concrete)
         if name in ("__doc__", "__module__", "__annotations__") and name in own:
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
@@ -230,11 +232,19 @@ class ClassValue(KnownObject, models=type):
 
 
 _NUMBER_DTYPES = ((int, torch.int64), (float, torch.float64), (bool, torch.bool), (complex, torch.complex128))
-_PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__", "__flags__"})
+_PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__"})
 # The attributes of a class that `type` stores or computes: they go before what the class itself says.
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))
 _ABSTRACT = 1 << 20
-_HEAPTYPE, _IMMUTABLE = 1 << 9, 1 << 8
+_HEAPTYPE, _IMMUTABLE, _VERSION_IS_VALID = 1 << 9, 1 << 8, 1 << 19
+
+
+def _lasting_flags(value: ClassValue, lift: Lift) -> int:
+    """`cls.__flags__`, without the one that comes and goes with the interpreter's caches."""
+    flags: int = type.__dict__["__flags__"].__get__(value.concrete)
+    if flags & _ABSTRACT:  # which can be changed
+        value.refuse("attribute '__flags__'")
+    return flags & ~_VERSION_IS_VALID
 
 
 def _is_changeable(cls: type, name: str) -> bool:

@@ -9,7 +9,8 @@ import _thread
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0107, GraphBreak
+from framelift.guards.kinds import constants_equal
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.primitives import primitive
@@ -24,6 +25,7 @@ class IdentityNumber(Value):
 
     __slots__ = ("function", "of")
     answers_operators = False
+    keeps_parts = False
 
     def __init__(self, function: Callable[..., int], of: tuple[Any, ...]) -> None:
         super().__init__()
@@ -37,9 +39,16 @@ class IdentityNumber(Value):
         if operator not in ("==", "!=") or not isinstance(other, IdentityNumber):
             self.refuse(f"comparison {operator}")
         equal = self.function is other.function and all(
-            py.same(lift, mine, its) for mine, its in zip(self.of, other.of, strict=True)
+            self._is_one(lift, mine, its) for mine, its in zip(self.of, other.of, strict=True)
         )
         return equal == (operator == "==")
+
+    def _is_one(self, lift: Lift, mine: Any, its: Any) -> bool:
+        if isinstance(mine, Value) or isinstance(its, Value) or not _may_be_two(mine):
+            return py.same(lift, mine, its)
+        if constants_equal(mine, its):
+            self.refuse("comparison of that of two constants")
+        return False
 
     def key(self, lift: Lift) -> Any:
         """Numbers of one function share a hash, so that dicts compare them."""
@@ -55,6 +64,8 @@ class IdentityNumber(Value):
         return list(self.of)
 
     def rebuild(self, generate: Generator) -> None:
+        if any(not isinstance(part, Value) and _may_be_two(part) for part in self.of):
+            raise GraphBreak(FL0107, what="the id() of a constant")
         generate.callable(self.function)
         for part in self.of:
             generate.value(part)
@@ -63,13 +74,15 @@ class IdentityNumber(Value):
 
 @primitive(id)
 def _id(lift: Lift, obj: Any, /) -> Any:
-    # Whether two equal constants are one object is the compiler's business; of the small ones there is one.
-    if not isinstance(obj, Value) and type(obj) not in _ONE_OBJECT:
-        raise GraphBreak(FL0102, what=f"id() of a {type(obj).__name__}")
     return IdentityNumber(id, (obj,))
 
 
 _ONE_OBJECT = (type(None), bool, type(Ellipsis), type(NotImplemented))
+
+
+def _may_be_two(constant: Any) -> bool:
+    """Whether two equal constants are one object is the compiler's business; of some there is one."""
+    return type(constant) not in _ONE_OBJECT
 
 
 @primitive(_thread.get_ident)

@@ -35,6 +35,7 @@ class LaterValue(Value):
 
     __slots__ = ("kind", "function", "operands")
     answers_operators = False
+    keeps_parts = False
 
     def __init__(self, kind: type, function: Callable[..., Any], operands: Sequence[Any]) -> None:
         super().__init__()

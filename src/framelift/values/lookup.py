@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0203, GraphBreak
@@ -50,6 +50,12 @@ class Found:
 def mro_of(cls: type) -> tuple[type, ...]:
     mro: tuple[type, ...] = _mro(cls)
     return mro
+
+
+def own_entries(cls: type) -> Mapping[str, Any]:
+    """The namespace of a class itself."""
+    namespace: Mapping[str, Any] = _namespace(cls)
+    return namespace
 
 
 def name_of(cls: type) -> str:

@@ -153,7 +153,7 @@ class MadeClassValue(ClassValue):
         self.cell = cell
 
     def _computed(self, lift: Lift, name: str) -> Any:
-        if name in ("__name__", "__qualname__", "__flags__"):
+        if name in ("__name__", "__qualname__"):
             return type.__getattribute__(self.concrete, name)
         if name == "__bases__":
             return lift.tuple(self.bases)
@@ -163,6 +163,8 @@ class MadeClassValue(ClassValue):
             return lift.tuple([lift.known_object(base) for base in mro_of(self.concrete)])
         if name == "__doc__" or (name in self.entries and name in ("__module__", "__annotations__")):
             return self.entries.get(name)
+        if name == "__flags__":
+            return super()._computed(lift, name)
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     # -- change --------------------------------------------------------------------------------------------------

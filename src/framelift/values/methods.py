@@ -9,6 +9,7 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
+from framelift.values.lookup import raw_lookup
 from framelift.values.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.primitives import Arity
 
@@ -33,10 +34,13 @@ def method_of(value: Value, lift: Lift, name: str) -> Any:
     kind = value.python_type()
     if name == "__class__":
         return lift.known_object(kind)
-    if not hasattr(kind, name):
+    inherited = raw_lookup(kind, name)
+    if inherited is NotImplemented:
         raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
     if name in OPERATOR_METHODS:
         return OperatorMethodValue(value, name)
+    if lift.model_of(inherited) is not None:
+        return lift.bound_method(lift.known_object(inherited), value)
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 

@@ -55,8 +55,8 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
     def attribute(self, lift: Lift, name: str) -> Any:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return getattr(self.concrete, name)
-        if name == "__self__" and self.owner is not None:
-            return self.owner
+        if name == "__self__" and hasattr(self.concrete, name):
+            return self.owner if self.owner is not None else lift.known_object(self.concrete.__self__)
         return super().attribute(lift, name)
 
     def is_same(self, lift: Lift, other: Value) -> bool:

@@ -1,0 +1,59 @@
+"""Whether the traced program still holds an object: what weak references ask.
+
+Only what is found from the frames and from what existed before counts. Something may hold an object that is not found
+here (an iterator over it, a traceback); nothing that is found has gone. So a yes is sure, and a no is a graph break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from framelift.values.base import Value
+from framelift.values.generators import GeneratorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
+    from framelift.capture.lift import Lift
+
+# Looking at so many objects takes about as long as tracing one call.
+_OBJECTS_PER_CALL = 200
+
+
+def is_held(lift: Lift, wanted: Value) -> bool:
+    """Whether strong references lead to `wanted`."""
+    seen: set[int] = set()
+    pending = list(_roots(lift))
+    for value in pending:
+        if value is wanted:
+            return True
+        if isinstance(value, Value) and value.keeps_parts and id(value) not in seen:
+            seen.add(id(value))
+            pending += value.parts()
+            if isinstance(value, GeneratorValue):
+                pending += _held_by(value.frame)
+            if not len(seen) % _OBJECTS_PER_CALL:
+                lift.spend(1, "looking for what a weak reference refers to")
+    return False
+
+
+def input_is_held(lift: Lift, wanted: Value) -> bool:
+    """Whether an object that existed before is held, by whom it was or by the program."""
+    source = wanted.source
+    while source is not None and source.parent is not None:
+        source = source.parent
+    is_argument = source is None or source.access == "ARG"
+    return is_held(lift, wanted) or not (is_argument or lift.journal.changed)
+
+
+def _roots(lift: Lift) -> Iterator[Any]:
+    frame = lift.frame
+    while frame is not None:
+        yield from _held_by(frame)
+        frame = frame.caller
+    yield lift.handled
+    yield from lift.lasting_inputs()
+
+
+def _held_by(frame: Frame) -> list[Any]:
+    return [*frame.locals, *frame.stack, frame.names, frame.function]

@@ -1,0 +1,53 @@
+"""What the models of `__reduce_ex__` ask about an object."""
+
+from __future__ import annotations
+
+import copyreg
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.models.reduction import holds_more_than
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue, note_mro
+from framelift.values.lookup import class_lookup, is_plain_class, mro_of, name_of, own_entries
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+@primitive(holds_more_than)
+def _holds_more_than(lift: Lift, obj: Any, slots: Any) -> bool:
+    kind = lift.type_of(obj)
+    if isinstance(obj, Value) and is_plain_class(kind):
+        return False
+    raise GraphBreak(FL0102, what=f"__reduce_ex__ of {name_of(kind)}")
+
+
+@primitive(copyreg._slotnames)  # type: ignore[attr-defined]
+def _slotnames(lift: Lift, cls: Any, /) -> Any:
+    """The names under which instances have slots. (The original keeps its answer in the class, for itself.)"""
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(FL0102, what="copyreg._slotnames() of something that is no class")
+    cls.note(lift)
+    found = class_lookup(lift, cls.concrete, "__slots__")
+    if found is None:
+        return ListValue([])
+    found.note_identity(lift)
+    note_mro(lift, cls.concrete, len(mro_of(cls.concrete)))
+    return ListValue([name for base in mro_of(cls.concrete) for name in _own_slots(base)])
+
+
+def _own_slots(cls: type) -> list[str]:
+    given = own_entries(cls).get("__slots__", ())
+    names = [given] if type(given) is str else given
+    if type(names) not in (list, tuple) or any(type(name) is not str for name in names):
+        raise GraphBreak(FL0102, what=f"copyreg._slotnames() of {name_of(cls)}")
+    return [_mangled(cls, name) for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def _mangled(cls: type, name: str) -> str:
+    stripped = name_of(cls).lstrip("_")
+    is_private = name.startswith("__") and not name.endswith("__") and stripped
+    return f"_{stripped}{name}" if is_private else name

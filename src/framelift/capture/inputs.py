@@ -77,6 +77,11 @@ class Inputs:
         """The input objects of exactly that type."""
         return (value for value in self._values.values() if type(value.concrete) is kind)
 
+    def lasting(self) -> Iterator[Value]:
+        """Inputs that nothing the program does can drop: namespaces of modules, classes, what their functions know."""
+        kept = ("KNOWN", "MODULE_DICT")
+        return (value for value in self._values.values() if value.source is not None and value.source.access in kept)
+
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     def _wrap_scalar(self, lift: Lift, obj: Any, source: Source) -> Value:

@@ -128,11 +128,6 @@ class Lift:
             return self.made.value_of(self, obj)
         return self.inputs.wrap(self, obj, source)
 
-    def lasting_inputs(self) -> Iterator[Value]:
-        """Inputs that nothing the program does can drop: namespaces of modules, classes, what their functions know."""
-        lasting = ("KNOWN", "MODULE_DICT")
-        return (value for value in self._values.values() if value.source is not None and value.source.access in lasting)
-
     def known_object(self, obj: Any) -> Any:
         """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
         return self.wrap(obj, self.sources.known(obj))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.guards.kinds import constants_equal
+from framelift.guards.equality import constants_equal
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.primitives import primitive

@@ -52,7 +52,7 @@ def _roots(lift: Lift) -> Iterator[Any]:
         yield from _held_by(frame)
         frame = frame.caller
     yield lift.handled
-    yield from lift.lasting_inputs()
+    yield from lift.inputs.lasting()
 
 
 def _held_by(frame: Frame) -> list[Any]:

@@ -32,7 +32,7 @@ class WeakReferenceValue(Value, models=weakref.ReferenceType):
         referent = self.concrete()
         if referent is None or args or kwargs:
             self.refuse("calling")
-        known = lift.value_of(referent)
+        known = lift.inputs.value_of(referent)
         if known is not None and not input_is_held(lift, known):
             self.refuse("use after its object may have died")
         lift.require(lift.sources.known(referent))  # that it is alive is a fact by itself

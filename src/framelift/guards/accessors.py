@@ -9,6 +9,7 @@ definitions node by node and compares. Nothing here runs code of the user's.
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import types
 from collections.abc import Callable
@@ -18,11 +19,14 @@ from typing import Any
 from framelift.guards.equality import is_constant, is_instance
 from framelift.guards.reading import (
     C_DESCRIPTORS,
+    COMPOSED,
     MISSING,
     contents_of_cell,
     dict_lookup,
     instance_dict,
+    item_ahead,
     lru_entry,
+    sequence_of,
     type_lookup,
 )
 from framelift.guards.words import name_of
@@ -101,6 +105,26 @@ def list_item(obj: Any, index: int) -> Any:
 @accessor("TUPLE_ITEM", "{source}[{arg}]")
 def tuple_item(obj: Any, index: int) -> Any:
     return tuple.__getitem__(obj, index) if is_instance(obj, tuple) and index < tuple.__len__(obj) else MISSING
+
+
+@accessor("DEQUE_ITEM", "{source}[{arg}]")
+def deque_item(obj: Any, index: int) -> Any:
+    return obj[index] if type(obj) is collections.deque and index < len(obj) else MISSING
+
+
+@accessor("AHEAD", "the item of {source} in {arg} steps")
+def ahead(obj: Any, steps: int) -> Any:
+    return item_ahead(obj, steps)
+
+
+@accessor("ITERATED", "the sequence of {source}")
+def iterated(obj: Any, _: Any) -> Any:
+    return sequence_of(obj)
+
+
+@accessor("REDUCED", "{source}.__reduce__()")
+def reduced(obj: Any, _: Any) -> Any:
+    return obj.__reduce__() if type(obj) in COMPOSED else MISSING
 
 
 @accessor("CELL_CONTENTS", "{source}.cell_contents")

@@ -22,9 +22,11 @@ from typing import Any
 from framelift.guards.equality import constants_equal, is_instance, same_item, same_object
 from framelift.guards.reading import (
     MISSING,
+    WALKING,
     contents_of_cell,
     dict_lookup,
     instance_dict,
+    item_ahead,
     stored_keys,
     stored_length,
     type_lookup,
@@ -252,6 +254,15 @@ def no_attribute(obj: Any, name: str) -> bool:
 )
 def cell_empty(obj: Any, _: Any) -> bool:
     return type(obj) is types.CellType and contents_of_cell(obj) is MISSING
+
+
+@guard(
+    "NOTHING_AHEAD",
+    "{source} ends after {arg} items",
+    lambda source, steps, found: f"{source} ended after {steps} items, now it does not",
+)
+def nothing_ahead(obj: Any, steps: int) -> bool:
+    return type(obj) in WALKING and item_ahead(obj, steps) is MISSING
 
 
 @guard(

@@ -50,6 +50,36 @@ def dict_lookup(mapping: Any, key: Any) -> Any:
     return MISSING
 
 
+WALKING: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(reversed([])))
+"""The built-in iterators that walk a sequence."""
+COMPOSED: Final[tuple[type, ...]] = (enumerate, zip, map, filter)
+"""Those that are made of other iterators."""
+
+
+def items_ahead(iterator: Any) -> tuple[Any, range]:
+    """The sequence that an iterator walks and the positions it will visit, without advancing it."""
+    _, (sequence,), *position = iterator.__reduce__()
+    start = position[0] if position and position[0] is not None else 0
+    if type(iterator) is type(reversed([])) and position:
+        return sequence, range(start if start < len(sequence) else -1, -1, -1)
+    return sequence, range(start, len(sequence))
+
+
+def item_ahead(iterator: Any, steps: int) -> Any:
+    """What an iterator gives in so many steps; MISSING past its end."""
+    if type(iterator) not in WALKING:
+        return MISSING
+    sequence, positions = items_ahead(iterator)
+    return sequence[positions[steps]] if steps < len(positions) else MISSING
+
+
+def sequence_of(iterator: Any) -> Any:
+    """The list or tuple an iterator walks; MISSING once it met the end."""
+    if type(iterator) not in WALKING or type(iterator) is type(iter(range(0))):
+        return MISSING
+    return items_ahead(iterator)[0] if len(iterator.__reduce__()) == 3 else MISSING
+
+
 def contents_of_cell(cell: types.CellType) -> Any:
     """What a cell holds; MISSING if it is empty."""
     try:

@@ -253,5 +253,16 @@ PyObject *access_step(const Node *node, PyObject *parent)
         }
         return value;
     }
-    return Py_XNewRef(access_borrowed(node, parent));
+    switch (node->accessor) {
+    case ACCESS_AHEAD:
+        return iterator_ahead(parent, node->index);
+    case ACCESS_ITERATED:
+        return Py_XNewRef(iterator_sequence(parent));
+    case ACCESS_REDUCED:
+        return iterator_parts(parent);
+    case ACCESS_DEQUE_ITEM:
+        return is_deque(parent) && node->index < stored_length(parent) ? PySequence_GetItem(parent, node->index) : NULL;
+    default:
+        return Py_XNewRef(access_borrowed(node, parent));
+    }
 }

@@ -10,6 +10,8 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
     case ACCESS_ARG:
     case ACCESS_LIST_ITEM:
     case ACCESS_TUPLE_ITEM:
+    case ACCESS_AHEAD:
+    case ACCESS_DEQUE_ITEM:
         node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
         if (node->index < 0 && !PyErr_Occurred()) {
             PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
@@ -37,7 +39,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
     }
     default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_CONTEXT_VALUE) {
+        if (accessor < ACCESS_ARG || accessor > ACCESS_DEQUE_ITEM) {
             PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
             return -1;
         }

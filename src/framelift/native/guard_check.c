@@ -84,6 +84,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_COMPARE:
         return init_compare(check, argument, death);
     case CHECK_LENGTH:
+    case CHECK_NOTHING_AHEAD:
         check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
         return check->count == -1 && PyErr_Occurred() ? -1 : 0;
     case CHECK_DICT_KEYS:
@@ -142,6 +143,7 @@ PyObject *check_argument(const Check *check)
     static const char *const ops[] = {"<", "<=", "==", "!=", ">", ">="};
     switch (check->kind) {
     case CHECK_LENGTH:
+    case CHECK_NOTHING_AHEAD:
         return PyLong_FromSsize_t(check->count);
     case CHECK_COMPARE:
         return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
@@ -210,6 +212,18 @@ Py_ssize_t stored_length(PyObject *object)
         PyErr_Clear();
     }
     return length;
+}
+
+bool is_deque(PyObject *object)
+{
+    return Py_IS_TYPE(object, deque_type);
+}
+
+static int nothing_ahead(const Check *check, PyObject *iterator)
+{
+    PyObject *item = iterator_ahead(iterator, check->count);
+    Py_XDECREF(item);
+    return item == NULL && is_walking_iterator(iterator);
 }
 
 static int dict_keys_hold(const Check *check, PyObject *dict)
@@ -327,6 +341,8 @@ int check_holds(const Check *check, PyObject *object)
         return compare_holds(check, object);
     case CHECK_LENGTH:
         return stored_length(object) == check->count;
+    case CHECK_NOTHING_AHEAD:
+        return nothing_ahead(check, object);
     case CHECK_DICT_KEYS:
         return dict_keys_hold(check, object);
     case CHECK_KEY_ABSENT:

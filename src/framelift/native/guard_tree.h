@@ -34,7 +34,11 @@
     X(SLOT, 18)                                                                                                        \
     X(GETATTR, 19)                                                                                                     \
     X(LRU_RESULT, 20)                                                                                                  \
-    X(CONTEXT_VALUE, 21)
+    X(CONTEXT_VALUE, 21)                                                                                               \
+    X(AHEAD, 22)                                                                                                       \
+    X(ITERATED, 23)                                                                                                    \
+    X(REDUCED, 24)                                                                                                     \
+    X(DEQUE_ITEM, 25)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -52,7 +56,8 @@
     X(TENSOR, 113)                                                                                                     \
     X(REGISTRATIONS, 114)                                                                                              \
     X(MEMBER, 115)                                                                                                     \
-    X(NO_MEMBER, 116)
+    X(NO_MEMBER, 116)                                                                                                  \
+    X(NOTHING_AHEAD, 117)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \
@@ -181,6 +186,15 @@ PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATT
 
 /* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
 PyObject *lru_result(PyObject *wrapper, const Held *key);
+
+/* Built-in iterators, as they stand. What one that walks a sequence gives in so many steps (new; NULL past the end),
+ * its list or tuple (borrowed; NULL once the end was met), and (type, parts) of one made of others (new). */
+PyObject *iterator_ahead(PyObject *object, Py_ssize_t steps);
+PyObject *iterator_sequence(PyObject *object);
+PyObject *iterator_parts(PyObject *object);
+bool is_walking_iterator(PyObject *object);
+
+bool is_deque(PyObject *object);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);

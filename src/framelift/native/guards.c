@@ -127,6 +127,8 @@ static PyObject *node_argument(const Node *node)
     case ACCESS_ARG:
     case ACCESS_LIST_ITEM:
     case ACCESS_TUPLE_ITEM:
+    case ACCESS_AHEAD:
+    case ACCESS_DEQUE_ITEM:
         return PyLong_FromSsize_t(node->index);
     case ACCESS_SLOT: {
         PyObject *owner = held_get(&node->held);

@@ -119,8 +119,10 @@ def _reversed(lift: Lift, sequence: Any, /) -> Any:
         return RangeIterator(sequence[::-1])
     if py.type_of(sequence) not in (list, tuple, str, bytes, range, torch.Size):
         raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
-    kind: type = type(reversed([])) if py.type_of(sequence) is list else reversed
-    return SequenceIterator(py.items(lift, sequence)[::-1], kind)
+    items = py.items(lift, sequence)
+    if py.type_of(sequence) is list:
+        return DerivedIterator(type(reversed([])), reversed_step, [sequence], len(items) - 1)
+    return SequenceIterator(items[::-1], reversed)
 
 
 def _reversed_object(lift: Lift, sequence: UserObjectValue) -> Any:

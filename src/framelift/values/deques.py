@@ -1,12 +1,13 @@
-"""`collections.deque`, as far as the program makes it; one that existed before cannot be guarded item by item."""
+"""`collections.deque`."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted
+from framelift.values.base import Exhausted, Value
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
 from framelift.values.methods import method
@@ -18,17 +19,29 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
-class DequeValue(ListValue):
+class DequeValue(ListValue, models=deque):
     """A list that is short at both ends: what does not fit leaves at the other side."""
 
     __slots__ = ("limit",)
+    item_access = "DEQUE_ITEM"
     kind: type = deque
 
-    def __init__(self, items: list[Any], limit: int | None) -> None:
-        super().__init__([])
+    def __init__(
+        self, items: list[Any] | None, limit: int | None, source: Source | None = None, concrete: Any = None
+    ) -> None:
+        kept = items if items is None or limit is None else items[max(0, len(items) - limit) :]
+        super().__init__(kept, source, concrete)
         self.limit = limit
-        assert self._items is not None
-        self._items.extend(items if limit is None else items[max(0, len(items) - limit) :])
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, obj.maxlen, source, obj)
+
+    def note_facts(self, lift: Lift) -> None:
+        super().note_facts(lift)
+        assert self.source is not None
+        bound = self.source.child("GETATTR", "maxlen")
+        lift.guard(bound, "IS" if self.limit is None else "EQUALS", self.limit)
 
     def make(self, lift: Lift, items: list[Any]) -> Any:
         return DequeValue(items, self.limit)
@@ -80,6 +93,7 @@ class DequeValue(ListValue):
         return super().compare(lift, operator, other) if isinstance(other, DequeValue) else NotImplemented
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        self.note(lift)
         return self.limit if name == "maxlen" else super().attribute(lift, name)
 
     def graph_argument(self, lift: Lift) -> Any:
@@ -95,6 +109,10 @@ class DequeValue(ListValue):
     # -- changing ------------------------------------------------------------------------------------------------
 
     def add(self, lift: Lift, new: list[Any]) -> None:
+        self.note(lift)
+        if self.limit is None:
+            super().add(lift, new)
+            return
         items = self.change(lift)
         items.extend(new)
         if self.limit is not None:
@@ -163,6 +181,24 @@ class DequeValue(ListValue):
     copy = method(copy)
     sort = None  # type: ignore[assignment]
 
+    def replay(self, generate: Generator) -> None:
+        if self._items is not None:
+            generate.source(self.source)
+            generate.load_method("clear")
+            generate.call(0)
+            generate.pop_top()
+        generate.source(self.source)
+        self._extend(generate)
+
+    def _extend(self, generate: Generator) -> None:
+        """Put the items into the deque on top of the stack, which is taken."""
+        generate.load_method("extend")
+        for item in self.parts():
+            generate.value(item)
+        generate.build_list(len(self.parts()))
+        generate.call(1)
+        generate.pop_top()
+
     def rebuild(self, generate: Generator) -> None:
         # It may hold itself: it is made first and filled after.
         generate.callable(deque)
@@ -172,12 +208,7 @@ class DequeValue(ListValue):
         generate.remember(self)
         if self.parts():
             generate.copy_top()
-            generate.load_method("extend")
-            for item in self.parts():
-                generate.value(item)
-            generate.build_list(len(self.parts()))
-            generate.call(1)
-            generate.pop_top()
+            self._extend(generate)
 
 
 class DequeIterator(IteratorValue):

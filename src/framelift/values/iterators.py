@@ -40,6 +40,7 @@ class IteratorValue(Value):
 
 _ListIterator: type = type(iter([]))
 _TupleIterator: type = type(iter(()))
+_ListReversed: type = type(reversed([]))
 _STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
 
 
@@ -101,6 +102,13 @@ class SequenceIterator(IteratorValue):
             for item in rest:
                 generate.value(item)
             (generate.build_list if self.kind is _ListIterator else generate.build_tuple)(len(rest))
+        elif self.kind is reversed:
+            generate.callable(reversed)
+            for item in rest[::-1]:
+                generate.value(item)
+            generate.build_tuple(len(rest))
+            generate.call(1)
+            return
         else:
             raise GraphBreak(FL0107, what=self.describe())
         generate.get_iter()
@@ -174,12 +182,26 @@ class DerivedIterator(IteratorValue):
         return self.inputs if self.counter is None else [*self.inputs, self.counter]
 
     def rebuild(self, generate: Generator) -> None:
+        if self.kind in (reversed, _ListReversed):
+            self._rebuild_reversed(generate)
+            return
         if self.kind not in (enumerate, zip, map, filter):
             raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
         generate.callable(self.kind)
         for part in self.parts():
             generate.value(part)
         generate.call(len(self.parts()))
+
+    def _rebuild_reversed(self, generate: Generator) -> None:
+        """By the position: one below zero is the end."""
+        generate.callable(reversed)
+        generate.value(self.inputs[0])
+        generate.call(1)
+        generate.copy_top()
+        generate.load_method("__setstate__")
+        generate.value(-1 if self.finished else self.counter)
+        generate.call(1)
+        generate.pop_top()
 
 
 class StrictZip(DerivedIterator):

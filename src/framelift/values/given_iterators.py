@@ -1,0 +1,180 @@
+"""Iterators that existed before the frame: read as they stand, advanced for good when the graph has run.
+
+An iterator over a sequence is asked for what it gives in so many steps, not for its position: so the segments of a
+loop with a break in it are captured once and used in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.guards.reading import COMPOSED, WALKING, items_ahead, sequence_of
+from framelift.guards.source import Source
+from framelift.values.base import Exhausted, Value
+from framelift.values.iterators import (
+    DerivedIterator,
+    IteratorValue,
+    enumerate_step,
+    filter_step,
+    map_step,
+    strict_zip_step,
+    zip_step,
+)
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+def _advance(iterator: Any, times: int) -> None:
+    """What residual code does with an iterator that the program asked so many times."""
+    for _ in range(times):
+        next(iterator, None)
+
+
+def _replay_asking(generate: Generator, source: Source | None, times: int) -> None:
+    if times:
+        generate.callable(_advance)
+        generate.source(source)
+        generate.constant(times)
+        generate.call(2)
+        generate.pop_top()
+
+
+class WalkingIterator(IteratorValue, models=WALKING):
+    """An iterator over a list, a tuple or a range.
+
+    `asked` counts how often it was asked; `through` how many of these times by an `enumerate` that is itself advanced.
+    """
+
+    __slots__ = ("asked", "through", "ended")
+
+    def __init__(self, source: Source, concrete: Any) -> None:
+        super().__init__(source, concrete)
+        self.asked = 0
+        self.through = 0
+        self.ended = False
+
+    def python_type(self) -> type:
+        return type(self.concrete)
+
+    def below(self, lift: Lift) -> list[Any]:
+        """The iterators that advance when this one is asked: only itself."""
+        return [self]
+
+    def next(self, lift: Lift) -> Any:
+        assert self.source is not None
+        lift.journal.touch(self)
+        sequence, positions = items_ahead(self.concrete)
+        if type(sequence) is list and not self.ended:
+            self._refuse_changed(lift, sequence)
+        ahead = self.asked
+        self.asked += 1
+        if self.ended or ahead >= len(positions):
+            if not self.ended:
+                lift.guard(self.source, "NOTHING_AHEAD", ahead)
+            self.ended = True
+            raise Exhausted
+        lift.spend(1, "too many items of an iterator")
+        source = self.source.child("AHEAD", ahead)
+        lift.require(source)
+        return lift.wrap(sequence[positions[ahead]], source)
+
+    def _refuse_changed(self, lift: Lift, sequence: list[Any]) -> None:
+        """What the list held at entry is given; the list is known from now on, whatever way the program takes to it."""
+        assert self.source is not None
+        if sequence_of(self.concrete) is not sequence:  # the end was met before the frame
+            return
+        walked = lift.wrap(sequence, self.source.child("ITERATED"))
+        if any(changed is walked for changed in lift.journal.changed):
+            self.refuse("next() after the list was changed")
+
+    def state(self) -> Any:
+        return self.asked, self.through, self.ended
+
+    def restore(self, state: Any) -> None:
+        self.asked, self.through, self.ended = state
+
+    def replay(self, generate: Generator) -> None:
+        _replay_asking(generate, self.source, self.asked - self.through)
+
+
+class ComposedIterator(DerivedIterator, models=COMPOSED):
+    """`enumerate`, `zip`, `map` or `filter` over iterators that existed before the frame, too.
+
+    Only `enumerate` has a state of its own. It is advanced as a whole, so what it walks must give its items without
+    running anything of the user's.
+    """
+
+    __slots__ = ("asked", "through")
+
+    def __init__(self, source: Source, concrete: Any) -> None:
+        super().__init__(type(concrete), _STEPS[type(concrete)], [])
+        self.source, self.concrete, self.noted = source, concrete, False
+        self.asked = 0
+        self.through = 0
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        super().note_facts(lift)
+        kind, parts, *flags = self.concrete.__reduce__()
+        reduced = self.source.child("REDUCED")
+        lift.guard(reduced, "LENGTH", 2 + len(flags))
+        where = reduced.child("TUPLE_ITEM", 1)
+        lift.guard(where, "LENGTH", len(parts))
+        values = [lift.wrap(part, where.child("TUPLE_ITEM", index)) for index, part in enumerate(parts)]
+        if kind is enumerate:
+            self.counter = values.pop()
+        elif kind is filter and parts[0] is None:
+            values[0] = lift.constant(values[0])
+        elif flags:
+            self.step = strict_zip_step
+        self.inputs = values
+
+    def below(self, lift: Lift) -> list[Any]:
+        if self.kind is enumerate:
+            return [self]
+        if self.kind is not zip:
+            self.refuse("next()")
+        return [leaf for part in self.inputs for leaf in _below(lift, self, part)]
+
+    def next(self, lift: Lift) -> Any:
+        self.note(lift)
+        if self.kind is not enumerate:
+            return super().next(lift)
+        lift.journal.touch(self)
+        leaves = _below(lift, self, self.inputs[0])
+        before = [leaf.asked for leaf in leaves]
+        self.asked += 1
+        try:
+            return super().next(lift)
+        finally:
+            for leaf, asked in zip(leaves, before, strict=True):
+                lift.journal.touch(leaf)
+                leaf.through += leaf.asked - asked
+
+    def state(self) -> Any:
+        return super().state(), self.asked, self.through
+
+    def restore(self, state: Any) -> None:
+        inner, self.asked, self.through = state
+        super().restore(inner)
+
+    def replay(self, generate: Generator) -> None:
+        _replay_asking(generate, self.source, self.asked - self.through)
+
+
+_STEPS: dict[type, Callable[..., Any]] = {
+    enumerate: enumerate_step,
+    zip: zip_step,
+    map: map_step,
+    filter: filter_step,
+}
+
+
+def _below(lift: Lift, asking: Value, part: Any) -> list[Any]:
+    if not isinstance(part, (WalkingIterator, ComposedIterator)):
+        asking.refuse("next()")
+    part.note(lift)
+    return part.below(lift)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from framelift.api import register_backend as register_backend
     from framelift.api import reset as reset
     from framelift.api import set_logs as set_logs
+    from framelift.api import set_stance as set_stance
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "explain",
     "counters",
     "set_logs",
+    "set_stance",
     "list_backends",
     "mark_dynamic",
     "maybe_mark_dynamic",

@@ -19,12 +19,20 @@ from framelift.controls import disable_function, error_on_graph_break, graph_bre
 from framelift.errors import short
 from framelift.modules import LiftedModule, compile_in_place, original, wrap_module
 from framelift.native import _core
-from framelift.options import Options, checked_dynamic, checked_fullgraph, checked_inductor, checked_mode
+from framelift.options import (
+    Options,
+    checked_dynamic,
+    checked_fullgraph,
+    checked_inductor,
+    checked_mode,
+    checked_recompile_limit,
+)
 from framelift.patching import Patched
 from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
 from framelift.report.logs import set_logs
+from framelift.runtime.stance import set_stance
 from framelift.shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
 __all__ = [
@@ -45,6 +53,7 @@ __all__ = [
     "register_backend",
     "reset",
     "set_logs",
+    "set_stance",
 ]
 
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
@@ -62,6 +71,7 @@ def compile(
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
 ) -> AnyCallable: ...
 
 
@@ -75,6 +85,7 @@ def compile(
     mode: str | None = ...,
     options: Mapping[str, Any] | None = ...,
     disable: bool = ...,
+    recompile_limit: int | None = ...,
 ) -> Callable[[AnyCallable], AnyCallable]: ...
 
 
@@ -87,6 +98,7 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
 ) -> Any:
     """Lift a function, method, module or other callable; the arguments mean what torch.compile's mean.
 
@@ -96,6 +108,7 @@ def compile(
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
     disable     return the callable as it is
+    recompile_limit   entries the callable may have; None: `config.recompile_limit`
 
     >>> @framelift.compile(backend="eager", fullgraph=True)
     ... def f(x):
@@ -105,7 +118,14 @@ def compile(
         raise TypeError(f"disable is {short(disable)}: True or False is needed")
     if model is not None:
         _checked_callable(model, "compile")
-    lifting = make_lifting(fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options)
+    lifting = make_lifting(
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        backend=backend,
+        mode=mode,
+        options=options,
+        recompile_limit=recompile_limit,
+    )
 
     def decorator(target: Any) -> Any:
         return _checked_callable(target, "compile") if disable else _lift(target, lifting)
@@ -120,6 +140,7 @@ def make_lifting(
     backend: BackendLike = "inductor",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    recompile_limit: int | None = None,
 ) -> Lifting:
     """The arguments of `compile`, checked."""
     if mode is not None and options is not None:
@@ -136,9 +157,17 @@ def make_lifting(
         "dynamic": checked_dynamic(dynamic),
         "mode": checked_mode(mode),
         "inductor": checked_inductor(options),
+        "recompile_limit": checked_recompile_limit(recompile_limit),
     }
     chosen = Options(backends.lookup(backend, mode, dict(options) if options is not None else None), **checked)
-    given = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+    given = {
+        "fullgraph": fullgraph,
+        "dynamic": dynamic,
+        "backend": backend,
+        "mode": mode,
+        "options": options,
+        "recompile_limit": recompile_limit,
+    }
     return Lifting(chosen, given)
 
 

@@ -65,7 +65,12 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                     "check every native guard against its reference definition"),
             Setting("check", False, "verify bytecode, graph and journal after each stage"),
             Setting("full_traceback", False, "keep framelift's own frames in the tracebacks of errors it raises"),
-            Setting("recompile_limit", 256, "entries one code object may have before new inputs run in Python"),
+            Setting("recompile_limit", 64, "entries a function (or module) may have before calls that fit none of them "
+                    "run in Python"),
+            Setting("total_recompile_limit", 512, "captures of a function (or module) in all, those counted whose "
+                    "entries are gone"),
+            Setting("evict_entries", False, "at recompile_limit drop the entry that was not used for the longest time "
+                    "instead of running Python"),
             Setting("trace_limit", 50_000, "rounds of loops, inlined calls and items made at once that one capture "
                     "may trace before it leaves the rest to Python"),
         )
@@ -77,6 +82,8 @@ strict: bool
 check: bool
 full_traceback: bool
 recompile_limit: int
+total_recompile_limit: int
+evict_entries: bool
 trace_limit: int
 
 _NO_OVERRIDES: Mapping[str, bool | int] = MappingProxyType({})

@@ -9,6 +9,8 @@ Every error a user can cause is one line that names what was given, what is allo
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 
@@ -40,6 +42,10 @@ class DynamicError(FrameliftError):
     """A size that was marked dynamic turned out to have one value only; the message says where."""
 
 
+class RecompileError(FrameliftError):
+    """A call had no entry while the stance was "fail_on_recompile"; the message says why each entry did not fit."""
+
+
 class InternalError(FrameliftError):
     """A fault of framelift itself, raised only in strict mode; otherwise the frame runs in Python with one warning.
 
@@ -57,6 +63,17 @@ class InternalError(FrameliftError):
 
 class FrameliftWarning(UserWarning):
     """Something the user should know once: an internal failure that was run in Python, a limit that was reached."""
+
+
+def warn_user(text: str) -> None:
+    """Warn at the line of the program that framelift was called from."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, FrameliftWarning, stacklevel=level)
+
+
+_OWN = __file__.removesuffix("errors.py")
 
 
 def nearest(given: object, allowed: Iterable[str]) -> str | None:

@@ -41,10 +41,16 @@ class Options:
     dynamic: bool | Wishes | None = None
     mode: str | None = None
     inductor: tuple[tuple[str, Any], ...] = field(default=())
+    recompile_limit: int | None = None
 
     def __str__(self) -> str:
         parts = [f"backend={self.backend.name!r}"]
-        given = (("fullgraph", self.fullgraph or None), ("dynamic", self.dynamic), ("mode", self.mode))
+        given: tuple[tuple[str, Any], ...] = (
+            ("fullgraph", self.fullgraph or None),
+            ("dynamic", self.dynamic),
+            ("mode", self.mode),
+            ("recompile_limit", self.recompile_limit),
+        )
         parts += [f"{name}={value!r}" for name, value in given if value is not None]
         parts += [f"{name}={value!r}" for name, value in self.inductor]
         return ", ".join(parts)
@@ -95,6 +101,12 @@ def _checked_bounds(name: str, dim: int, entry: Any) -> Any:
     if isinstance(entry, tuple | list) and len(entry) == 2 and all(b is None or type(b) is int for b in entry):
         return tuple(entry)
     raise TypeError(f"dynamic[{name!r}][{dim}] is {short(entry)}: True, False or (min, max) is needed")
+
+
+def checked_recompile_limit(value: object) -> int | None:
+    if value is not None and (type(value) is not int or value < 0):
+        raise TypeError(f"recompile_limit is {short(value)}: None (config.recompile_limit) or a number is needed")
+    return value
 
 
 def checked_mode(value: object) -> str | None:

@@ -17,10 +17,10 @@ import torch
 from framelift.errors import short, unknown
 
 # Arguments of torch.compile that only name or limit what torch's own front end keeps: nothing changes without them.
-WITHOUT_MEANING = frozenset({"name", "recompile_limit", "isolate_recompiles"})
+WITHOUT_MEANING = frozenset({"name", "isolate_recompiles"})
 # Arguments that change what is compiled, and that framelift has nothing for. None is their default.
 NOT_THERE = frozenset({"shapes_spec"})
-UNDERSTOOD = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable"})
+UNDERSTOOD = frozenset({"fullgraph", "dynamic", "backend", "mode", "options", "disable", "recompile_limit"})
 
 Compile = Callable[..., Any]
 

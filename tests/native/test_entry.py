@@ -79,7 +79,7 @@ def test_entry_that_does_not_fit_its_own_call_runs_the_function() -> None:
 
 
 def test_miss_must_answer_an_entry() -> None:
-    with pytest.raises(TypeError, match=r"miss\(\) must return an Entry or None, not int"):
+    with pytest.raises(TypeError, match=r"miss\(\) must return an Entry, None or NotImplemented, not int"):
         lift(lambda x: x, lambda lifted, slots: 1)(1)
 
 

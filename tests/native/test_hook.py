@@ -413,7 +413,7 @@ def test_a_context_that_raises_can_be_handled_by_the_caller() -> None:
 
 
 def test_a_context_that_answers_nonsense() -> None:
-    with pytest.raises(TypeError, match="must answer an Entry, None or False, not int"):
+    with pytest.raises(TypeError, match="must answer an Entry, None, NotImplemented, False or ..., not int"):
         _core.run_hooked(lambda code, function, slots: 3, lambda: None)
 
 

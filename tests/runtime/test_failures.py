@@ -254,22 +254,3 @@ def test_full_graph_errors_say_everything() -> None:
     for part in ("FL0103", "because", f"{__file__}:{line}", 'framelift.graph_break("because")', "Remove the call"):
         assert part in text
     check(f, X)
-
-
-# -- limits ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_recompile_limit() -> None:
-    lifted = framelift.compile(f, backend="eager", dynamic=False)
-    record = Record()
-    with config.patch(recompile_limit=3), record.listening(), warned() as texts:
-        for size in range(1, 8):
-            x = torch.ones(size)
-            assert torch.equal(lifted(x), f(x))
-        assert len(lifted.table.entries) == 3
-        hits = lifted.table.hits
-        lifted(torch.ones(2))
-        assert lifted.table.hits == hits + 1
-    assert len(texts) == 1 and texts[0].startswith("FL0002: ") and "recompile_limit" in texts[0] and "'x'" in texts[0]
-    assert len(record.of(RanEagerly)) == 4
-    assert all("limit" in event.reason for event in record.of(RanEagerly))

@@ -29,6 +29,28 @@ typedef struct {
 
 extern _Thread_local ThreadData thread_data;
 
+/* Whether entries are used at all is decided in Python (runtime/stance.py). So that calls need not go there, they look
+ * at two words: `asks` is set while some context may have said no, and the dict's version changes when anybody else
+ * may have. */
+typedef struct {
+    bool asks;
+    const uint64_t *version; /* of the dict */
+    uint64_t known;
+    PyObject *dict;
+    PyObject *ask; /* ask() -> whether Python runs everything */
+} Stance;
+
+extern Stance stance;
+
+bool stance_says_python(ThreadData *thread);
+
+/* Lifted callables act as their functions, and frames are left alone. */
+static inline bool python_runs_all(ThreadData *thread)
+{
+    return UNLIKELY(thread->suspended) ||
+           (UNLIKELY(stance.asks || *stance.version != stance.known) && stance_says_python(thread));
+}
+
 /* The slow halves of the two questions below (module.c). */
 bool stack_is_deep_slow(ThreadData *thread, uintptr_t here);
 

@@ -46,8 +46,9 @@ static int lifted_follow_code(Lifted *self)
     return 0;
 }
 
-Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function, Table *table, Call *call)
+Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function, Table *table, Call *call, bool *alone)
 {
+    *alone = false;
     table->misses++;
     PyObject *slots = miss != Py_None ? PyTuple_New(call->nslots) : NULL;
     if (!slots) {
@@ -59,12 +60,14 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
     PyObject *args[] = {about, slots};
     PyObject *answer = PyObject_Vectorcall(miss, args, 2, NULL);
     Py_DECREF(slots);
-    if (!answer || answer == Py_None) {
+    if (!answer || answer == Py_None || answer == Py_NotImplemented) {
+        *alone = answer == Py_NotImplemented;
         Py_XDECREF(answer);
         return NULL;
     }
     if (!Py_IS_TYPE(answer, &Entry_Type)) {
-        PyErr_Format(PyExc_TypeError, "miss() must return an Entry or None, not %.100s", Py_TYPE(answer)->tp_name);
+        PyErr_Format(PyExc_TypeError, "miss() must return an Entry, None or NotImplemented, not %.100s",
+                     Py_TYPE(answer)->tp_name);
         Py_DECREF(answer);
         return NULL;
     }
@@ -78,8 +81,8 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
     return entry;
 }
 
-/* Frames are not lifted meanwhile: the hook would enter the entry that has just given up. */
-static PyObject *run_again(ThreadData *thread, PyFunctionObject *function, PyObject *const *args, size_t nargsf,
+/* Frames are not lifted meanwhile: the hook would enter an entry that has just given up. */
+static PyObject *run_alone(ThreadData *thread, PyFunctionObject *function, PyObject *const *args, size_t nargsf,
                            PyObject *kwnames)
 {
     Lifting lifting = thread->lifting;
@@ -96,7 +99,7 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
         return raise_used_up();
     }
     PyFunctionObject *function = self->function;
-    if (thread->suspended) {
+    if (python_runs_all(thread)) {
         return call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     }
     if (lifted_follow_code(self) < 0) {
@@ -106,12 +109,12 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     if (UNLIKELY(bound != 1)) {
         return bound < 0 ? NULL : call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     }
-    bool failed;
+    bool failed, alone = false;
     PyObject *result;
     Table *table = (Table *)Py_NewRef(self->table);
     Entry *entry = table_lookup(table, &call, (PyObject *)function, &failed);
     if (UNLIKELY(!entry && !failed)) {
-        entry = ask_for_entry(self->miss, (PyObject *)self, function, table, &call);
+        entry = ask_for_entry(self->miss, (PyObject *)self, function, table, &call, &alone);
     }
     if (LIKELY(entry != NULL)) {
         result = entry_run(thread, entry, &call);
@@ -121,10 +124,12 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
         Py_DECREF(entry);
         if (UNLIKELY(result == rerun_marker)) {
             Py_DECREF(result);
-            result = run_again(thread, function, args, nargsf, kwnames);
+            result = run_alone(thread, function, args, nargsf, kwnames);
         }
     } else if (PyErr_Occurred()) {
         result = NULL;
+    } else if (alone) {
+        result = run_alone(thread, function, args, nargsf, kwnames);
     } else {
         result = call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     }

@@ -10,8 +10,9 @@ int entry_init(PyObject *module);
 extern PyObject *rerun_marker;
 
 /* Asks miss(about, slots) for an entry that fits the call: a new reference with the fetched objects in the call's room,
- * or NULL. */
-Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function, Table *table, Call *call);
+ * or NULL. With `alone` set the frames that the function calls are to be left alone too. */
+Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function, Table *table, Call *call,
+                     bool *alone);
 
 /* Runs the residual function of an entry whose guards have accepted the call, and drops what they fetched. */
 static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)

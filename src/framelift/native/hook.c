@@ -178,7 +178,8 @@ static bool swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *
 typedef enum { LEFT_ALONE, CUT_OFF, SWAPPED, DONE } Outcome;
 
 /* Asks the context for an entry: a new reference, with what its guards fetched in the call; NULL: none, or failed. */
-static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed)
+static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed,
+                          bool *alone)
 {
     *failed = true;
     PyObject *slots = PyTuple_New(call->nslots);
@@ -210,8 +211,9 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
             entry_count_hit((Entry *)answer);
             return (Entry *)answer;
         }
-    } else if (answer == Py_None) {
+    } else if (answer == Py_None || answer == Py_NotImplemented) {
         *failed = false;
+        *alone = answer == Py_NotImplemented;
     } else if (answer == Py_False || answer == Py_Ellipsis) {
         Table *never = table_find_or_make(frame_code(frame), thread->lifting.key);
         if (never) {
@@ -221,7 +223,8 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
             Py_DECREF(never);
         }
     } else {
-        PyErr_Format(PyExc_TypeError, "the context of run_hooked() must answer an Entry, None or False, not %.100s",
+        PyErr_Format(PyExc_TypeError,
+                     "the context of run_hooked() must answer an Entry, None, NotImplemented, False or ..., not %.100s",
                      Py_TYPE(answer)->tp_name);
     }
     Py_DECREF(answer);
@@ -235,7 +238,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
     PyCodeObject *code = frame_code(frame);
     Outcome outcome = LEFT_ALONE;
     Entry *entry = NULL;
-    bool failed;
+    bool failed, alone = false;
     Call call;
     Table *table = table_find(code, thread->lifting.key, &failed);
     if (!failed && !(table && table->skip)) {
@@ -244,7 +247,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
             entry = table_lookup(table, &call, (PyObject *)frame_function(frame), &failed);
         }
         if (!entry && !failed) {
-            entry = ask_context(thread, context, frame, table, &call, &failed);
+            entry = ask_context(thread, context, frame, table, &call, &failed, &alone);
         }
         /* A frame that may have to run after all, or in pieces, must not be turned into another. */
         if (entry && !entry->reruns && !entry->leaves && swap_frame(tstate, frame, entry, &call)) {
@@ -269,7 +272,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
     if (!table && !failed && outcome == LEFT_ALONE) {
         table = table_find(code, thread->lifting.key, &failed); /* the context may have made it */
     }
-    if (outcome == LEFT_ALONE && table && table->cut) {
+    if (outcome == LEFT_ALONE && (alone || (table && table->cut))) {
         outcome = CUT_OFF;
     }
     if (failed) {
@@ -298,7 +301,7 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     }
     Lifting lifting = thread->lifting;
     PyObject *result = NULL;
-    if (!lifting.context || thread->suspended || !can_be_lifted(tstate, frame, throwflag)) {
+    if (!lifting.context || python_runs_all(thread) || !can_be_lifted(tstate, frame, throwflag)) {
         if (UNLIKELY(!hook.users)) {
             update_hook();
         }
@@ -505,8 +508,8 @@ static PyMethodDef functions[] = {
     {"run_hooked", (PyCFunction)(void (*)(void))run_hooked, METH_FASTCALL | METH_KEYWORDS,
      "run_hooked(context, callable, /, *args, **kwargs)\n\n"
      "Calls the callable; on the way, context(code, function, slots) is asked about frames no entry of the tables\n"
-     "with the key `context.key` takes. It answers an Entry, None, False: never ask again for this\n"
-     "code, or ...: nor for anything it calls.\n"
+     "with the key `context.key` takes. It answers an Entry, None: not this time, NotImplemented: nor what it calls,\n"
+     "False: never ask again for this code, or ...: nor for anything it calls.\n"
      "With None as context frames are left alone."},
     {"hook_state", hook_state, METH_NOARGS, "hook_state() -> dict\n\nWhat the frame hook is and has done, for tests."},
     {"hook_always_call", always_call, METH_O,

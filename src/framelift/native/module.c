@@ -102,6 +102,49 @@ static PyTypeObject Suspended_Type = {
     .tp_methods = suspended_methods,
 };
 
+/* ---- the stance ----------------------------------------------------------------------------------------------- */
+
+static const uint64_t unchanging = 0;
+Stance stance = {.version = &unchanging};
+
+bool stance_says_python(ThreadData *thread)
+{
+    if (!stance.ask) {
+        return false;
+    }
+    PyObject *type, *value, *traceback; /* a frame may be entered with an exception set */
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *ask = Py_NewRef(stance.ask); /* it is replaced meanwhile */
+    thread->suspended++;
+    PyObject *answer = PyObject_CallNoArgs(ask);
+    thread->suspended--;
+    if (!answer) {
+        PyErr_WriteUnraisable(ask);
+    }
+    Py_DECREF(ask);
+    PyErr_Restore(type, value, traceback);
+    bool says = answer == Py_True;
+    Py_XDECREF(answer);
+    return says;
+}
+
+static PyObject *follow_stance(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *ask, *dict;
+    int asks;
+    if (!PyArg_ParseTuple(args, "OpO!:follow_stance", &ask, &asks, &PyDict_Type, &dict)) {
+        return NULL;
+    }
+    stance.asks = asks;
+    stance.version = &((PyDictObject *)dict)->ma_version_tag;
+    stance.known = *stance.version;
+    Py_INCREF(dict);
+    Py_XSETREF(stance.dict, dict);
+    Py_INCREF(ask);
+    Py_XSETREF(stance.ask, ask);
+    Py_RETURN_NONE;
+}
+
 /* ---- what we believe about CPython's structs ------------------------------------------------------------------ */
 
 static PyObject *layout_error(const char *what)
@@ -156,6 +199,9 @@ static PyMethodDef functions[] = {
      "begin_suspend()\n\nFrom now on lifted callables act as their functions on this thread; nests."},
     {"end_suspend", end_suspend, METH_NOARGS, "end_suspend()\n\nEnds what begin_suspend() began."},
     {"is_suspended", is_suspended, METH_NOARGS, "is_suspended() -> bool"},
+    {"follow_stance", follow_stance, METH_VARARGS,
+     "follow_stance(ask, asks, dict)\n\nask() says whether Python runs everything. It is asked by every call while "
+     "`asks`\nis true, and else once the dict has changed."},
     {"check_layout", check_layout, METH_VARARGS, "check_layout(function, a, b)\n\nFor the self-test at import."},
     {NULL, NULL, 0, NULL},
 };

@@ -305,7 +305,7 @@ static PyObject *call_giving(ThreadData *thread, PyObject *context, Tail *tail)
 
 /* Runs a resume function by Python: itself, or what the context says for several frames at once. With an exception
  * set that is raised where the function begins: frames that were entered long ago have handlers for it. */
-static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail)
+static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail, bool alone)
 {
     Tail *plain = (Tail *)Py_NewRef(tail);
     PyObject *error = PyErr_Occurred() ? take_exception() : NULL;
@@ -319,7 +319,7 @@ static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail
         Py_XDECREF(error);
         Py_SETREF(plain, tail_from(answer));
     }
-    PyObject *result = plain ? call_giving(thread, context, plain) : NULL;
+    PyObject *result = plain ? call_giving(thread, alone ? Py_None : context, plain) : NULL;
     Py_XDECREF(plain);
     return result;
 }
@@ -328,7 +328,7 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
 {
     PyFunctionObject *function = (PyFunctionObject *)tail->function;
     PyObject *result = NULL;
-    bool failed = false;
+    bool failed = false, alone = false;
     Entry *entry = NULL;
     Call call;
     Table *table = table_find_or_make((PyCodeObject *)function->func_code, key);
@@ -336,13 +336,13 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
         return NULL;
     }
     call_init(&call, tail->args, Py_SIZE(tail));
-    if (!thread->suspended) {
+    if (!python_runs_all(thread)) {
         entry = table_lookup(table, &call, (PyObject *)function, &failed);
         if (!entry && !failed) {
             PyThreadState *tstate = PyThreadState_Get();
             lend_frames(tstate);
             PyObject *miss = PyObject_GetAttrString(context, "resume");
-            entry = miss ? ask_for_entry(miss, (PyObject *)function, function, table, &call) : NULL;
+            entry = miss ? ask_for_entry(miss, (PyObject *)function, function, table, &call, &alone) : NULL;
             take_back_frames(tstate);
             Py_XDECREF(miss);
         }
@@ -356,7 +356,7 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     if (result == rerun_marker) {
         Py_CLEAR(result);
     }
-    return result ? result : run_by_python(thread, context, tail);
+    return result ? result : run_by_python(thread, context, tail, alone);
 }
 
 /* A loop comes by with the same objects again and again. */

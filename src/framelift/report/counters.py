@@ -46,6 +46,7 @@ class Counts:
     breaks: Mapping[str, int] = field(default_factory=dict)  # "FL0102 a call of time.sleep is not traced"
     failures: Mapping[str, int] = field(default_factory=dict)  # by id
     eager: Mapping[str, int] = field(default_factory=dict)  # calls that ran the original code, by reason
+    eager_functions: Mapping[str, int] = field(default_factory=dict)  # the same calls, by function
     rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
     reverted: Mapping[str, int] = field(default_factory=dict)  # passes that failed and were taken back, by name
     capture_seconds: float = 0.0
@@ -81,7 +82,7 @@ class Counters:
         with self._lock:
             self._totals = Counter()
             self._seconds = {"capture_seconds": 0.0, "backend_seconds": 0.0}
-            names = ("breaks", "failures", "eager", "rewrites", "reverted")
+            names = ("breaks", "failures", "eager", "eager_functions", "rewrites", "reverted")
             self._reasons = {name: Counter() for name in names}
 
     def __call__(self, event: Event) -> None:
@@ -118,6 +119,7 @@ class Counters:
 
     def _eager(self, event: RanEagerly) -> None:
         self._reasons["eager"][event.reason] += 1
+        self._reasons["eager_functions"][event.function] += 1
 
     def _pass_ran(self, event: PassRan) -> None:
         if event.rewrites:

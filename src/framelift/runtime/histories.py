@@ -1,41 +1,70 @@
-"""What is known about the arguments of a call before it is captured: their history, and what the user wishes.
+"""What is known about calls before they are captured: what earlier ones were like, and what the user wishes.
 
-Modules have a history each, because all of them share one `__call__`.
+Modules are known one by one, because all of them share one `__call__`.
 """
 
 from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
 import torch
 
+from framelift.native import _core
+from framelift.native.tensor_spec import TensorSpec
 from framelift.options import Options
 from framelift.shapes.history import History, Wish
 from framelift.shapes.wishes import named
 from framelift.values.lookup import is_subclass, raw_lookup
 
+# Containers among arguments are looked into so deep.
+_DEPTH = 2
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """Calls of one function, or of one module. Entries carry it as their label."""
+
+    name: str
+    history: History = field(default_factory=History)
+    # How often a capture was begun.
+    captures: int = 0
+    # A capture failed: Python runs it from then on.
+    failed: bool = False
+    # The user was told about the limit.
+    told: bool = False
+    # Python ran its first call, because the stance said so.
+    seen: bool = False
+
+    def entries(self, table: Any) -> list[Any]:
+        """Its entries, most recently used first."""
+        return [entry for entry in table.entries if entry.label is self]
+
 
 class Histories:
-    """Histories by table and, for calls of modules, by module. They go with them."""
+    """What is known, by table and, for calls of modules, by module. It goes with them."""
 
     def __init__(self) -> None:
-        self._by_table: weakref.WeakKeyDictionary[Any, dict[int, tuple[Any, History]]] = weakref.WeakKeyDictionary()
+        self._by_table: weakref.WeakKeyDictionary[Any, dict[int, tuple[Any, Known]]] = weakref.WeakKeyDictionary()
 
-    def of(self, table: Any, slots: tuple[Any, ...]) -> History:
-        """The history for a call with these arguments."""
-        histories = self._by_table.setdefault(table, {})
+    def of(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> Known:
+        """What is known about a call of the function with these arguments."""
+        found = self._by_table.setdefault(table, {})
         owner = slots[0] if slots and is_subclass(type(slots[0]), torch.nn.Module) else None
         if owner is None:
-            return histories.setdefault(0, (None, History()))[1]
+            if 0 not in found:
+                found[0] = (None, Known(function.__qualname__))
+            return found[0][1]
         # By identity: a module may have a hash of its own.
         key = id(owner)
-        known = histories.get(key)
+        known = found.get(key)
         if known is None or known[0]() is not owner:
-            known = histories[key] = (weakref.ref(owner, lambda _: histories.pop(key, None)), History())
+            gone = weakref.ref(owner, lambda _: found.pop(key, None))
+            known = found[key] = (gone, Known(function.__qualname__))
         return known[1]
 
     def clear(self) -> None:
@@ -56,3 +85,24 @@ def _arguments_of_forward(slots: tuple[Any, ...]) -> dict[str, list[str]]:
         return {}
     names = list(inspect.signature(forward).parameters)[1:]
     return {name: [f"L['args'][{index}]", f"L['kwargs'][{name!r}]"] for index, name in enumerate(names)}
+
+
+def note_arguments(history: History, names: Sequence[str], slots: tuple[Any, ...]) -> None:
+    """Remember a call that is not captured: sizes and numbers among its arguments. Runs no code of the user's."""
+    for name, slot in zip(names, slots, strict=True):
+        _note(history, f"L[{name!r}]", slot, _DEPTH)
+
+
+def _note(history: History, name: str, obj: Any, depth: int) -> None:
+    kind, facts = type(obj), _core.tensor_facts(obj)
+    if facts is not None:
+        history.sizes.setdefault(name, tuple(size or 0 for size in TensorSpec(*facts).sizes or ()))
+    elif kind in (int, float):
+        history.numbers.setdefault(name, obj)
+    elif kind in (list, tuple) and depth:
+        for index, item in enumerate(obj):
+            _note(history, f"{name}[{index}]", item, depth - 1)
+    elif kind is dict and depth:
+        for key, item in obj.items():
+            if type(key) in (str, int):
+                _note(history, f"{name}[{key!r}]", item, depth - 1)

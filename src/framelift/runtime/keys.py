@@ -75,7 +75,7 @@ class WeakOptions:
         assert isinstance(backend, Backend)
         self._references = tuple(_refer(part) for part in _parts(backend.function))
         self._name, self._backend_mode, self._backend_options = backend.name, backend.mode, backend.options
-        self._rest = (options.fullgraph, options.dynamic, options.mode, options.inductor)
+        self._rest = (options.fullgraph, options.dynamic, options.mode, options.inductor, options.recompile_limit)
         # A plain tuple: the native table looks for weak references in it and watches them.
         self.key = (*self._references, self._backend_mode, self._backend_options, *self._rest)
 

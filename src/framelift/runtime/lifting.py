@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import threading
-import warnings
 import weakref
 from types import CodeType, FunctionType
 from typing import Any
@@ -15,16 +13,26 @@ from framelift import config
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
 from framelift.capture.program import Programs
-from framelift.errors import BackendError, DynamicError, FrameliftWarning, FullGraphError, InternalError
+from framelift.errors import (
+    BackendError,
+    DynamicError,
+    FullGraphError,
+    InternalError,
+    RecompileError,
+    warn_user,
+)
 from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
 from framelift.residual.chains import Part, join, run_by_python, split
 from framelift.residual.segments import Pieces
-from framelift.runtime.histories import Histories, wishes_for
+from framelift.runtime.histories import Histories, Known, note_arguments, wishes_for
 from framelift.runtime.keys import WeakOptions
+from framelift.runtime.limits import reached_limit
+from framelift.runtime.misfits import misfits, refused, what_keeps_failing
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
+from framelift.runtime.stance import current as current_stance
 from framelift.values.untraceable import has_own_builtins
 
 CAPTURE_FAILED = "FL0001"
@@ -86,14 +94,10 @@ class Context:
         self.runtime = runtime
         self.options = options
         self.key = options.key
-        self._failed: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._limited: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._histories = Histories()
+        self._known = Histories()
 
     def forget(self) -> None:
-        self._failed.clear()
-        self._limited.clear()
-        self._histories.clear()
+        self._known.clear()
 
     # -- misses ----------------------------------------------------------------------------------------------------
 
@@ -145,92 +149,95 @@ class Context:
         return split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
 
     def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
-        """Capture a call and install its entry. None: run the function in Python this time."""
+        """Capture a call and install its entry. None: run it in Python this time. NotImplemented: and what it calls."""
         with self.runtime.lock, _core.suspended():
             table = _core.table_for(function.__code__, self.key)
             entry = _fitting_entry(table, slots, function)
             if entry is not None:  # another thread was faster
                 return entry
-            reason = self._why_not(table, function, slots)
+            known = self._known.of(table, function, slots)
+            reason = _why_not(function, known)
             if reason is not None:
-                stream.emit(events.RanEagerly(function.__qualname__, reason))
+                stream.emit(events.RanEagerly(known.name, reason))
                 return None
-            number = stream.new_capture()
-            self._report_recompile(number, table, function, slots)
-            history = self._histories.of(table, slots)
-            wishes = wishes_for(options, slots)
-            pieces, make_graph = self.runtime.pieces, self.runtime.make_graph
-            request = Request(function, slots, options, self, pieces, make_graph, history, wishes)
-            try:
-                captured = capture(request, self.runtime.programs, number)
-                _check_guards(captured, slots, function)
-            except (FullGraphError, BackendError, DynamicError) as error:
-                raise error.with_traceback(None) from error.__cause__
-            except MemoryError:
-                raise
-            except RecursionError:  # the caller's stack was deeper than it looked
-                stream.emit(events.RanEagerly(function.__qualname__, "the stack is nearly used up"))
-                return None
-            except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
-                return self._fail(number, table, function, error)
-            return table.install(captured.tree, captured.residual, function.__qualname__, captured.direct)
+            reason = self._refusal(table, known, function, slots, options)
+            if reason is not None:
+                stream.emit(events.RanEagerly(known.name, reason))
+                return NotImplemented
+            return self._capture(table, known, function, slots, options)
 
-    def _why_not(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> str | None:
-        """Why this call is not captured, if it is not."""
-        if table in self._failed:
-            return "its capture failed before"
-        if has_own_builtins(function):
-            return "it has builtins of its own"
-        reason = foreign_mode()
-        if reason is not None:
-            return reason
-        if not Headroom().suffices:
-            return "the stack is nearly used up"
-        if len(table.entries) >= config.recompile_limit:
-            self._warn_of_limit(table, function, slots)
-            return "the recompile limit is reached"
-        return None
+    def _capture(
+        self, table: Any, known: Known, function: FunctionType, slots: tuple[Any, ...], options: Options
+    ) -> Any:
+        number = stream.new_capture()
+        known.captures += 1
+        if table.entries and stream.wanted(events.Recompiled):
+            reasons = tuple(misfit.words for misfit in misfits(table.entries, function, slots))
+            stream.emit(events.Recompiled(number, known.name, reasons))
+        wishes = wishes_for(options, slots)
+        pieces, make_graph = self.runtime.pieces, self.runtime.make_graph
+        request = Request(function, slots, options, self, pieces, make_graph, known.history, wishes)
+        try:
+            captured = capture(request, self.runtime.programs, number)
+            _check_guards(captured, slots, function)
+        except (FullGraphError, BackendError, DynamicError) as error:
+            raise error.with_traceback(None) from error.__cause__
+        except MemoryError:
+            raise
+        except RecursionError:  # the caller's stack was deeper than it looked
+            stream.emit(events.RanEagerly(known.name, "the stack is nearly used up"))
+            return None
+        except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
+            return self._fail(number, known, error)
+        return table.install(captured.tree, captured.residual, known, captured.direct)
+
+    def _refusal(
+        self, table: Any, known: Known, function: FunctionType, slots: tuple[Any, ...], options: Options
+    ) -> str | None:
+        """Why the stance or a limit forbids this capture, and what the call would call; None if they do not."""
+        stance = current_stance()
+        if stance == "eager_on_recompile":
+            return "the stance is 'eager_on_recompile'"
+        if stance == "fail_on_recompile":
+            raise RecompileError(refused(known.name, function, misfits(table.entries, function, slots)))
+        if stance == "eager_then_compile" and not known.seen and not known.captures:
+            known.seen = True
+            note_arguments(known.history, self.runtime.pieces.argument_names(function.__code__), slots)
+            return "the stance is 'eager_then_compile', and it is the first call"
+        limit = reached_limit(table, known, options)
+        if limit is not None and not known.told:
+            known.told = True
+            found = misfits(known.entries(table), function, slots)
+            warn_user(
+                f"{LIMIT_REACHED}: {known.name} {limit}; calls that fit none of its entries run in Python "
+                f"(framelift.counters().eager counts them)\n  {what_keeps_failing(found, options)}"
+            )
+        return None if limit is None else f"the recompile limit is reached: {limit}"
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def _report_recompile(self, number: int, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> None:
-        if table.entries and stream.wanted(events.Recompiled):
-            reasons = tuple(failure[2] for failure in _failures(table, function, slots))
-            stream.emit(events.Recompiled(number, function.__qualname__, reasons))
-
-    def _warn_of_limit(self, table: Any, function: FunctionType, slots: tuple[Any, ...]) -> None:
-        if table in self._limited:
-            return
-        self._limited.add(table)
-        failures = _failures(table, function, slots)
-        where = collections.Counter(failure[0] for failure in failures).most_common(1)
-        text = next((failure[2] for failure in failures if failure[0] == where[0][0]), "none in particular")
-        warnings.warn(
-            f"{LIMIT_REACHED}: {function.__qualname__} has {len(table.entries)} entries, which is "
-            f"config.recompile_limit; calls that fit none of them run in Python. Failing guard: {text}. Say what "
-            "differs from call to call with compile(dynamic=...) or mark_dynamic, or raise the limit",
-            FrameliftWarning,
-            stacklevel=5,
-        )
-
-    def _fail(self, number: int, table: Any, function: FunctionType, error: Exception) -> None:
+    def _fail(self, number: int, known: Known, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"
-        stream.emit(events.InternalFailure(number, CAPTURE_FAILED, function.__qualname__, words))
+        stream.emit(events.InternalFailure(number, CAPTURE_FAILED, known.name, words))
         if config.strict:
-            raise InternalError(CAPTURE_FAILED, f"capture of {function.__qualname__} failed: {words}") from error
-        self._failed.add(table)
-        warnings.warn(
-            f"{CAPTURE_FAILED}: framelift failed to capture {function.__qualname__} ({words}); "
-            "it runs in Python. Please report this.",
-            FrameliftWarning,
-            stacklevel=4,
+            raise InternalError(CAPTURE_FAILED, f"capture of {known.name} failed: {words}") from error
+        known.failed = True
+        warn_user(
+            f"{CAPTURE_FAILED}: framelift failed to capture {known.name} ({words}); it runs in Python. "
+            "Please report this."
         )
 
 
-def _failures(table: Any, function: FunctionType, slots: tuple[Any, ...]) -> list[tuple[int, int, str]]:
-    """Why each entry does not fit, most recently used first: node, kind of check, words."""
-    found = [entry.tree.explain(slots, function) for entry in table.entries]
-    return [failure for failure in found if failure is not None]
+def _why_not(function: FunctionType, known: Known) -> str | None:
+    """Why this call cannot be captured, if it cannot."""
+    if known.failed:
+        return "its capture failed before"
+    if has_own_builtins(function):
+        return "it has builtins of its own"
+    reason = foreign_mode()
+    if reason is None and not Headroom().suffices:
+        reason = "the stack is nearly used up"
+    return reason
 
 
 def _fitting_entry(table: Any, slots: tuple[Any, ...], function: FunctionType) -> Any:

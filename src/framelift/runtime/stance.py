@@ -1,0 +1,150 @@
+"""The stance: what lifted calls do where they have no entry, and whether they use entries at all.
+
+    >>> with set_stance("force_eager"):
+    ...     current()
+    'force_eager'
+
+There is a stance of the process, and one of each context (thread, task) that has set its own for a block. Where both
+are "default", torch's is taken: `torch.compiler.set_stance` keeps it in a global variable of a module that is looked at
+only if a program has loaded it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from framelift.errors import short, unknown
+from framelift.native import _core
+
+AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
+
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
+# Stances of torch that mean one of ours.
+_OF_TORCH = MappingProxyType({**{name: name for name in STANCES}, "aot_eager_then_compile": "eager_then_compile"})
+_KEPT_BY_TORCH = "torch._dynamo.eval_frame"
+
+
+class Stances:
+    """The stance of the process and those of contexts; tells the native entry when it has to ask."""
+
+    def __init__(self) -> None:
+        # Native code may ask while it is held: a finalizer can call anything.
+        self._lock = threading.RLock()
+        self._process = "default"
+        self._context: ContextVar[str | None] = ContextVar("framelift_stance", default=None)
+        # How many blocks force Python just now, on all threads.
+        self._forcing = 0
+        self._follow()
+
+    def current(self) -> str:
+        """The stance that holds here."""
+        own = self._context.get() or self._process
+        return own if own != "default" else _stance_of_torch()
+
+    def set(self, name: str) -> str:
+        """Set the stance of the process; answers the one before."""
+        with self._lock:
+            before, self._process = self._process, name
+            self._follow()
+        return before
+
+    def enter(self, name: str) -> str | None:
+        """Set the stance of this context; answers the one before."""
+        before = self._context.get()
+        self._context.set(name)
+        self._count(name, 1)
+        return before
+
+    def leave(self, name: str, before: str | None) -> None:
+        """End what `enter` began."""
+        self._context.set(before)
+        self._count(name, -1)
+
+    def _count(self, name: str, more: int) -> None:
+        if name == "force_eager":
+            with self._lock:
+                self._forcing += more
+                self._follow()
+
+    def _ask(self) -> bool:
+        """Whether Python runs everything here. Asked by native code."""
+        with self._lock:
+            self._follow()
+        return self.current() == "force_eager"
+
+    def _follow(self) -> None:
+        forced = self._forcing > 0 or self._process == "force_eager" or _stance_of_torch() == "force_eager"
+        _core.follow_stance(self._ask, forced, _where_torch_keeps_it())
+
+
+def _where_torch_keeps_it() -> dict[str, Any]:
+    """The variables of torch's module, or what changes when it is loaded."""
+    module = sys.modules.get(_KEPT_BY_TORCH)
+    return sys.modules if module is None else vars(module)
+
+
+def _stance_of_torch() -> str:
+    kept = getattr(sys.modules.get(_KEPT_BY_TORCH), "_stance", None)
+    return _OF_TORCH.get(getattr(kept, "stance", "default"), "default")
+
+
+_STANCES = Stances()
+current = _STANCES.current
+
+
+class set_stance:  # noqa: N801  (used like a function)
+    """Set what lifted calls do; called, for the whole process, with `with` or as a decorator, for this context only.
+
+    default              capture what has no entry
+    force_eager          Python runs everything, as if nothing had been lifted
+    eager_on_recompile   entries are used, Python runs what has none
+    fail_on_recompile    entries are used, what has none raises RecompileError
+    eager_then_compile   Python runs the first call of each function; what differs in the second is symbolic at once
+
+    >>> with framelift.set_stance("fail_on_recompile"):
+    ...     serve(model)
+    """
+
+    def __init__(self, stance: str = "default") -> None:
+        if not isinstance(stance, str):
+            raise TypeError(f"set_stance() was given {short(stance)}: one of {', '.join(map(repr, STANCES))} is needed")
+        if stance not in STANCES:
+            raise ValueError(unknown("stance", stance, STANCES))
+        self._stance = stance
+        self._called = True
+        self._before = _STANCES.set(stance)
+        self._entered: list[str | None] = []
+
+    def _only_here(self) -> None:
+        """It was not for the process."""
+        if self._called:
+            self._called = False
+            _STANCES.set(self._before)
+
+    def __enter__(self) -> set_stance:
+        self._only_here()
+        self._entered.append(_STANCES.enter(self._stance))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _STANCES.leave(self._stance, self._entered.pop())
+
+    def __call__(self, function: AnyCallable) -> AnyCallable:
+        self._only_here()
+        stance = self._stance
+
+        @functools.wraps(function)
+        def in_stance(*args: Any, **kwargs: Any) -> Any:
+            before = _STANCES.enter(stance)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _STANCES.leave(stance, before)
+
+        return in_stance  # type: ignore[return-value]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from framelift.guards.kinds import CHECKS
+from framelift.guards.checks import CHECKS
 from framelift.native import core
 from framelift.options import Options
 

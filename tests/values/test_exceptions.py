@@ -697,3 +697,43 @@ def test_an_error_of_an_operation_is_caught():
 
 
 test_programs = programs.test()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: OSError(2, "no", "here"),
+        lambda: OSError("only a text"),
+        lambda: FileNotFoundError(2, "no such", "file"),
+        lambda: ImportError("text"),
+        lambda: SyntaxError("bad", ("file", 3, 4, "text", 5, 6)),
+        lambda: UnicodeDecodeError("utf-8", b"abc", 1, 2, "why"),
+        lambda: UnicodeEncodeError("utf-8", "abc", 1, 2, "why"),
+    ],
+)
+def test_attributes_made_of_arguments(made):
+    def f(x):
+        try:
+            raise made()
+        except Exception as error:
+            names = ("errno", "strerror", "filename", "filename2", "name", "path", "msg", "lineno", "offset", "text")
+            found = [getattr(error, name, "-") for name in (*names, "encoding", "object", "start", "end", "reason")]
+            return x + 1, found, str(error), repr(error), error.args, type(error)
+
+    check(f, torch.ones(2))
+    assert str(framelift.compile(lambda x: (x + 1, made()), backend="eager", fullgraph=True)(torch.ones(1))[1]) == str(
+        made()
+    )
+
+
+def test_constructors_that_refuse():
+    def f(x):
+        found = []
+        for arguments in ((), ("utf-8",), ("utf-8", "text", 1, 2, "why")):
+            try:
+                UnicodeDecodeError(*arguments)
+            except TypeError as error:
+                found.append(str(error))
+        return x + 1, found
+
+    check(f, torch.ones(2))

@@ -55,7 +55,7 @@ class Frame:
         self.result: Any = None
         self.yielded = False
         self.caller: Frame | None = None
-        # The namespace of a class body.
+        # The namespace of a class body; of other frames what locals() gave, before 3.13.
         self.names: Any = None
 
     @property

@@ -407,12 +407,11 @@ class Lift:
         if self._left_to_spend < 0:
             raise GraphBreak(FL0108, what=what)
 
-    def run_class_body(self, body: FunctionLike) -> dict[str, Any]:
-        """The namespace that the body of a class statement leaves."""
+    def run_in_namespace(self, body: FunctionLike, names: Value) -> Any:
+        """Run the body of a class statement, or code made of text: its variables are items of `names`."""
         frame = self.make_frame(body, bind_arguments(self, body, [], {}))
-        frame.names = DictValue({})
-        self.run_frame(frame)
-        return dict(frame.names.entries(self))
+        frame.names = names
+        return self.run_frame(frame)
 
     def run_frame(self, frame: Frame, run: Callable[[], Any] | None = None) -> Any:
         self.spend(1, "too many calls")

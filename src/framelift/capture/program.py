@@ -79,6 +79,11 @@ class Program:
         self.filename = code.co_filename
         self.first_line = code.co_firstlineno
 
+    @property
+    def assigns_names(self) -> bool:
+        """Whether the code assigns variables that are items of a namespace."""
+        return any(step.op in ("STORE_NAME", "DELETE_NAME") for step in self.steps)
+
     def line(self, pc: int) -> int:
         """The user's line of a step."""
         return self.steps[pc].positions[0] or self.first_line

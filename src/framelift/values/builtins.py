@@ -198,7 +198,9 @@ def _delattr(lift: Lift, obj: Any, name: Any, /) -> None:
 
 
 @primitive(vars)
-def _vars(lift: Lift, obj: Any, /) -> Any:
+def _vars(lift: Lift, obj: Any = MISSING, /) -> Any:
+    if obj is MISSING:
+        return py.call(lift, lift.known_object(locals), [], {})
     return py.attribute(lift, obj, "__dict__")
 
 

@@ -22,7 +22,7 @@ _HEAPTYPE = 1 << 9
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "_namespace")
+    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "given", "_namespace")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -32,6 +32,8 @@ class ExceptionValue(Value):
         self.context: Any = None
         self.suppress_context = False
         self.traceback: TracebackValue | None = None
+        # The constants it was made of, where its class makes attributes of them.
+        self.given: tuple[Any, ...] | None = None
         self._namespace: DictValue | None = None
 
     def python_type(self) -> type:
@@ -60,7 +62,15 @@ class ExceptionValue(Value):
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         if descriptor.__name__ == "__suppress_context__":
             return self.suppress_context
-        self.refuse(f"attribute {descriptor.__name__!r}")
+        if self.given is None:
+            self.refuse(f"attribute {descriptor.__name__!r}")
+        return lift.from_constant(descriptor.__get__(self._sample()))
+
+    def _sample(self) -> BaseException:
+        """A real exception with the attributes that this one has from its arguments."""
+        assert self.given is not None
+        sample: BaseException = _base_in_c(self.cls)(*self.given)
+        return sample
 
     def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
         if descriptor.__name__ != "__suppress_context__":
@@ -90,7 +100,7 @@ class ExceptionValue(Value):
 
     def set_computed(self, lift: Lift, name: str, value: Any) -> None:
         lift.journal.touch(self)
-        if name == "args":
+        if name == "args" and self.given is None:
             self.args = tuple(lift.items(value))
         elif name == "__cause__" and (value is None or isinstance(value, ExceptionValue)):
             self.cause, self.suppress_context = value, True
@@ -121,6 +131,8 @@ class ExceptionValue(Value):
             if len(self.args) == 1:
                 return lift.text(self.args[0], "repr" if base is KeyError else "str")
             return lift.text(lift.tuple(self.args), "repr")
+        if self.given is not None:
+            return str(self._sample())
         plain = [lift.constant(argument) for argument in self.args]
         try:
             return str(base(*plain))
@@ -130,10 +142,10 @@ class ExceptionValue(Value):
     # -- change and the way back ----------------------------------------------------------------------------------
 
     def state(self) -> Any:
-        return self.args, self.cause, self.context, self.suppress_context, self.traceback
+        return self.args, self.cause, self.context, self.suppress_context, self.traceback, self.given
 
     def restore(self, state: Any) -> None:
-        self.args, self.cause, self.context, self.suppress_context, self.traceback = state
+        self.args, self.cause, self.context, self.suppress_context, self.traceback, self.given = state
 
     def parts(self) -> list[Any]:
         return list(self.args)
@@ -141,14 +153,19 @@ class ExceptionValue(Value):
     def rebuild(self, generate: Generator) -> None:
         # A traceback could not be made again, and what belongs to one that was raised is not worth the code.
         untouched = self.traceback is self.cause is self.context is None and not self.suppress_context
-        if not untouched or not _can_be_made(self.cls):
+        is_exact = self.given is not None and _base_in_c(self.cls) is self.cls
+        if not untouched or not (is_exact or _can_be_made(self.cls)):
             raise GraphBreak(FL0107, what=self.describe())
-        generate.known_object(BaseException)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
-        for argument in self.args:
+        if is_exact:
+            generate.callable(self.cls)
+        else:
+            generate.known_object(BaseException)
+            generate.load_method("__new__")
+            generate.known_object(self.cls)
+        arguments = self.args if self.given is None else self.given
+        for argument in arguments:
             generate.value(argument)
-        generate.call(1 + len(self.args))
+        generate.call(len(arguments) + (not is_exact))
         generate.remember(self)
         if self._namespace is not None:
             generate.fill_namespace(self._namespace)
@@ -189,4 +206,24 @@ def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
 
 def raised_from(error: BaseException) -> Raised:
     """The traced program's form of an exception that an operation on constants raised."""
-    return Raised(ExceptionValue(type(error), error.args))
+    raised = ExceptionValue(type(error), error.args)
+    if isinstance(error, FROM_ARGUMENTS):
+        raised.given = error.args
+    return Raised(raised)
+
+
+# Exceptions that make attributes of their arguments.
+FROM_ARGUMENTS = (OSError, ImportError, SyntaxError, UnicodeError)
+
+
+def made_from(cls: type, given: tuple[Any, ...]) -> ExceptionValue:
+    """`cls(*given)` of such a class, with constants as arguments."""
+    base = _base_in_c(cls)
+    try:
+        sample = base(*given)
+    except TypeError as error:
+        raise raised_from(error) from None
+    # The number of an error says which OSError it is.
+    made = ExceptionValue(type(sample) if cls is base else cls, sample.args)
+    made.given = given
+    return made

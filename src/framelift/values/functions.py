@@ -260,7 +260,7 @@ class ClosureValue(FunctionLike):
 
     def parts(self) -> list[Any]:
         inner = [*self._cells, *self._defaults, *self._keyword_defaults.values(), *self.written.values()]
-        return [*inner, self.namespace] + ([] if self.annotations is None else [self.annotations])
+        return [*inner, self._globals, self.namespace] + ([] if self.annotations is None else [self.annotations])
 
     def rebuild(self, generate: Generator) -> None:
         # A cell may hold the function itself: cells are filled when the function is there.

@@ -250,8 +250,9 @@ class MadeClassValue(ClassValue):
 def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> Any:
     if metaclass is not None:
         raise GraphBreak(FL0102, what="a class statement with a metaclass")
-    entries = lift.run_class_body(body)
-    return make_class(lift, lift.constant(name), bases, entries, keywords)
+    namespace = DictValue({})
+    lift.run_in_namespace(body, namespace)
+    return make_class(lift, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
 
 
 def make_class(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, init_instance, make_instance
-from framelift.values.exceptions import ExceptionValue, TracebackValue, raise_error
+from framelift.values.constants import is_constant
+from framelift.values.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
 from framelift.values.lookup import name_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
@@ -123,8 +124,7 @@ def _method(lift: Lift, function: Any, instance: Any, /) -> Any:
     return lift.bound_method(function, instance)
 
 
-# Exceptions that make attributes of their arguments.
-_NOT_PLAIN = (OSError, ImportError, SyntaxError, UnicodeError, BaseExceptionGroup)
+_NOT_PLAIN = (*FROM_ARGUMENTS, BaseExceptionGroup)
 
 
 def _register_exceptions() -> None:
@@ -139,6 +139,38 @@ def _register_exceptions() -> None:
 
 
 _register_exceptions()
+
+
+def _new_from_arguments(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if not isinstance(cls, ClassValue) or kwargs or not all(map(is_constant, args)):
+        raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
+    cls.note(lift)
+    return made_from(cls.concrete, args)
+
+
+def _init_from_arguments(lift: Lift, exception: Any, /, *args: Any, **kwargs: Any) -> None:
+    if not isinstance(exception, ExceptionValue) or kwargs or not all(map(is_constant, args)):
+        raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with these arguments")
+    if exception.given is not None:
+        if args != exception.given:
+            raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with other arguments")
+        return
+    made = made_from(exception.cls, args)
+    lift.journal.touch(exception)
+    exception.args, exception.given = made.args, made.given
+
+
+def _register_from_arguments() -> None:
+    pending: list[type[BaseException]] = [*FROM_ARGUMENTS]
+    while pending:
+        cls = pending.pop()
+        pending += [sub for sub in cls.__subclasses__() if sub.__module__ == "builtins"]
+        for name, model in (("__new__", _new_from_arguments), ("__init__", _init_from_arguments)):
+            if name in cls.__dict__:
+                primitive(cls.__dict__[name])(model)
+
+
+_register_from_arguments()
 
 
 @primitive(type.__call__)

@@ -1,0 +1,171 @@
+"""Code that the program makes of text: `compile`, `eval`, `exec`; and `locals()`, which such code sees.
+
+Compiling a constant text runs nothing of the user's. The code is traced like a function's, with the given namespaces.
+"""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import sys
+import types
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, FL0108, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import NULL, Value
+from framelift.values.cells import EMPTY, CellValue
+from framelift.values.dicts import MISSING, DictValue
+from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.functions import ClosureValue
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+# Flags that ask for something else than code, or for code that is not run at once.
+_ODD_FLAGS = ~_FUTURES
+_LONG = 100_000
+_OPTIMIZED = 0x1
+
+
+@primitive(compile)
+def _compile(
+    lift: Lift,
+    source: Any,
+    filename: Any,
+    mode: Any,
+    flags: Any = 0,
+    dont_inherit: Any = False,
+    optimize: Any = -1,
+) -> Any:
+    plain_flags = lift.constant(flags)
+    if type(plain_flags) is not int or plain_flags & _ODD_FLAGS:
+        raise GraphBreak(FL0102, what="compile() with these flags")
+    if not py.truth(lift, dont_inherit):
+        plain_flags |= _inherited_flags(lift)
+    options = {"flags": plain_flags, "dont_inherit": True, "optimize": lift.constant(optimize)}
+    return _compiled(lift, lift.constant(source), lift.constant(filename), lift.constant(mode), **options)
+
+
+def _inherited_flags(lift: Lift) -> int:
+    assert lift.frame is not None
+    return lift.frame.program.canonical.code.co_flags & _FUTURES
+
+
+def _compiled(lift: Lift, source: Any, filename: Any, mode: Any, **options: Any) -> Any:
+    if type(source) not in (str, bytes) or type(filename) is not str:
+        raise GraphBreak(FL0102, what=f"compile() of {type(source).__name__}")
+    if len(source) > _LONG:
+        raise GraphBreak(FL0108, what=f"compiling a text of {len(source)} characters")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            code = compile(source, filename, mode, **options)
+        except (SyntaxError, ValueError, TypeError, OverflowError) as error:
+            raise raised_from(error) from None
+        except (MemoryError, RecursionError):
+            raise GraphBreak(FL0102, what="compile() of deeply nested text") from None
+    if warned:
+        raise GraphBreak(FL0102, what="compile() of text that is warned about")
+    return code
+
+
+# -- running it ------------------------------------------------------------------------------------------------------
+
+
+@primitive(eval)
+def _eval(lift: Lift, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
+    plain = lift.constant(source)
+    code = plain
+    if type(plain) is not types.CodeType:
+        text = plain.strip(" \t") if type(plain) is str else plain
+        code = _compiled(lift, text, "<string>", "eval", flags=_inherited_flags(lift), dont_inherit=True)
+    return _run(lift, "eval", code, globals, locals)
+
+
+@primitive(exec)
+def _exec(lift: Lift, source: Any, globals: Any = None, locals: Any = None, /) -> None:
+    code = lift.constant(source)
+    if type(code) is not types.CodeType:
+        code = _compiled(lift, code, "<string>", "exec", flags=_inherited_flags(lift), dont_inherit=True)
+    _run(lift, "exec", code, globals, locals)
+
+
+def _run(lift: Lift, what: str, code: types.CodeType, globals: Any, locals: Any) -> Any:
+    if code.co_freevars:
+        raise_error(TypeError, f"code object passed to {what}() may not contain free variables")
+    assert lift.frame is not None
+    if globals is None:
+        globals = lift.frame.globals
+        if locals is None:
+            locals = _locals(lift)
+            _refuse_writes(lift, what, code)
+    elif not isinstance(globals, DictValue) or globals.python_type() is not dict:
+        raise GraphBreak(FL0102, what=f"{what}() with globals of type {py.type_of(globals).__name__}")
+    else:
+        globals.note(lift)
+        _provide_builtins(lift, what, code, globals)
+    names = globals if locals is None else locals
+    if not isinstance(names, DictValue):
+        raise GraphBreak(FL0102, what=f"{what}() with locals of type {py.type_of(names).__name__}")
+    names.note(lift)
+    return lift.run_in_namespace(ClosureValue(code, globals), names)
+
+
+def _refuse_writes(lift: Lift, what: str, code: types.CodeType) -> None:
+    """What is written to the variables of a function in this way may or may not be seen later."""
+    if lift.programs.of(code).assigns_names:
+        raise GraphBreak(FL0102, what=f"{what}() that assigns variables")
+
+
+def _provide_builtins(lift: Lift, what: str, code: types.CodeType, globals: DictValue) -> None:
+    """Globals get the builtins as an item, unless they have some."""
+    own = globals.get_key(lift, "__builtins__")
+    if own is MISSING:
+        globals.set_key(lift, "__builtins__", lift.builtins)
+    elif own is lift.builtins or (isinstance(own, Value) and own.concrete is builtins):
+        own.note(lift)
+    elif not (isinstance(own, DictValue) and py.length(lift, own) == 0) or _asks_builtins(lift, code, globals):
+        raise GraphBreak(FL0102, what=f"{what}() with builtins of its own")
+
+
+def _asks_builtins(lift: Lift, code: types.CodeType, globals: DictValue) -> bool:
+    inner = [constant for constant in code.co_consts if type(constant) is types.CodeType]
+    return any(name in builtins.__dict__ and globals.get_key(lift, name) is MISSING for name in code.co_names) or any(
+        _asks_builtins(lift, part, globals) for part in inner
+    )
+
+
+# -- variables -------------------------------------------------------------------------------------------------------
+
+
+@primitive(locals)
+def _locals(lift: Lift) -> Any:
+    frame = lift.frame
+    assert frame is not None
+    canonical = frame.program.canonical
+    if not canonical.code.co_flags & _OPTIMIZED:
+        return frame.names
+    found: dict[str, Any] = {}
+    for name, value in zip(canonical.slot_names, frame.locals, strict=True):
+        contents = value.get(lift) if isinstance(value, CellValue) else value
+        if contents is not NULL and contents is not EMPTY and (not name.startswith(".") or name == ".0"):
+            found[name] = contents
+    if sys.version_info >= (3, 13):
+        return DictValue(found)
+    # Before 3.13 a frame has one such dict, which is brought up to date.
+    if frame.names is None:
+        frame.names = DictValue(found)
+    else:
+        known = frame.names.entries(lift)
+        for name in canonical.slot_names:
+            if name in known and name not in found:
+                frame.names.delete_key(lift, name)
+        for name, value in found.items():
+            frame.names.set_key(lift, name, value)
+    return frame.names

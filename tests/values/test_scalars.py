@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 
 import framelift
 from tests.helpers import check, transcript
@@ -346,3 +347,17 @@ def test_sums_returned_are_computed_again():
     assert transcript(f, [(x, 1, 2), (x, 1, 2)]) == "miss hit"
     framelift.reset()
     check(f, x, 1, 2, changed=[(x, 5, 6), (x, 1.5, 2.5), (x, True, 2), (x, 10**30, 1)])
+
+
+def test_code_objects_are_told_by_identity():
+    def first(x):
+        return x
+
+    def second(x):
+        return x
+
+    def function(x, code):
+        return x + 1, code.co_name
+
+    lifted = framelift.compile(function, backend="eager", fullgraph=True)
+    assert [lifted(torch.ones(1), f.__code__)[1] for f in (first, second, first)] == ["first", "second", "first"]

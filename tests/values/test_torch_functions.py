@@ -359,3 +359,12 @@ ANSWERS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers(name: str) -> None:
     check(ANSWERS[name], X, expect_breaks=None, expect_ops=0 if name in ("threads", "mkldnn", "sdp") else 1)
+
+
+@pytest.mark.parametrize("product", [torch.matmul, torch.mm, lambda a, b: a @ b, torch.nn.functional.linear])
+def test_products_of_different_types_raise_also_where_nobody_looks(product):
+    def function(a, b):
+        product(a, b)
+        return a + 1
+
+    check(function, torch.randn(2, 2).bfloat16(), torch.randn(2, 2), expect_breaks=None)

@@ -197,3 +197,17 @@ def test_entries_per_mode() -> None:
     with torch.inference_mode():
         assert lifted(X).is_inference()
     assert lifted(X).dtype is torch.float32 and lifted(X).requires_grad
+
+
+def test_casts_are_remembered_across_a_break():
+    """A parameter that autocast has cast is not cast again behind a break: its gradients add up in low precision."""
+
+    def function(x, weight):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = x @ weight
+            framelift.graph_break()
+            z = y @ weight
+        return z
+
+    torch.manual_seed(0)
+    check(function, torch.randn(4, 4), torch.randn(4, 4, requires_grad=True), expect_breaks=1)

@@ -172,3 +172,11 @@ def test_checkpoint_without_gradients() -> None:
     torch.manual_seed(0)
     with torch.no_grad():
         check(Recomputed(), X)
+
+
+def test_a_tensor_of_a_transform_that_has_ended_is_left_to_python():
+    def function(x):
+        value, pull_back = torch.func.vjp(torch.sin, x)
+        return pull_back(value)[0]
+
+    check(function, torch.randn(3), expect_breaks=None, expect_ops=0)

@@ -44,8 +44,9 @@ class Modes:
         self._restore_inference(state.inference)
         for function, args in _switches(self.state(), state):
             function(*args)
-        if state.autocast_nesting == 0:
-            # Casts that were remembered while capturing are of fake tensors.
+        if self.at_entry.autocast_nesting == state.autocast_nesting == 0:
+            # Casts that were remembered while capturing are of fake tensors. Where the frame was entered inside of an
+            # autocast block, real ones are among them: they stay, until that block ends.
             torch.clear_autocast_cache()
 
     def enter_inference(self, mode: bool) -> None:

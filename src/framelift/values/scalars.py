@@ -7,6 +7,7 @@ computed again by the residual code, so a counter on an object does not need an 
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,8 @@ _NUMBERS = (int, float, bool)
 _COMPARABLE = (int, float, bool, str)
 # One object per value, as far as a program can tell: the interpreter keeps the small integers for good.
 _SINGLETONS = (bool, type(None), type(Ellipsis), type(NotImplemented))
+# Told by identity: comparing code objects by value means little, and guards do not.
+_BY_IDENTITY = (type(None), types.CodeType)
 _SMALL_INTEGERS = range(-5, 257)
 # Operations on two ints or two floats that always give a result of that type.
 _TOTAL = {"+", "-", "*", "+=", "-=", "*="}
@@ -66,7 +69,7 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
             lift.guard(source, "COMPARE", (operator, constant, self.concrete))
             return self.concrete
         for source, value in self.leaves:
-            lift.guard(source, "IS" if value is None else "EQUALS", value)
+            lift.guard(source, "IS" if type(value) in _BY_IDENTITY else "EQUALS", value)
         return self.concrete
 
     def note(self, lift: Lift) -> None:

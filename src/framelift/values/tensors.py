@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0107, FL0301, FL0304, GraphBreak
+from framelift.breaks import FL0107, FL0202, FL0301, FL0304, GraphBreak
 from framelift.graph import TensorRef
 from framelift.guards.source import Source
 from framelift.native.calibrate import tensor_spec
@@ -35,6 +35,9 @@ _FACTS = frozenset(
 # Attributes that compute a tensor.
 _VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
 
+
+# Whether a tensor belongs to a level of vmap, grad or vjp, also one that has ended: it has no storage of its own.
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 # torch's own mark_static_address() sets it; libraries call that for their caches.
 _STATIC = "_dynamo_static_input_type"
@@ -64,6 +67,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
+        if _is_wrapped(self.concrete):
+            raise GraphBreak(FL0202, type="the tensors inside of a function transform")
         self._ref = lift.inputs.add_tensor(lift, self)
         layout = self._ref.layout
         spec = self.concrete

@@ -35,9 +35,14 @@ for _function in (
     torch.set_autocast_enabled,
     torch.set_autocast_dtype,
     torch.set_autocast_cache_enabled,
-    torch.clear_autocast_cache,
 ):
     _switch(_function)
+
+
+@primitive(torch.clear_autocast_cache)
+def _clear_autocast_cache(lift: Lift) -> None:
+    """Left to the graph: the casts remembered so far are those of the block around the frame, which has not ended."""
+    lift.graph.call_function(torch.clear_autocast_cache, (), {}, lift.program_point())
 
 
 @primitive(torch.autocast_increment_nesting)

@@ -33,6 +33,12 @@ _DIVISIONS = frozenset(
     "floordiv ifloordiv mod imod floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_ divide "
     "divide_ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__ gcd lcm".split()
 )
+# Matrices of different types are not multiplied, but by autocast. Metadata propagation lets that pass.
+_PRODUCTS = frozenset(
+    "matmul __matmul__ __rmatmul__ mm bmm mv dot vdot inner addmm addmm_ addmv addmv_ addbmm baddbmm linear bilinear "
+    "einsum tensordot chain_matmul multi_dot conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+    "conv_transpose3d scaled_dot_product_attention".split()
+)
 _INDEXED = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
 _POWERS = frozenset({"pow", "pow_", "ipow", "__pow__", "__rpow__", "__ipow__"})
 
@@ -70,9 +76,17 @@ def _on_integers(args: tuple[Any, ...]) -> bool:
     return not any(isinstance(arg, TensorRef) and arg.dtype.is_floating_point for arg in args)
 
 
+def _of_mixed_types(args: tuple[Any, ...]) -> bool:
+    tensors = [arg for arg in args if isinstance(arg, TensorRef)]
+    if len({tensor.dtype for tensor in tensors}) < 2:
+        return False
+    return not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
+
+
 _BY_ARGUMENT: tuple[tuple[frozenset[str], Callable[[tuple[Any, ...]], bool]], ...] = (
     (_INDICES, _checked_at_once),
     (_INDEXED, _indexed_by_tensor),
     (_DIVISIONS, _on_integers),
     (_POWERS, _on_integers),
+    (_PRODUCTS, _of_mixed_types),
 )

@@ -39,7 +39,8 @@ def test_the_models_do_what_the_originals_do(seed):
     mine = sorted(items)
     for name in ("bisect_left", "bisect_right"):
         for wanted in range(-1, 11):
-            assert getattr(ordering, name)(mine, wanted) == getattr(bisect, name)(mine, wanted)
+            for bounds in ((), (0, len(mine) // 2), (0, -1), (0, None)):
+                assert getattr(ordering, name)(mine, wanted, *bounds) == getattr(bisect, name)(mine, wanted, *bounds)
 
 
 @programs()

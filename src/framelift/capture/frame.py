@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framelift.capture.program import Program
+from framelift.capture.program import Program, Run
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
 from framelift.values.base import NULL, Raised
@@ -69,7 +69,9 @@ class Frame:
 
     def run(self) -> Any:
         """Run until the function returns or yields."""
-        runs = self.program.runs
+        return self._loop(self.program.runs)
+
+    def _loop(self, runs: list[Run]) -> Any:
         pc = self.pc
         while True:
             self.pc = pc

@@ -148,9 +148,14 @@ def store_global(frame: Frame, name: str, value: Any) -> None:
 
 @opcode("DELETE_GLOBAL")
 def delete_global(frame: Frame, name: str) -> None:
-    if frame.globals.get_key(frame.lift, name) is MISSING:
+    delete_variable(frame, frame.globals, name)
+
+
+def delete_variable(frame: Frame, namespace: DictValue, name: str) -> None:
+    """`del name` of a variable that is an entry of a namespace."""
+    if namespace.get_key(frame.lift, name) is MISSING:
         raise_error(NameError, f"name '{name}' is not defined")
-    frame.globals.delete_key(frame.lift, name)
+    namespace.delete_key(frame.lift, name)
 
 
 # -- attributes and items --------------------------------------------------------------------------------------------

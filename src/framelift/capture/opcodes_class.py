@@ -6,11 +6,10 @@ import builtins
 from typing import Any
 
 from framelift.capture.frame import Frame
-from framelift.capture.opcodes import load_deref, load_global
+from framelift.capture.opcodes import delete_variable, load_deref, load_global
 from framelift.capture.program import opcode
 from framelift.values import protocol as py
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
 
 
 @opcode("LOAD_BUILD_CLASS")
@@ -30,9 +29,7 @@ def store_name(frame: Frame, name: str, value: Any) -> None:
 
 @opcode("DELETE_NAME")
 def delete_name(frame: Frame, name: str) -> None:
-    if frame.names.get_key(frame.lift, name) is MISSING:
-        raise_error(NameError, f"name '{name}' is not defined")
-    frame.names.delete_key(frame.lift, name)
+    delete_variable(frame, frame.names, name)
 
 
 @opcode("LOAD_LOCALS")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0101, GraphBreak
 from framelift.bytecode.by_code import ByCode
 from framelift.bytecode.canonical import CanonicalCode, Step, lower
-from framelift.bytecode.canonical_ops import OPS
+from framelift.bytecode.canonical_ops import OPS, effect
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
@@ -58,6 +58,7 @@ class Program:
     __slots__ = (
         "canonical",
         "runs",
+        "_stepping_runs",
         "steps",
         "is_generator",
         "is_coroutine",
@@ -73,6 +74,7 @@ class Program:
             _counted(_bind(step.op, step.arg)) if _goes_back(step, index) else _bind(step.op, step.arg)
             for index, step in enumerate(canonical.steps)
         ]
+        self._stepping_runs: list[Run] = []
         code = canonical.code
         self.is_generator = bool(code.co_flags & (_GENERATOR | _COROUTINE))
         self.is_coroutine = bool(code.co_flags & _COROUTINE)
@@ -83,6 +85,16 @@ class Program:
     def assigns_names(self) -> bool:
         """Whether the code assigns variables that are items of a namespace."""
         return any(step.op in ("STORE_NAME", "DELETE_NAME") for step in self.steps)
+
+    @property
+    def stepping_runs(self) -> list[Run]:
+        """The same for a frame that can be left before every instruction: it hears when one begins."""
+        if not self._stepping_runs:
+            pairs = zip(self.steps, self.runs, strict=True)
+            self._stepping_runs = [
+                _announced(run) if step.first == index else run for index, (step, run) in enumerate(pairs)
+            ]
+        return self._stepping_runs
 
     def line(self, pc: int) -> int:
         """The user's line of a step."""
@@ -118,7 +130,7 @@ def _bind(op: str, arg: Any) -> Run:
             raise GraphBreak(FL0101, opcode=op)
 
         return unsupported
-    taken, given = _effect(OPS[op], arg)
+    taken, given = effect(op, arg)
     return _SHAPES.get((taken, given), _any_shape)(handler, arg, taken, given)
 
 
@@ -135,27 +147,12 @@ def _counted(run: Run) -> Run:
     return round_of_a_loop
 
 
-def _effect(effect: str, arg: Any) -> tuple[int, int]:
-    before, _, after = effect.split("|")[0].partition("--")
-    return _count(before, arg), _count(after, arg)
+def _announced(run: Run) -> Run:
+    def instruction(frame: Any) -> int | None:
+        frame.begin_step()
+        return run(frame)
 
-
-def _count(words: str, arg: Any) -> int:
-    return sum(_items(word, arg) for word in words.split())
-
-
-def _items(word: str, arg: Any) -> int:
-    """How many stack items a word of the effect table stands for: `items[arg.count]`, `pairs[2*arg]`, `left`."""
-    if "[" not in word:
-        return 1
-    expression = word[word.index("[") + 1 : -1]
-    if expression == "arg":
-        return int(arg)
-    if expression == "2*arg":
-        return 2 * int(arg)
-    if expression == "bits(arg)":
-        return int(arg).bit_count()
-    return int(getattr(arg, expression.removeprefix("arg.")))
+    return instruction
 
 
 # -- moving the stack: the common shapes, then the general one -------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
-from framelift.capture.frame import LEAVE, Frame
+from framelift.capture.frame import Frame
 from framelift.values.base import NULL, Raised
 from framelift.values.functions import BoundMethodValue
 from framelift.values.lookup import special_method
@@ -63,30 +63,15 @@ class SteppingFrame(Frame):
     __slots__ = ("_mark", "_stack_before", "_handled_before")
 
     def run(self) -> Any:
-        runs, steps = self.program.runs, self.program.steps
-        pc = self.pc
         try:
-            while True:
-                self.pc = pc
-                if steps[pc].first == pc:
-                    self._begin_step()
-                try:
-                    jump = runs[pc](self)
-                except Raised as raised:
-                    pc = self._handle(raised)
-                    continue
-                if jump is None:
-                    pc += 1
-                elif jump == LEAVE:
-                    return self.result
-                else:
-                    pc = jump
+            return self._loop(self.program.stepping_runs)
         except GraphBreak as reason:
             self.lift.locate(reason)
             self._take_back(reason)
             raise Left(self, reason) from reason
 
-    def _begin_step(self) -> None:
+    def begin_step(self) -> None:
+        """Note how things are before an instruction."""
         lift = self.lift
         steps = lift.steps
         steps.count += 1
@@ -98,7 +83,7 @@ class SteppingFrame(Frame):
             if self.pc >= self.program.canonical.body:  # before that the frame is being set up
                 raise steps.break_before.reason
 
-    def _handle(self, raised: Raised) -> int:
+    def unwind(self, raised: Raised) -> int:
         step, steps = self.program.steps[self.pc], self.lift.steps
         if not self._is_handled():
             self.lift.answers.doubt()
@@ -108,7 +93,7 @@ class SteppingFrame(Frame):
             raise reason from raised
         if self.lift.handled is None and step.op != "RERAISE":
             steps.raised_at = steps.count
-        return self.unwind(raised)
+        return super().unwind(raised)
 
     def _is_handled(self) -> bool:
         """Whether this frame, or one that called it, has a handler for what is raised here."""

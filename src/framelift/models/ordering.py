@@ -125,12 +125,16 @@ def heapreplace_max(heap: Any, item: Any, /) -> Any:
 # -- bisection ---------------------------------------------------------------------------------------------------------
 
 
-@models(_bisect.bisect_left)
-def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+def _end(a: Any, lo: int, hi: Any) -> Any:
+    """Where the search ends; -1 is how the C code says that it was not told."""
     if lo < 0:
         raise ValueError("lo must be non-negative")
-    if hi is None:
-        hi = len(a)
+    return len(a) if hi is None or hi == -1 else hi
+
+
+@models(_bisect.bisect_left)
+def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
+    hi = _end(a, lo, hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if (a[middle] if key is None else key(a[middle])) < x:
@@ -142,10 +146,7 @@ def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None)
 
 @models(_bisect.bisect_right)
 def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
-    if lo < 0:
-        raise ValueError("lo must be non-negative")
-    if hi is None:
-        hi = len(a)
+    hi = _end(a, lo, hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if x < (a[middle] if key is None else key(a[middle])):

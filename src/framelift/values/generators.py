@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.base import Exhausted, Raised
+from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.iterators import IteratorValue
+from framelift.values.lookup import is_subclass
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
@@ -102,26 +105,37 @@ class GeneratorValue(IteratorValue):
         if self.kind is not types.GeneratorType:
             return super().attribute(lift, name)
         if name == "send":
-            return lift.builtin_method(self, name, lambda value: self._ending(self.send_value, lift, value))
+            return lift.builtin_method(self, name, partial(self._send, lift))
         if name == "throw":
-            return lift.builtin_method(self, name, lambda *args: self._ending(self._throw, lift, *args))
+            return lift.builtin_method(self, name, partial(self._throw, lift))
         if name == "close":
-            return lift.builtin_method(self, name, lambda: self._close(lift))
+            return lift.builtin_method(self, name, partial(self._close, lift))
         return super().attribute(lift, name)
 
-    def _ending(self, action: Any, lift: Lift, *args: Any) -> Any:
+    def _send(self, lift: Lift, value: Any, /) -> Any:
         try:
-            return action(lift, *args)
+            return self.send_value(lift, value)
         except Exhausted as exhausted:
             raise_error(StopIteration, *exhausted.args)
 
-    def _throw(self, lift: Lift, kind: Any, value: Any = None, traceback: Any = None) -> Any:
-        exception = kind if value is None or isinstance(kind, ExceptionValue) else value
-        if not isinstance(exception, ExceptionValue):
-            exception = lift.call(exception, [])
-        if not isinstance(exception, ExceptionValue):
-            self.refuse("throw() of something else than an exception")
-        return self.throw_value(lift, exception)
+    def _throw(self, lift: Lift, kind: Any, value: Any = None, traceback: Any = None, /) -> Any:
+        try:
+            return self.throw_value(lift, self._exception(lift, kind, value))
+        except Exhausted as exhausted:
+            raise_error(StopIteration, *exhausted.args)
+
+    def _exception(self, lift: Lift, kind: Any, value: Any) -> ExceptionValue:
+        """What `throw(kind, value)` means: an instance, a class, or a class and an instance of it."""
+        if isinstance(kind, ExceptionValue) and value is None:
+            return kind
+        if isinstance(kind, ClassValue) and is_subclass(kind.concrete, BaseException):
+            kind.note(lift)
+            if isinstance(value, ExceptionValue) and issubclass(value.cls, kind.concrete):
+                return value
+            made = lift.call(kind, []) if value is None else None
+            if isinstance(made, ExceptionValue):
+                return made
+        self.refuse("throw() with these arguments")
 
     def _close(self, lift: Lift) -> Any:
         self._refuse_running()

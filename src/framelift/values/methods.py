@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
@@ -44,31 +45,18 @@ def method_of(value: Value, lift: Lift, name: str) -> Any:
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
-class MethodValue(Value):
-    """A method of a modelled built-in object, bound to it."""
+class BoundBuiltin(Value):
+    """A method of C code, bound to `owner`. Subclasses say what calling it does."""
 
     __slots__ = ("owner", "name")
 
-    def __init__(self, owner: Value, name: str) -> None:
+    def __init__(self, owner: Any, name: str) -> None:
         super().__init__()
         self.owner = owner
         self.name = name
 
     def python_type(self) -> type:
-        return type([].append)
-
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = getattr(type(self.owner), self.name)
-        if not model.fits(args, kwargs):
-            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
-        self.owner.note(lift)
-        return model(self.owner, lift, *args, **kwargs)
-
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator not in ("==", "!=") or not isinstance(other, MethodValue):
-            return NotImplemented
-        equal = self.name == other.name and py.same(lift, self.owner, other.owner)
-        return equal == (operator == "==")
+        return BuiltinFunctionType
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__self__":
@@ -85,8 +73,27 @@ class MethodValue(Value):
         generate.load_attribute(self.name)
 
 
+class MethodValue(BoundBuiltin):
+    """A method of a modelled built-in object."""
+
+    __slots__ = ()
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = getattr(type(self.owner), self.name)
+        if not model.fits(args, kwargs):
+            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
+        self.owner.note(lift)
+        return model(self.owner, lift, *args, **kwargs)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator not in ("==", "!=") or not isinstance(other, MethodValue):
+            return NotImplemented
+        equal = self.name == other.name and py.same(lift, self.owner, other.owner)
+        return equal == (operator == "==")
+
+
 class OperatorMethodValue(MethodValue):
-    """A special method of a modelled built-in object, bound to it."""
+    """A special method of a modelled built-in object."""
 
     __slots__ = ()
 

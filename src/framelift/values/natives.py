@@ -13,10 +13,11 @@ from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
+from framelift.values.methods import BoundBuiltin
+from framelift.values.primitives import Arity
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
 
 
 class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
@@ -99,9 +100,10 @@ class UnboundMethodValue(
         if model is not None:
             return model(lift, args, kwargs)
         name, owner = self.concrete.__name__, self.concrete.__objclass__
-        if type(self.concrete) is types.ClassMethodDescriptorType and owner in _CONSTANT_TYPES and args:
-            if args[0].concrete is owner:
+        if type(self.concrete) is types.ClassMethodDescriptorType:
+            if owner in _CONSTANT_TYPES and args and isinstance(args[0], Value) and args[0].concrete is owner:
                 return fold_call(lift, getattr(owner, name), args[1:], kwargs)
+            raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
         if args and lift.inherits_storage(args[0], self.concrete):
             args[0].note(lift)
             return args[0].inherited(lift, name, args[1:], kwargs)
@@ -138,18 +140,10 @@ def _consumed(lift: Lift, argument: Any) -> Any:
     return lift.constant(argument)
 
 
-class ConstantMethodValue(Value):
+class ConstantMethodValue(BoundBuiltin):
     """A method of a constant, such as `"a".join`: run on constants while capturing."""
 
-    __slots__ = ("owner", "name")
-
-    def __init__(self, owner: Any, name: str) -> None:
-        super().__init__()
-        self.owner = owner
-        self.name = name
-
-    def python_type(self) -> type:
-        return types.BuiltinFunctionType
+    __slots__ = ()
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = lift.constant_method(type(self.owner), self.name)
@@ -159,41 +153,23 @@ class ConstantMethodValue(Value):
             lift.refuse_members([*args, *kwargs.values()])
         return fold_call(lift, getattr(self.owner, self.name), args, kwargs)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "__self__":
-            return self.owner
-        if name == "__name__":
-            return self.name
-        return super().attribute(lift, name)
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.constant(self.owner)
-        generate.load_attribute(self.name)
-
-
-class ModelMethodValue(Value):
+class ModelMethodValue(BoundBuiltin):
     """A method whose behaviour is given by a Python callable over values."""
 
-    __slots__ = ("owner", "name", "function")
+    __slots__ = ("function",)
 
     def __init__(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.owner = owner
-        self.name = name
+        super().__init__(owner, name)
         self.function = function
 
     def python_type(self) -> type:
         return types.MethodWrapperType
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not Arity(self.function, 0)(args, kwargs):
+            raise GraphBreak(FL0102, what=f"{py.describe(self.owner)}.{self.name} with these arguments")
         return self.function(*args, **kwargs)
-
-    def parts(self) -> list[Any]:
-        return [self.owner]
-
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.owner)
-        generate.load_attribute(self.name)
 
 
 def constant_attribute(lift: Lift, value: Any, name: str) -> Any:

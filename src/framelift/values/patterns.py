@@ -156,7 +156,9 @@ def _flags(lift: Lift, flags: Any) -> int:
         flags.note(lift)
         flags = py.attribute(lift, flags, "value")
     plain = lift.constant(flags)
-    return plain if isinstance(plain, int) else 0
+    if not isinstance(plain, int):
+        raise GraphBreak(FL0102, what=f"re.compile with flags that are {py.describe(flags)}")
+    return plain
 
 
 def _register_functions() -> None:

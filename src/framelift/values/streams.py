@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framelift.models.output import flush, write
@@ -43,7 +44,7 @@ class TextStreamValue(Value):
         default = raw_lookup(self.base, name)
         if model is None or not has_default(lift, type(self.concrete), name, default) or self._hides(lift, name):
             self.refuse(f"attribute {name!r}")
-        return lift.builtin_method(self, name, lambda *args: model(self, lift, *args))
+        return lift.builtin_method(self, name, partial(model, self, lift))
 
     def _hides(self, lift: Lift, name: str) -> bool:
         """Whether the instance itself has something of that name."""
@@ -51,7 +52,7 @@ class TextStreamValue(Value):
         namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
         return bool(py.contains(lift, namespace, name))
 
-    def write(self, lift: Lift, text: Any) -> Any:
+    def write(self, lift: Lift, text: Any, /) -> Any:
         if py.type_of(text) is not str:
             self.refuse(f"write() of {py.describe(text)}")
         self._note_open(lift)

@@ -16,8 +16,10 @@ from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
+from framelift.values.primitives import Arity
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.torch_functions import call_method
@@ -284,36 +286,20 @@ class GradientFunctionValue(Value):
         return torch.autograd.graph.Node
 
 
-class TensorMethodValue(Value):
+class TensorMethodValue(BoundBuiltin):
     """A method of torch.Tensor, bound to a tensor."""
 
-    __slots__ = ("tensor", "name")
-
-    def __init__(self, tensor: TensorValue, name: str) -> None:
-        super().__init__()
-        self.tensor = tensor
-        self.name = name
+    __slots__ = ()
 
     def python_type(self) -> type:
         return type(torch.Tensor.add.__get__(torch.empty(0)))
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.name == "__iter__" and not args and not kwargs:
-            return self.tensor.iterate(lift)
-        if self.name == "size" and self.tensor.ref(lift).descriptor.is_symbolic:
-            return size_method(lift, self.tensor, *args, **kwargs)
-        return call_method(lift, self.name, (self.tensor, *args), kwargs)
+            return self.owner.iterate(lift)
+        if self.name == "size" and self.owner.ref(lift).descriptor.is_symbolic and _SIZE(args, kwargs):
+            return size_method(lift, self.owner, *args, **kwargs)
+        return call_method(lift, self.name, (self.owner, *args), kwargs)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "__self__":
-            return self.tensor
-        if name == "__name__":
-            return self.name
-        return super().attribute(lift, name)
 
-    def parts(self) -> list[Any]:
-        return [self.tensor]
-
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.tensor)
-        generate.load_attribute(self.name)
+_SIZE = Arity(size_method, 2)

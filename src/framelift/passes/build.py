@@ -48,6 +48,14 @@ class Builder:
         self.made.append(node)
         return self._described(node)
 
+    def attribute(self, path: str) -> Node:
+        """A node that reads a parameter or buffer of the module."""
+        with self._work.graph.inserting_before(self._before):
+            node = self._work.graph.get_attr(path)
+        self.made.append(node)
+        self._work.metadata.describe_attribute(node)
+        return node
+
     def _described(self, node: Node) -> Node:
         try:
             found = self._work.metadata.run(node, self._is_differentiable)

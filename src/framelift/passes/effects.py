@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from framelift.graph.fake import address_of
 from framelift.graph.purity import CHECKS, MODE_SWITCHES
+from framelift.passes import modules
 from framelift.passes.facts import tensors_in, value
 
 # Where torch keeps functions that do what their name says: nothing to fear but a trailing underscore.
@@ -36,6 +37,8 @@ IN_PLACE_OPERATORS = frozenset(
     | {operator.setitem, operator.delitem}
 )
 IN_PLACE_METHODS = frozenset({"__setitem__", "__delitem__", "resize_as_", "set_"})
+# Operators of these do what their schema says.
+TRUSTED = frozenset({"aten", "prims", "framelift"})
 # Methods that reach outside of what the graph shows.
 OPAQUE_METHODS = frozenset({"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "numpy"})
 # Random whatever the table of operators says, because their name is not an operator's.
@@ -126,7 +129,7 @@ def _function_traits(function: Callable[..., Any]) -> Traits:
 
 
 def _schema_traits(overloads: list[OpOverload]) -> Traits:
-    if any(overload.namespace not in ("aten", "prims") for overload in overloads):
+    if any(overload.namespace not in TRUSTED for overload in overloads):
         return OPAQUE
     return Traits(
         writes_first=any(overload._schema.is_mutable for overload in overloads),
@@ -170,10 +173,12 @@ def argument(node: Node, name: str, traits: Traits) -> Any:
 
 
 def traits(node: Node) -> Traits:
-    """The traits of a node's target; of what is no call of a function or method, that nothing is known."""
+    """The traits of a node's target; of modules that are more than a function, that nothing is known."""
     if node.op in ("call_function", "call_method"):
         return traits_of(node.op, node.target)
-    return PURE if node.op in ("placeholder", "get_attr", "output") else OPAQUE
+    if node.op == "call_module":
+        return PURE if modules.is_plain(modules.module_at(node)) else OPAQUE
+    return PURE
 
 
 def written_by(node: Node) -> tuple[Node, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.func import functional_call
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -55,8 +56,14 @@ class Metadata:
         if node.op == "call_method":
             return getattr(args[0], str(node.target))(*args[1:], **kwargs)
         if node.op == "call_module":
-            return self.module.get_submodule(str(node.target))(*args, **kwargs)
+            return self._call_module(str(node.target), args, kwargs)
         return node.target(*args, **kwargs)
+
+    def _call_module(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A module's call with fake tensors in the place of what it holds."""
+        module = self.module.get_submodule(path)
+        held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return functional_call(module, {name: self._fake(each) for name, each in held.items()}, args, kwargs)
 
     def attribute(self, path: str) -> Any:
         """The real value of an attribute of the module."""

@@ -230,6 +230,7 @@ _TABLE: tuple[tuple[str, str, tuple[Any, ...], tuple[str, ...]], ...] = (
         (functional.layer_norm,),
         (),
     ),
+    ("rms_norm", "input normalized_shape weight=None eps=None", (functional.rms_norm,), ()),
     ("softmax", "input dim=None _stacklevel=3 dtype=None", (functional.softmax,), ()),
     ("torch_softmax", "input dim dtype=None", (torch.softmax,), ("softmax",)),
     ("log_softmax", "input dim=None _stacklevel=3 dtype=None", (functional.log_softmax,), ()),

@@ -39,7 +39,7 @@ DEFAULT = (
     "fuse_chunk_reshape_unsqueeze_concat_pass",
 )
 # What closes every run.
-TAIL = ("restore_stack", "remove_noop_pass")
+TAIL = ("restore_stack", "copy_pieces", "remove_noop_pass")
 # `remove_passes="remove_noop"` takes only the last run of remove_noop_pass away.
 LAST_NOOP = "remove_noop"
 # The passes run again while they make another graph of it, at most so often.

@@ -21,6 +21,7 @@ from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite
 from framelift.passes.effects import is_pure, traits, written_by
 from framelift.passes.facts import Reject
+from framelift.passes.rounding import keeps_bits
 
 if TYPE_CHECKING:
     from framelift.passes.work import Work
@@ -171,15 +172,17 @@ def _may_lie_so(rule: Rewrite, old: Node, new: Node, work: Work) -> bool:
     before, after = facts.tensor(old), facts.tensor(new)
     if before.stride() == after.stride():
         return True
-    if rule.exactness == "exact" and work.options.layout == "strict" and not work.options.approximate:
-        # Kernels may round differently on another layout; axes of length one make no difference to them.
-        if any(a != b for a, b, size in zip(before.stride(), after.stride(), before.shape, strict=True) if size > 1):
-            return False
-    return propagate({old: after}, work) is not None
+    # Axes of length one make no difference to any kernel.
+    differs = any(a != b for a, b, size in zip(before.stride(), after.stride(), before.shape, strict=True) if size > 1)
+    bitwise = differs and rule.exactness == "exact" and not work.options.approximate
+    return propagate({old: after}, work, bitwise) is not None
 
 
-def propagate(changed: dict[Node, torch.Tensor], work: Work) -> dict[Node, object] | None:
-    """The metadata of all that follows if some values lie otherwise in memory; None if somebody sees the difference."""
+def propagate(changed: dict[Node, torch.Tensor], work: Work, bitwise: bool = False) -> dict[Node, object] | None:
+    """The metadata of all that follows if some values lie otherwise in memory; None if somebody sees the difference.
+
+    `bitwise`: a kernel that might round differently on another layout sees it too.
+    """
     found: dict[Node, object] = dict(changed)
     queue = sorted({user for node in changed for user in node.users})
     while queue:
@@ -193,6 +196,8 @@ def propagate(changed: dict[Node, torch.Tensor], work: Work) -> dict[Node, objec
             return None
         if traits(node).is_check:
             continue
+        if bitwise and not keeps_bits(node):
+            return None
         result = work.evaluate(node, found)
         if result is None:
             return None

@@ -92,10 +92,10 @@ class Work:
         is_differentiable = self.modes.is_differentiable(self.effects.region(node))
         return self.metadata.evaluate(node, args, kwargs, is_differentiable)
 
-    def takes(self, node: Node, arguments: dict[str, Any]) -> bool:
-        """Whether a call also works with all its arguments given by these names."""
-        values = map_arg(arguments, facts.value)
-        return self.metadata.evaluate(node, (), values, False) is not None
+    def takes(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call also works with its arguments given in this way."""
+        args, kwargs = map_arg((args, kwargs), facts.value)
+        return self.metadata.evaluate(node, args, kwargs, False) is not None
 
     # -- one pass --------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import ClassVar
 
 import torch
@@ -11,10 +11,12 @@ from torch.nn import functional
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Several, register
-from framelift.passes.facts import Reject
-from framelift.passes.library.linear import FuseParallelLinearPass, Linear, is_term, linear_at
+from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Rewrite, Several, register
+from framelift.passes.facts import NoMatch, Reject
+from framelift.passes.library.linear import FuseParallelLinearPass, is_term, linear_at
+from framelift.passes.library.noop import SameView
 from framelift.passes.library.pointwise import applied, check_place, unary
+from framelift.passes.library.splits import SPLITS, split_at
 from framelift.passes.pieces import Sections, slice_of
 from framelift.passes.work import Work
 
@@ -23,24 +25,52 @@ LARGEST = {"cpu": 64 << 10, "cuda": 1 << 20}
 
 
 class Batch(Fusion):
-    """Common to the batch fusions: when they pay, and what must not be among the members."""
+    """Equal calls on different inputs: the inputs stacked, one call for all of them, its result taken apart.
+
+    A batch says what its members are (`member`) and how the call is made for all (`whole`).
+    """
 
     group = "batch"
 
+    def member(self, node: Node, work: Work) -> tuple[Node, Hashable]:
+        """The input that is stacked, and what must agree among the members besides its shape and dtype."""
+        raise NotImplementedError
+
+    def whole(self, members: list[Node], stacked: Node, build: Builder) -> Node:
+        """The call on the stack; results lie along the first axis."""
+        raise NotImplementedError
+
+    def key(self, node: Node, work: Work) -> Hashable | None:
+        x, alike = self.member(node, work)
+        check_written(node, work)
+        return alike, facts.shape(x), facts.tensor(x).dtype
+
+    def gather(self, group: list[Node], work: Work) -> Match | None:
+        return Match(group[0], *group[1:], inputs=[self.member(node, work)[0] for node in group])
+
     def profit(self, match: Match, work: Work) -> bool:
         # What is returned would have to be copied out of the batch.
-        if any(user.op == "output" for node in match.nodes for user in node.users):
-            return False
-        return all(_is_small(node) for node in match.nodes) or _are_pieces(match.inputs)
+        return not are_returned(match.nodes) and (are_small(match.nodes) or _are_pieces(match.inputs))
 
-    def check(self, node: Node, work: Work) -> None:
-        if work.has_later_write(node):
-            raise Reject("the result is written later")
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        whole = self.whole(list(match.nodes), build.stack(match.inputs, 0), build)
+        return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
 
 
-def _is_small(node: Node) -> bool:
-    tensor = facts.tensor(node)
-    return tensor.numel() * tensor.element_size() <= LARGEST.get(tensor.device.type, 0)
+def check_written(node: Node, work: Work) -> None:
+    """A part of a larger result cannot be written where autograd watches."""
+    if work.has_later_write(node):
+        raise Reject("the result is written later")
+
+
+def are_returned(nodes: Iterable[Node]) -> bool:
+    return any(user.op == "output" for node in nodes for user in node.users)
+
+
+def are_small(nodes: Iterable[Node]) -> bool:
+    """Whether calls on these cost more than copies of them."""
+    tensors = [facts.tensor(node) for node in nodes]
+    return all(each.numel() * each.element_size() <= LARGEST.get(each.device.type, 0) for each in tensors)
 
 
 def _are_pieces(nodes: list[Node]) -> bool:
@@ -50,22 +80,55 @@ def _are_pieces(nodes: list[Node]) -> bool:
     return len({cut[0] for cut in cuts if cut is not None}) == 1 and None not in cuts
 
 
+# -- pointwise -----------------------------------------------------------------------------------------------------
+
+
+class OnAllPieces(Rewrite):
+    """The same pointwise call on every piece of a split: one call on the whole, which is split in its place."""
+
+    name = "batch_pieces"
+    roots = SPLITS
+
+    def __init__(self, operations: tuple[str, ...]) -> None:
+        self.operations = operations
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        call, dim, sections, items = split_at(root)
+        if len(items) < max(2, len(sections)) or any(len(item.users) > 1 for item in items.values()):
+            raise NoMatch("not every piece is used, and once")
+        each = [unary(user) for item in items.values() for user in item.users]
+        first = each[0]
+        if first.op not in self.operations or any((one.op, one.rest()) != (first.op, first.rest()) for one in each):
+            raise NoMatch("the pieces are not treated alike")
+        for one in each:
+            check_place(one, work)
+            check_written(one.node, work)
+        results = [one.node for one in each]
+        return Match(root, *items.values(), *results, x=call.first, cut=(sections, dim), call=first, results=results)
+
+    def profit(self, match: Match, work: Work) -> bool:
+        return are_small(match.results) or not are_returned(match.results)
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        whole = build.call(match.call.operation.emitted, match.x, **applied(match.call))
+        return dict(zip(match.results, build.split(whole, *match.cut), strict=True))
+
+
 class BatchUnary(Batch):
     """One pointwise operation with equal arguments on tensors of one shape."""
 
-    def key(self, node: Node, work: Work) -> Hashable | None:
+    def member(self, node: Node, work: Work) -> tuple[Node, Hashable]:
         call = unary(node)
         check_place(call, work)
-        self.check(node, work)
-        return call.rest(), facts.shape(call["input"]), facts.tensor(call["input"]).dtype
+        return call["input"], call.rest()
 
-    def gather(self, group: list[Node], work: Work) -> Match | None:
-        return Match(group[0], *group[1:], inputs=[ops.bound(node, *self.roots)["input"] for node in group])
+    def whole(self, members: list[Node], stacked: Node, build: Builder) -> Node:
+        call = ops.bound(members[0], *self.roots)
+        return build.call(call.operation.emitted, stacked, **applied(call))
 
-    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
-        call = ops.bound(match.root, *self.roots)
-        whole = build.call(call.operation.emitted, build.stack(match.inputs, 0), **applied(call))
-        return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
+    def run(self, work: Work) -> None:
+        work.rewrite_all(OnAllPieces(self.roots))
+        super().run(work)
 
 
 @register
@@ -105,19 +168,29 @@ class BatchDetach(Batch):
     name = "batch_detach"
     roots = ("detach",)
 
-    def key(self, node: Node, work: Work) -> Hashable | None:
-        self.check(node, work)
-        return facts.shape(ops.bound(node, "detach")["input"])
-
-    def gather(self, group: list[Node], work: Work) -> Match | None:
-        return Match(group[0], *group[1:], inputs=[ops.bound(node, "detach")["input"] for node in group])
+    def member(self, node: Node, work: Work) -> tuple[Node, Hashable]:
+        return ops.bound(node, "detach")["input"], ()
 
     def profit(self, match: Match, work: Work) -> bool:
         return _are_pieces(match.inputs)
 
-    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
-        whole = build.call(torch.detach, build.stack(match.inputs, 0))
-        return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
+    def whole(self, members: list[Node], stacked: Node, build: Builder) -> Node:
+        return build.call(torch.detach, stacked)
+
+
+@register
+class BatchDropout(SameView):
+    """Dropout that is off returns its operand; dropout that is on is never merged."""
+
+    name = "batch_dropout"
+    group = "batch"
+    roots = ("dropout",)
+
+    def run(self, work: Work) -> None:
+        work.rewrite_all(self)
+
+
+# -- with weights --------------------------------------------------------------------------------------------------
 
 
 @register
@@ -128,35 +201,30 @@ class BatchLinear(Batch):
     exactness = "approx"
     roots = ("linear",)
 
-    def key(self, node: Node, work: Work) -> Hashable | None:
+    def member(self, node: Node, work: Work) -> tuple[Node, Hashable]:
         found = linear_at(node)
-        self.check(node, work)
         if is_term(found):
             raise Reject("its sum with others is one linear")
         cut = slice_of(found.x)
-        return facts.shape(found.x), facts.shape(found.weight), found.bias is None, cut and cut[0]
+        return found.x, (facts.shape(found.weight), found.bias is None, cut and cut[0])
 
     def gather(self, group: list[Node], work: Work) -> Match | None:
-        linears = [linear_at(node) for node in group]
-        if len({each.x for each in linears}) == 1:
-            return None  # fuse_parallel_linear_pass does that better
-        return Match(group[0], *group[1:], linears=linears, inputs=[each.x for each in linears])
+        match = super().gather(group, work)
+        # fuse_parallel_linear_pass does better on one input.
+        return match if match is not None and len(set(match.inputs)) > 1 else None
 
-    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
-        linears: list[Linear] = match.linears
-        sizes = facts.shape(linears[0].x)
-        x = build.stack(match.inputs, 0)
-        if len(sizes) != 2:
-            x = build.reshape(x, (len(linears), linears[0].rows, linears[0].inner))
+    def whole(self, members: list[Node], stacked: Node, build: Builder) -> Node:
+        linears = [linear_at(node) for node in members]
+        count, (*rows, inner) = len(linears), facts.shape(linears[0].x)
+        x = build.reshape(stacked, (count, linears[0].rows, inner))
         weight = build.pack([each.weight for each in linears], (torch.stack, 0), (torch.permute, (0, 2, 1)))
         biases = [each.bias for each in linears if each.bias is not None]
         if biases:
             bias = build.pack(biases, (torch.stack, 0), (torch.unsqueeze, 1))
-            whole = build.call(torch.baddbmm, bias, x, weight)
+            product = build.call(torch.baddbmm, bias, x, weight)
         else:
-            whole = build.call(torch.bmm, x, weight)
-        whole = build.reshape(whole, (len(linears), *sizes[:-1], linears[0].outer))
-        return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
+            product = build.call(torch.bmm, x, weight)
+        return build.reshape(product, (count, *rows, linears[0].outer))
 
 
 @register
@@ -169,45 +237,38 @@ class BatchLayernorm(Batch):
     # Of one member: larger ones lose to the copy.
     largest: ClassVar[int] = 4 << 10
 
-    def key(self, node: Node, work: Work) -> Hashable | None:
+    def member(self, node: Node, work: Work) -> tuple[Node, Hashable]:
         call = ops.bound(node, "layer_norm")
-        self.check(node, work)
         half = facts.tensor(call["input"]).dtype in (torch.float16, torch.bfloat16)
         if half and not work.options.allow_precision_loss:
             raise Reject("the step in between would be rounded to half precision")
         shapes = [None if call[name] is None else facts.shape(call[name]) for name in ("weight", "bias")]
-        return facts.shape(call["input"]), facts.ints(call["normalized_shape"]), tuple(shapes), repr(call["eps"])
-
-    def gather(self, group: list[Node], work: Work) -> Match | None:
-        bound = [ops.bound(node, "layer_norm") for node in group]
-        return Match(group[0], *group[1:], norms=bound, inputs=[each["input"] for each in bound])
+        return call["input"], (facts.ints(call["normalized_shape"]), tuple(shapes), repr(call["eps"]))
 
     def profit(self, match: Match, work: Work) -> bool:
         tensor = facts.tensor(match.inputs[0])
         return tensor.device.type != "cpu" or tensor.numel() * tensor.element_size() <= self.largest
 
-    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
-        norms: list[ops.Bound] = match.norms
+    def whole(self, members: list[Node], stacked: Node, build: Builder) -> Node:
+        norms = [ops.bound(node, "layer_norm") for node in members]
         first = norms[0]
-        sizes = facts.shape(first["input"])
-        whole = build.stack(match.inputs, 0)
-        whole = build.call(functional.layer_norm, whole, first["normalized_shape"], eps=first["eps"])
-
-        def packed(name: str) -> Node | None:
-            if first[name] is None:
-                return None
-            inner = facts.shape(first[name])
-            shape = (len(norms), *[1] * (len(sizes) - len(inner)), *inner)
-            return build.pack([each[name] for each in norms], (torch.stack, 0), (torch.reshape, shape))
-
-        weight, bias = packed("weight"), packed("bias")
+        whole = build.call(functional.layer_norm, stacked, first["normalized_shape"], eps=first["eps"])
+        weight, bias = (_packed(norms, name, build) for name in ("weight", "bias"))
         if weight is not None and bias is not None:
-            whole = build.call(torch.addcmul, bias, weight, whole)
-        elif weight is not None:
-            whole = build.call(torch.mul, whole, weight)
-        elif bias is not None:
-            whole = build.call(torch.add, whole, bias)
-        return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
+            return build.call(torch.addcmul, bias, weight, whole)
+        if weight is not None:
+            return build.call(torch.mul, whole, weight)
+        return whole if bias is None else build.call(torch.add, whole, bias)
+
+
+def _packed(norms: list[ops.Bound], name: str, build: Builder) -> Node | None:
+    """The weights or biases of layer norms, in a shape that goes with the stack of their inputs."""
+    first = norms[0]
+    if first[name] is None:
+        return None
+    inner = facts.shape(first[name])
+    shape = (len(norms), *[1] * (facts.rank(first["input"]) - len(inner)), *inner)
+    return build.pack([each[name] for each in norms], (torch.stack, 0), (torch.reshape, shape))
 
 
 @register
@@ -238,15 +299,12 @@ class GroupBatchFusionPasses(Several):
     def steps(self, work: Work) -> list[Pass]:
         chosen = self.choice if work.options.batch is None else work.options.batch
         fusions = [REGISTRY[name] for name in chosen]
-        wanted = [each for each in fusions if each.exactness == "exact" or work.options.approximate]
-        return [*wanted, *(REGISTRY[name] for name in self.cleaning)]
+        return [each for each in fusions if each.exactness == "exact" or work.options.approximate]
 
     def run(self, work: Work) -> None:
         """Cleans up only after a fusion: what stood there before is not this pass's."""
-        fusions, cleaning = self.steps(work)[: -len(self.cleaning)], self.steps(work)[-len(self.cleaning) :]
         before = work.record.rewrites
-        for each in fusions:
-            each.run(work)
+        super().run(work)
         if work.record.rewrites > before:
-            for each in cleaning:
-                each.run(work)
+            for name in self.cleaning:
+                REGISTRY[name].run(work)

@@ -20,7 +20,7 @@ def operands_of(node: Node) -> tuple[list[Node], int]:
 
 
 class NestedCat(Rewrite):
-    """Operands that are themselves a cat along the same axis, used only here, are replaced by their operands."""
+    """Operands that are a cat along the same axis, used by such cats alone, are replaced by their operands."""
 
     name = "merge_concats_pass"
     roots = ("cat",)
@@ -39,6 +39,9 @@ class NestedCat(Rewrite):
         dtypes = {facts.tensor(leaf).dtype for leaf in (*match.leaves, match.root)}
         return "operands differ in dtype" if len(dtypes) > 1 else None
 
+    def profit(self, match: Match, work: Work) -> bool:
+        return len(match.leaves) <= work.options.max_fuse_set_size
+
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         return {match.root: build.cat(match.filled, match.dim)}
 
@@ -47,14 +50,22 @@ def _leaves(node: Node, operands: list[Node], dim: int, inner: list[Node]) -> li
     """The operands of a cat, those of cats inside it in their place; the cats inside are noted in `inner`."""
     found: list[Node] = []
     for operand in operands:
-        is_inner = ops.op(operand) == "cat" and set(operand.users) == {node} and operands.count(operand) == 1
-        inside, axis = operands_of(operand) if is_inner else ([], None)
-        if axis == dim and facts.rank(operand) == facts.rank(node):
+        if _joins(operand, dim, facts.rank(node)) and _is_only_joined(operand, operands, dim):
             inner.append(operand)
-            found += _leaves(operand, inside, dim, inner)
+            found += _leaves(operand, operands_of(operand)[0], dim, inner)
         else:
             found.append(operand)
     return found
+
+
+def _is_only_joined(node: Node, operands: list[Node], dim: int) -> bool:
+    """Whether all users of a cat are cats that can take its operands instead; else it is made in any case."""
+    rank = facts.rank(node)
+    return operands.count(node) == 1 and all(_joins(user, dim, rank) for user in node.users)
+
+
+def _joins(node: Node, dim: int, rank: int) -> bool:
+    return ops.op(node) == "cat" and facts.rank(node) == rank and operands_of(node)[1] == dim
 
 
 class SameCat(Rewrite):

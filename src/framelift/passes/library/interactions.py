@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 import torch
 from torch.fx import Node
 
-from framelift.passes import facts, ops
+from framelift.passes import facts, kernels, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Fusion, Match, Rewrite, register
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.library.linear import Linear, linear_at
+from framelift.passes.library.linear import Linear, linear_at, packed_bias
 from framelift.passes.library.normalize import permutation
 from framelift.passes.work import Work
 
@@ -40,22 +40,24 @@ class Compression(Rewrite):
     biased: ClassVar[bool] = True
 
     def match(self, root: Node, work: Work) -> Match | None:
-        inner = linear_at(swapped(root))
+        inner = _compression(root)
         x = swapped(inner.x)
         if (inner.bias is not None) != self.biased:
             raise NoMatch("with a bias" if inner.bias is not None else "without a bias")
-        if len(inner.node.users) > 1:
-            raise Reject("the linear is used elsewhere")
-        if facts.rank(x) < 3:
-            raise Reject("not a batch of embeddings")
         return Match(root, inner.node, inner.x, x=x, linear=inner)
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
-        return {match.root: compressed(match.linear, match.x, build)}
+        product = build.call(torch.matmul, match.linear.weight, match.x)
+        return {match.root: with_bias(product, match.linear.bias, build)}
 
 
-def compressed(linear: Linear, x: Node, build: Builder) -> Node:
-    return with_bias(build.call(torch.matmul, linear.weight, x), linear.bias, build)
+class TritonCompression(Compression):
+    """The same by one kernel, where there is one for the device; else by the library's product."""
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        if not kernels.takes_compression(facts.tensor(match.x)):
+            return super().rewrite(match, build)
+        return {match.root: build.call(kernels.COMPRESS, match.x, match.linear.weight, match.linear.bias)}
 
 
 def with_bias(product: Node, bias: Node | None, build: Builder) -> Node:
@@ -65,7 +67,7 @@ def with_bias(product: Node, bias: Node | None, build: Builder) -> Node:
 
 
 @register
-class TritonSimpleCompression(Compression):
+class TritonSimpleCompression(TritonCompression):
     """Without a bias."""
 
     name = "use_triton_lce_replace_simple_LCE"
@@ -73,7 +75,7 @@ class TritonSimpleCompression(Compression):
 
 
 @register
-class TritonNormalCompression(Compression):
+class TritonNormalCompression(TritonCompression):
     """With a bias."""
 
     name = "use_triton_lce_replace_normal_LCE"
@@ -117,6 +119,49 @@ class MatmulFirstCompression(Compression):
         return {match.root: with_bias(total, match.linear.bias, build)}
 
 
+@register
+class FuseParallelCompression(Fusion):
+    """Compressions of the same embeddings: one with all weights, split again."""
+
+    name = "fuse_parallel_LCE"
+    group = "lce"
+    exactness = "approx"
+    roots = AXES
+    min_size = 2
+
+    def key(self, node: Node, work: Work) -> Hashable | None:
+        found = _compression(node)
+        if work.has_later_write(node):
+            raise Reject("the result is written later")
+        return swapped(found.x), found.bias is None
+
+    def gather(self, group: list[Node], work: Work) -> Match | None:
+        linears = [_compression(node) for node in group]
+        inside = [node for each in linears for node in (each.node, each.x)]
+        return Match(group[0], *group[1:], *inside, members=group, linears=linears, x=swapped(linears[0].x))
+
+    def profit(self, match: Match, work: Work) -> bool:
+        weights = [each.weight for each in match.linears]
+        size = sum(facts.tensor(weight).numel() for weight in weights)
+        return work.can_fold(weights) or facts.tensor(match.x).numel() >= 8 * size
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        linears: list[Linear] = match.linears
+        weight = build.pack([each.weight for each in linears], (torch.cat, 0))
+        product = with_bias(build.call(torch.matmul, weight, match.x), packed_bias(linears, build), build)
+        parts = build.split(product, [each.outer for each in linears], facts.rank(product) - 2)
+        return dict(zip(match.members, parts, strict=True))
+
+
+def _compression(node: Node) -> Linear:
+    """The linear in the middle of a compression that nothing else uses."""
+    inner = linear_at(swapped(node))
+    swapped(inner.x)
+    if len(inner.node.users) > 1:
+        raise Reject("the linear is used elsewhere")
+    return inner
+
+
 PRODUCTS = ("matmul", "bmm")
 
 
@@ -137,8 +182,6 @@ class DotCompress(Rewrite):
             raise NoMatch("not the product of embeddings with themselves")
         if len(pairs.node.users) > 1:
             raise Reject("the pairwise products are used elsewhere")
-        if facts.tensor(x).dtype not in (torch.float32, torch.float64):
-            raise Reject("in half precision the step in between would be rounded")
         linear = linear_at(root) if outer.op == "linear" else None
         other = linear.weight if linear is not None else _operands(outer)[1]
         if facts.rank(x) != 3 or facts.rank(other) not in (2, 3):
@@ -148,12 +191,19 @@ class DotCompress(Rewrite):
     def condition(self, match: Match, work: Work) -> str | None:
         _, count, size = facts.shape(match.x)
         width = facts.shape(match.other)[0 if match.linear is not None else -1]
-        return None if 2 * size * width < count * (size + width) else "more work than before"
+        if 2 * size * width >= count * (size + width):
+            return "more work than before"
+        x = facts.tensor(match.x)
+        if x.dtype not in (torch.float32, torch.float64) and not kernels.takes_dot_compress(x, width):
+            return "in half precision the step in between would be rounded"
+        return None
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         other = build.swap(match.other) if match.linear is not None else match.other
-        inner = build.call(torch.matmul, match.transposed, other)
-        product = build.call(torch.bmm, match.x, inner)
+        if kernels.takes_dot_compress(facts.tensor(match.x), facts.shape(other)[-1]):
+            product = build.call(kernels.DOT_COMPRESS, match.x, other)
+        else:
+            product = build.call(torch.bmm, match.x, build.call(torch.matmul, match.transposed, other))
         if match.linear is not None and match.linear.bias is not None:
             product = build.call(torch.add, product, match.linear.bias)
         return {match.root: product}

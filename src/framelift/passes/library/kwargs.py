@@ -87,4 +87,4 @@ def _schema_names(node: Node, work: Work) -> tuple[str, ...] | None:
     if not all(found.kwargs[name] is given for name, given in zip(names, node.args, strict=True)):
         return None
     named = dict(zip(names, node.args, strict=True)) | node.kwargs
-    return names if work.takes(node, named) else None
+    return names if work.takes(node, (), named) else None

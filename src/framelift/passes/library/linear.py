@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,10 +88,12 @@ class FuseParallelLinearPass(Fusion):
         linears: list[Linear] = match.linears
         folded = work.can_fold([each for one in linears for each in one.operands[1:]])
         rows = linears[0].rows
+        sizes = [rows * each.inner * each.outer for each in linears]
         if facts.tensor(linears[0].x).device.type == "cuda":
-            return rows <= 256 if folded else rows >= 1024
+            # Small products take less time than their launch.
+            return (rows <= 256 or max(sizes) < 100_000_000) if folded else rows >= 1024
         # On CPUs packing on every call costs more than it gains, and so does merging large products.
-        return folded and rows * linears[0].inner * sum(each.outer for each in linears) < 10_000_000
+        return folded and sum(sizes) < 10_000_000
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         linears: list[Linear] = match.linears
@@ -131,6 +134,57 @@ class FuseSplitLinearAddPass(Rewrite):
         weight = build.pack([each.weight for each in linears], (torch.cat, 1))
         total = build.linear(x, weight, _summed_bias(linears, build))
         return {match.root: functools.reduce(lambda a, b: build.call(torch.add, a, b), match.others, total)}
+
+
+@register
+class FuseLinearSplitAdd(Rewrite):
+    """The sum of all equal pieces of a linear: a linear with the sum of the pieces of its weight."""
+
+    name = "fuse_linear_split_add"
+    exactness = "approx"
+    roots = ("add",)
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        adds: list[Node] = []
+        terms = _terms(root, facts.shape(root), adds)
+        pieces = [piece_of(term) for term in terms if len(term.users) == 1]
+        for linear in dict.fromkeys(piece.source for piece in pieces if ops.op(piece.source) == "linear"):
+            own = sorted((piece for piece in pieces if piece.source is linear), key=lambda piece: piece.low)
+            if _are_all_pieces(own, linear):
+                others = [term for term in terms if term not in {piece.node for piece in own}]
+                nodes = [*adds, linear, *(node for piece in own for node in piece.nodes)]
+                return Match(root, *nodes, linear=linear_at(linear), count=len(own), others=others)
+        raise NoMatch("not all pieces of a linear")
+
+    def profit(self, match: Match, work: Work) -> bool:
+        # Summing the weight on every call costs as much as multiplying a few rows.
+        return work.can_fold(match.linear.operands[1:]) or match.linear.rows >= 8
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        linear: Linear = match.linear
+        weight, bias = (each and _folded(each, match.count, build) for each in (linear.weight, linear.bias))
+        total = build.linear(linear.x, weight, bias)
+        return {match.root: functools.reduce(lambda a, b: build.call(torch.add, a, b), match.others, total)}
+
+
+def _are_all_pieces(pieces: list[Piece], whole: Node) -> bool:
+    """Whether equal pieces, each once, make up the last axis of what only they are cut from."""
+    last = facts.rank(whole) - 1
+    if len(pieces) < 2 or any(piece.chain or piece.dim != last for piece in pieces):
+        return False
+    run = Run(tuple(pieces), last)
+    follow = all(one.continues(before) for before, one in itertools.pairwise(pieces))
+    cutting = {piece.head[-1] for piece in pieces}
+    return follow and run.is_whole and run.is_even and cutting >= set(whole.users)
+
+
+def _folded(parameter: Node, count: int, build: Builder) -> Node:
+    """The sum of equal parts of a weight or bias."""
+    shape = facts.shape(parameter)
+    parts = (count, shape[0] // count)
+    if build.folds([parameter]):
+        return build.pack([parameter], (torch.cat, 0), (torch.unflatten, 0, parts), (torch.sum, 0))
+    return build.call(torch.sum, build.unflatten(parameter, 0, parts), 0)
 
 
 def _summed_bias(linears: Sequence[Linear], build: Builder) -> Node | None:

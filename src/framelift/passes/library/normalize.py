@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 from torch.fx import Node
 
-from framelift.passes import facts, ops
-from framelift.passes.declare import Respelling, register
-from framelift.passes.effects import OPAQUE, traits
+from framelift.passes import facts, modules, ops
+from framelift.passes.build import Builder
+from framelift.passes.declare import Match, Respelling, Rewrite, register
+from framelift.passes.effects import OPAQUE, is_pure, traits
 from framelift.passes.facts import Reject
 from framelift.passes.ops import Bound
 from framelift.passes.work import Work
@@ -63,6 +65,11 @@ def _reshaped(call: Bound) -> Spelling:
     return "reshape", {"input": call.first, "shape": facts.shape(call.node)}
 
 
+def _viewed(call: Bound) -> Spelling:
+    facts.ints(call["shape"])
+    return "view", {"input": call.first, "shape": facts.shape(call.node)}
+
+
 def _permuted(call: Bound) -> Spelling:
     return "permute", {"input": call.first, "dims": permutation(call)}
 
@@ -104,6 +111,9 @@ def _clamped(call: Bound) -> Spelling:
 
 
 def _arithmetic(call: Bound) -> Spelling:
+    """torch's functions want the tensor first."""
+    if call.op in ("add", "mul") and isinstance(call["input"], int | float):
+        return call.op, {**call.arguments, "input": call["other"], "other": call["input"]}
     facts.tensor(call["input"])
     return _same(call)
 
@@ -120,7 +130,28 @@ NORMAL_FORMS: dict[str, Callable[[Bound], Spelling]] = {
     "unsqueeze": _with_dim_of_result,
     "squeeze": _squeezed,
     "reshape": _reshaped,
+    "view": _viewed,
 }
+
+
+class ModuleCall(Rewrite):
+    """A module that is one function of its parameters: that function."""
+
+    name = "normalization_pass_aten"
+
+    def match(self, root: Node, work: Work) -> Match | None:
+        module = modules.module_at(root)
+        if not modules.is_plain(module):
+            raise Reject("the module is more than a function")
+        if len(root.args) != 1 or root.kwargs:
+            raise Reject("the module is not called with one input")
+        return Match(root, module=module, x=root.args[0])
+
+    def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
+        if type(match.module) is nn.Identity:
+            return {match.root: match.x}
+        function, arguments = modules.call_of(match.module, lambda name: build.attribute(f"{match.root.target}.{name}"))
+        return {match.root: build.call(function, match.x, **arguments)}
 
 
 @register
@@ -130,13 +161,16 @@ class NormalizationPassAten(Respelling):
     name = "normalization_pass_aten"
 
     def run(self, work: Work) -> None:
+        for node in work.calls():
+            if node.op == "call_module":
+                work.try_at(ModuleCall(), node)
         work.respell_all(self)
         merge_items(work)
 
     def respell(self, node: Node, work: Work) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
         call = ops.bind(node)
         if call is None or call.op not in NORMAL_FORMS:
-            return _without_numpy_names(node)
+            return _without_numpy_names(node, work)
         if call.arguments.get("inplace"):
             return None
         if call.op == "getitem" or not _is_plain_call(call):
@@ -145,9 +179,11 @@ class NormalizationPassAten(Respelling):
             raise Reject("a piece is written, which a piece of split cannot be")
         name, arguments = NORMAL_FORMS[call.op](call)
         operation = ops.OPERATIONS[name]
-        if node.target is operation.emitted and _equal(call.arguments, arguments):
+        # A view stays the call it is: torch has no function for it.
+        target = node.target if name == "view" else operation.emitted
+        if node.target is target and _equal(call.arguments, arguments):
             return None
-        return operation.emitted, *positional(operation, arguments)
+        return target, *positional(operation, arguments)
 
 
 def positional(operation: ops.Operation, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -176,18 +212,18 @@ def _equal(given: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def _is_plain_call(call: Bound) -> bool:
-    first = call.first
+    first = call["other"] if call.op in ("add", "mul") and isinstance(call.first, int | float) else call.first
     operands = first if isinstance(first, list | tuple) else [first]
     return all(isinstance(each, Node) and facts.is_plain(facts.value(each)) for each in operands)
 
 
-def _without_numpy_names(node: Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """axis= and keepdims= in torch's words, for all of torch's own functions and methods."""
+def _without_numpy_names(node: Node, work: Work) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """axis=, x= and the like in torch's words, for all of torch's own functions and methods that take these."""
     known = traits(node)
-    if known is OPAQUE or known.signature is not None or not node.kwargs.keys() & {"axis", "keepdims"}:
+    if known is OPAQUE or known.signature is not None or not node.kwargs.keys() & ops.NUMPY_NAMES.keys():
         return None
-    kwargs = {ops.NUMPY_NAMES[key] if key in ("axis", "keepdims") else key: item for key, item in node.kwargs.items()}
-    return node.target, node.args, kwargs
+    kwargs = {ops.NUMPY_NAMES.get(key, key): item for key, item in node.kwargs.items()}
+    return (node.target, node.args, kwargs) if is_pure(node) and work.takes(node, node.args, kwargs) else None
 
 
 def merge_items(work: Work) -> None:
@@ -208,3 +244,11 @@ def merge_items(work: Work) -> None:
             work.merge(seen[whole, index], node)
         else:
             seen[whole, index] = node
+
+
+@register
+class NormalizationPass(NormalizationPassAten):
+    """The other name of normalization_pass_aten."""
+
+    name = "normalization_pass"
+    group = "split_cat"

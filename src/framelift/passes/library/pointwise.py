@@ -7,13 +7,9 @@ from torch.fx import Node
 from framelift.passes import facts, ops
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.ops import Bound
+from framelift.passes.rounding import is_same_everywhere
 from framelift.passes.work import Work
 
-# These give the same bits wherever an element lies. Others have one kernel for long runs of memory and another for what
-# is left over, which may round differently.
-SAME_EVERYWHERE = frozenset(
-    {"relu", "neg", "abs", "clamp", "clamp_min", "clamp_max", "nan_to_num", "add", "sub", "mul"}
-)
 # Operations with a number, element by element.
 WITH_NUMBER = frozenset({"add", "sub", "mul", "div"})
 
@@ -31,7 +27,7 @@ def unary(node: Node) -> Bound:
 
 def check_layout(call: Bound, work: Work) -> None:
     """Rejects an operation that might round differently on another layout, where the same bits are wanted."""
-    if call.op in SAME_EVERYWHERE or work.options.approximate:
+    if is_same_everywhere(call) or work.options.approximate:
         return
     if not facts.tensor(call["input"]).is_contiguous():
         raise Reject(f"{call.op} may round differently on another layout")
@@ -39,7 +35,7 @@ def check_layout(call: Bound, work: Work) -> None:
 
 def check_place(call: Bound, work: Work) -> None:
     """Rejects an operation that might round differently elsewhere in memory, where the same bits are wanted."""
-    if call.op not in SAME_EVERYWHERE and not work.options.approximate:
+    if not is_same_everywhere(call) and not work.options.approximate:
         raise Reject(f"{call.op} may round differently elsewhere in memory")
 
 

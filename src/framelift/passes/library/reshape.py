@@ -85,6 +85,7 @@ def _over_last(call: Bound, work: Work) -> int:
 ROW_WISE: dict[str, Callable[[Bound, Work], int]] = {
     "linear": _linear,
     "layer_norm": _normalized,
+    "rms_norm": _normalized,
     "softmax": _over_last,
     "torch_softmax": _over_last,
     "log_softmax": _over_last,

@@ -8,7 +8,7 @@ from framelift.passes import ops
 from framelift.passes.declare import register
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.reassemble import Reassembled
-from framelift.passes.library.splits import SplitOfSplit
+from framelift.passes.library.splits import CoarserSplit, SplitOfSplit, SqueezedPieces
 from framelift.passes.pieces import Join, Piece, Run
 from framelift.passes.work import Work
 
@@ -42,6 +42,15 @@ class SplitCatPass(SplitCat):
     def takes(self, piece: Piece, join: Join) -> bool:
         return _is_split(piece) and set(piece.kinds) <= {"squeeze", "unsqueeze"}
 
+    def wants(self, run: Run, join: Join, work: Work) -> bool:
+        # Some pieces along the axis of the split are a larger piece of it.
+        return super().wants(run, join, work) and (run.is_whole or run.dim != join.dim)
+
+    def run(self, work: Work) -> None:
+        super().run(work)
+        work.rewrite_all(CoarserSplit())
+        work.rewrite_all(SqueezedPieces())
+
 
 @register
 class UnbindStackPass(SplitCat):
@@ -71,13 +80,10 @@ class MutateCatPass(SplitCat):
 
 
 @register
-class MergeGetitemCatPass(MutateCatPass):
-    """The same for pieces used by that cat alone."""
+class MergeGetitemCatPass(CoarserSplit):
+    """Neighbouring pieces that are only joined again are not cut apart."""
 
-    name = "merge_getitem_cat_pass"
-
-    def takes(self, piece: Piece, join: Join) -> bool:
-        return super().takes(piece, join) and set(piece.node.users) == {join.node}
+    group = "split_cat"
 
 
 class LongRuns(SplitCat):

@@ -124,6 +124,13 @@ static inline bool code_is_monitored(PyCodeObject *code)
     return false;
 }
 
+/* Whether a debugger or a coverage tool follows what this thread runs, or this code: then it wants to see the program.
+ * (In 3.12 and later `sys.settrace` is such a tool, too, and watches all code.) */
+static inline bool is_watched(PyThreadState *tstate, PyCodeObject *code)
+{
+    return tstate->c_tracefunc || code_is_monitored(code);
+}
+
 /* 1 and a new reference, 0 if there is no such attribute, -1 with an exception set. */
 static inline int optional_attribute(PyObject *object, PyObject *name, PyObject **value)
 {

@@ -102,6 +102,9 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     if (python_runs_all(thread)) {
         return call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     }
+    if (UNLIKELY(is_watched(PyThreadState_Get(), (PyCodeObject *)function->func_code))) {
+        return run_alone(thread, function, args, nargsf, kwnames);
+    }
     if (lifted_follow_code(self) < 0) {
         return NULL;
     }

@@ -288,8 +288,8 @@ static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
     const int asked = CO_OPTIMIZED | CO_NEWLOCALS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
     PyCodeObject *code = frame_code(frame);
     return !throwflag && frame->owner == FRAME_OWNED_BY_THREAD &&
-           (code->co_flags & asked) == (CO_OPTIMIZED | CO_NEWLOCALS) && !tstate->c_tracefunc &&
-           !tstate->c_profilefunc && !code_is_monitored(code) && !code_is_never_lifted(code);
+           (code->co_flags & asked) == (CO_OPTIMIZED | CO_NEWLOCALS) && !is_watched(tstate, code) &&
+           !tstate->c_profilefunc && !code_is_never_lifted(code);
 }
 
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)

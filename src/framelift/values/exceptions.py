@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -191,7 +192,18 @@ class TracebackValue(Value):
 
 def _can_be_made(cls: type) -> bool:
     """Whether an instance is its arguments and its namespace: the C base class keeps nothing else."""
-    return _base_in_c(cls).__basicsize__ == BaseException.__basicsize__
+    return _is_made_plainly(_base_in_c(cls))
+
+
+@functools.cache
+def _is_made_plainly(base: type[BaseException]) -> bool:
+    if base.__basicsize__ != BaseException.__basicsize__:
+        return False
+    try:
+        BaseException.__new__(base)
+    except TypeError:  # MemoryError has a way of its own
+        return False
+    return True
 
 
 def _base_in_c(cls: type) -> type:

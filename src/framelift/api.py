@@ -27,6 +27,7 @@ from framelift.options import (
     checked_mode,
     checked_recompile_limit,
 )
+from framelift.passes.captured import checked_passes
 from framelift.patching import Patched
 from framelift.report import counters as _counters
 from framelift.report import stream
@@ -59,6 +60,8 @@ __all__ = [
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 BackendLike = str | Callable[..., Any]
 Dynamic = bool | Mapping[str, Any] | None
+# Entries of `options` that are framelift's; all others are the backend's.
+OWN_OPTIONS = ("pre_grad_passes",)
 
 
 @overload
@@ -107,6 +110,8 @@ def compile(
                 or for single inputs: `{"x": {0: (2, 4096)}, "self.step": True}`
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
+    options     also says which passes run on graphs before the backend: `{"pre_grad_passes": False}` for none, or a
+                list of names (`framelift.passes`)
     disable     return the callable as it is
     recompile_limit   entries the callable may have; None: `config.recompile_limit`
 
@@ -143,7 +148,8 @@ def make_lifting(
     recompile_limit: int | None = None,
 ) -> Lifting:
     """The arguments of `compile`, checked."""
-    if mode is not None and options is not None:
+    own, options_of_backend = _divided(options)
+    if mode is not None and options_of_backend is not None:
         raise ValueError(f"mode={mode!r} and options={short(options)} were both given: one of them is allowed")
     if not isinstance(backend, str) and not callable(backend):
         raise TypeError(
@@ -156,10 +162,11 @@ def make_lifting(
         "fullgraph": checked_fullgraph(fullgraph),
         "dynamic": checked_dynamic(dynamic),
         "mode": checked_mode(mode),
-        "inductor": checked_inductor(options),
+        "inductor": checked_inductor(options_of_backend),
         "recompile_limit": checked_recompile_limit(recompile_limit),
+        "passes": checked_passes(own.get("pre_grad_passes")),
     }
-    chosen = Options(backends.lookup(backend, mode, dict(options) if options is not None else None), **checked)
+    chosen = Options(backends.lookup(backend, mode, options_of_backend), **checked)
     given = {
         "fullgraph": fullgraph,
         "dynamic": dynamic,
@@ -169,6 +176,15 @@ def make_lifting(
         "recompile_limit": recompile_limit,
     }
     return Lifting(chosen, given)
+
+
+def _divided(options: Any) -> tuple[dict[str, Any], Any]:
+    """framelift's own options, and those of the backend: None if there are no others, and whatever is no dict."""
+    if not isinstance(options, Mapping):
+        return {}, options
+    own = {name: value for name, value in options.items() if name in OWN_OPTIONS}
+    rest = {name: value for name, value in options.items() if name not in OWN_OPTIONS}
+    return own, rest or (None if own else rest)
 
 
 @dataclass(frozen=True, slots=True)

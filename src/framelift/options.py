@@ -25,6 +25,10 @@ class Backend(Protocol):
     def takes_symbolic_floats(self) -> bool:
         """Whether a graph may take floats as inputs."""
 
+    @property
+    def is_bitwise(self) -> bool:
+        """Whether it promises eager's very bits."""
+
     def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 
@@ -42,6 +46,8 @@ class Options:
     mode: str | None = None
     inductor: tuple[tuple[str, Any], ...] = field(default=())
     recompile_limit: int | None = None
+    # The passes that run on graphs before the backend: None for the default ones, () for none.
+    passes: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         parts = [f"backend={self.backend.name!r}"]
@@ -50,6 +56,7 @@ class Options:
             ("dynamic", self.dynamic),
             ("mode", self.mode),
             ("recompile_limit", self.recompile_limit),
+            ("pre_grad_passes", self.passes),
         )
         parts += [f"{name}={value!r}" for name, value in given if value is not None]
         parts += [f"{name}={value!r}" for name, value in self.inductor]

@@ -76,6 +76,7 @@ def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
 
 
 inductor.check_options = check_options  # type: ignore[attr-defined]
+inductor.is_bitwise = False  # type: ignore[attr-defined]
 
 
 def is_missing_compiler(error: BaseException) -> bool:

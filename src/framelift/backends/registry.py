@@ -44,6 +44,11 @@ class Backend:
         """Whether its graphs may take floats as inputs; else each float is a constant of its entry."""
         return bool(getattr(self.function, "takes_symbolic_floats", False))
 
+    @property
+    def is_bitwise(self) -> bool:
+        """Whether it promises eager's very bits: then graphs are not rewritten in ways that round otherwise."""
+        return bool(getattr(self.function, "is_bitwise", True))
+
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
         keywords: dict[str, Any] = {}

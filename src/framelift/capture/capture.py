@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import linecache
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -29,6 +30,7 @@ from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options
+from framelift.passes.captured import improve
 from framelift.report import events, stream
 from framelift.residual.chains import Part, split
 from framelift.residual.codegen import (
@@ -308,6 +310,7 @@ class _Capture:
             precautions = Precautions(
                 graph.uses_rng, _switches_modes(graph), bool(written), graph.may_raise_after_writing
             )
+            self._run_passes(module)
             call = GraphCall(self._call_backend(module), inputs, written, precautions)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
@@ -325,16 +328,31 @@ class _Capture:
         direct = direct_call(lift, code, needs, call, ending)
         return Captured(tree, FunctionType(residual, {}), direct, lift.guards, module)
 
+    @contextmanager
+    def _modes_at_entry(self) -> Iterator[None]:
+        """The modes in which the graph will run."""
+        after = self.lift.modes.state()
+        self.lift.modes.restore(self.lift.modes.at_entry)
+        try:
+            yield
+        finally:
+            self.lift.modes.restore(after)
+
+    def _run_passes(self, module: Any) -> None:
+        options = self.request.options
+        if options.passes != ():
+            with self._modes_at_entry():
+                improve(module, options.passes, options.backend.is_bitwise)
+            self._lap("passes")
+
     def _call_backend(self, module: Any) -> Callable[..., Any]:
-        """Hand the graph over, in the modes the frame was entered with."""
+        """Hand the graph over."""
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
-        after, entry = self.lift.modes.state(), self.lift.modes.at_entry
-        self.lift.modes.restore(entry)
         began = time.perf_counter()
-        compiled = self.request.options.backend(module, graph.example_inputs)
-        self.lift.modes.restore(after)
+        with self._modes_at_entry():
+            compiled = self.request.options.backend(module, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled

@@ -65,6 +65,10 @@ class Pass:
     group: ClassVar[str] = ""  # selected together by "@group"
     exactness: ClassVar[Exactness] = "exact"
 
+    def applies(self, work: Work) -> bool:
+        """Whether the graph has the kinds of operations the pass starts from: asked first, because it costs nothing."""
+        return True
+
     def run(self, work: Work) -> None:
         raise NotImplementedError
 
@@ -93,6 +97,9 @@ class Rewrite(Pass):
 
     roots: ClassVar[tuple[str, ...]] = ()  # operations to start from; nodes are visited from the last to the first
     may_copy: ClassVar[bool] = True  # whether the driver may add a clone to keep memory apart
+
+    def applies(self, work: Work) -> bool:
+        return not self.roots or work.count(self.roots) > 0
 
     def match(self, root: Node, work: Work) -> Match | None:
         raise NotImplementedError
@@ -123,6 +130,13 @@ class Fusion(Rewrite):
     def key(self, node: Node, work: Work) -> Hashable | None:
         raise NotImplementedError
 
+    def applies(self, work: Work) -> bool:
+        return work.may_fuse(self.roots, self.smallest(work))
+
+    def smallest(self, work: Work) -> int:
+        """How many nodes are worth a fusion."""
+        return self.min_size or work.options.min_fuse_set_size
+
     def gather(self, group: list[Node], work: Work) -> Match | None:
         return Match(group[0], *group[1:])
 
@@ -136,9 +150,13 @@ class Several(Pass):
     def steps(self, work: Work) -> list[Pass]:
         raise NotImplementedError
 
+    def applies(self, work: Work) -> bool:
+        return any(step.applies(work) for step in self.steps(work))
+
     def run(self, work: Work) -> None:
         for step in self.steps(work):
-            step.run(work)
+            if step.applies(work):
+                step.run(work)
 
 
 REGISTRY: dict[str, Pass] = {}

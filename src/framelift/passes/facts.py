@@ -153,9 +153,9 @@ def same_geometry(one: Any, other: Any) -> bool:
     return (
         is_plain(one)
         and is_plain(other)
+        and same_numbers(one.shape, other.shape)
         and same_kind(one, other)
         and one.requires_grad == other.requires_grad
-        and same_numbers(one.shape, other.shape)
         and same_numbers(one.stride(), other.stride())
         and same_number(one.storage_offset(), other.storage_offset())
     )

@@ -23,7 +23,7 @@ def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:
         key = _key(rule, node, work)
         if key is not None:
             buckets.setdefault(key, []).append(node)
-    large = [bucket for bucket in buckets.values() if len(bucket) >= smallest]
+    large = [bucket for bucket in buckets.values() if may_be_independent(bucket, smallest)]
     if not large:
         return
     ancestors = work.ancestors
@@ -62,6 +62,29 @@ def ancestors_of(graph: Graph, memory: Memory) -> dict[Node, int]:
             bits |= found[other]
         found[node] = bits
     return found
+
+
+def may_be_independent(bucket: list[Node], smallest: int) -> bool:
+    """Whether enough nodes (given in order) are independent as far as operands go. To look at effects too takes much
+    longer, and most buckets are the same step of one layer after the other."""
+    if len(bucket) < smallest:
+        return False
+    bits = {node: 1 << index for index, node in enumerate(bucket)}
+    before: dict[Node, int] = {}
+    node, last = bucket[0], bucket[-1]
+    while True:
+        found = bits.get(node, 0)
+        for operand in node._input_nodes:
+            found |= before.get(operand, 0)
+        before[node] = found
+        if node is last:
+            break
+        node = node.next
+    count = len(bucket)
+    dependent = sum(before[node].bit_count() - 1 for node in bucket)
+    if count * (count - 1) // 2 - dependent < smallest * (smallest - 1) // 2:
+        return False
+    return any(len(group) >= smallest for group in _independent(bucket, before, count))
 
 
 def _independent(bucket: list[Node], ancestors: dict[Node, int], largest: int) -> list[list[Node]]:

@@ -18,7 +18,9 @@ class Modes:
     def __init__(self, graph: Graph) -> None:
         self._differentiable: set[int] = set()
         self._foreign: set[int] = set()
-        region = depth = 0
+        region = 0
+        # What surrounds the graph when it runs is there now, when the passes do.
+        depth = int(torch._C._is_any_autocast_enabled())
         for node in graph.nodes:
             known = traits(node)
             if known.is_mode or known.is_opaque:

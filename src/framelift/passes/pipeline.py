@@ -12,7 +12,6 @@ from framelift.errors import short, unknown
 from framelift.passes import order
 from framelift.passes.declare import REGISTRY, Pass, Respelling
 from framelift.passes.facts import value
-from framelift.passes.interface import Interface
 from framelift.passes.metadata import Metadata
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord, PassReport
@@ -63,12 +62,23 @@ def pre_grad_passes(
     >>> print(pre_grad_passes(gm).code)
     """
     options = options if options is not None else PassOptions()
-    chosen = planned(add_passes, remove_passes, options)
+    run_planned(gm, example_inputs, planned(add_passes, remove_passes, options), options)
+    return gm
+
+
+def run_planned(gm: GraphModule, example_inputs: Sequence[Any], chosen: list[Pass], options: PassOptions) -> PassReport:
+    """Runs passes on a graph and the graphs inside it, again while they find something to do."""
     report = PassReport()
     _run_inside(gm, chosen, options, report)
     _run(gm, example_inputs, chosen, options, report)
     gm.meta["pass_report"] = report
-    return gm
+    return report
+
+
+def may_apply(gm: GraphModule, chosen: list[Pass], options: PassOptions) -> bool:
+    """Whether any of the passes might find something, going by the kinds of operations alone."""
+    work = Work(gm, Metadata(gm), options)
+    return any(each.applies(work) for each in chosen) or next(iter(gm.children()), None) is not None
 
 
 def run_passes(
@@ -142,37 +152,39 @@ def _run(
 ) -> None:
     work = Work(gm, Metadata(gm, example_inputs), options)
     dead = order.remove_dead(gm.graph, work.memory)
-    promised = Interface(gm.graph, work.memory, strides=options.layout == "strict")
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
-    for number in range(MAX_ROUNDS):
+    done: dict[str, int] = {}  # pass -> the version of the graph in which it found nothing left to do
+    for number in range(MAX_ROUNDS if repeats else 1):
         before = [node.target for node in gm.graph.nodes]
         is_changed = False
         for index, each in enumerate(chosen, 1):
             if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
                 break
-            record = run_one(each, index, work, promised)
+            record = run_one(each, index, work, is_done=done.get(each.name) == work.version)
+            if not record.rewrites:
+                done[each.name] = work.version
             is_changed |= record.rewrites > 0 and not isinstance(each, Respelling)
             if number == 0 or record.rewrites or record.reverted:
                 report.records.append(record)
                 _tell(record)
-        # A late pass may have made work for an early one.
-        if not repeats or not is_changed or [node.target for node in gm.graph.nodes] == before:
+        # A late pass may have made work for an early one; what one does and another undoes is no change.
+        if not is_changed or [node.target for node in gm.graph.nodes] == before:
             break
     if dead or any(record.rewrites for record in report.records):
         work.refresh()
         gm.recompile()
 
 
-def run_one(each: Pass, index: int, work: Work, promised: Interface) -> PassRecord:
+def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRecord:
     """One pass, with what surrounds it: its failure leaves the graph as it was."""
     record = PassRecord(index, each.name, nodes_before=len(work.graph.nodes))
     start = time.perf_counter()
     work.begin(record)
     try:
-        each.run(work)
+        if not is_done and each.applies(work):
+            each.run(work)
         if record.rewrites:
             work.finish()
-            promised.check(Interface(work.graph, work.memory, strides=work.options.layout == "strict"))
     except Exception as error:  # whatever a pass raises, the graph it was given is still good
         work.revert()
         if work.options.on_error == "raise":

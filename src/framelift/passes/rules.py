@@ -119,10 +119,9 @@ def _is_alone(old: Node, new: Node, replacements: dict[Node, Node], work: Work) 
     own = work.memory.of(new)
     if ops.index_of(new) is not None or tensor.numel() * tensor.element_size() != tensor.untyped_storage().nbytes():
         return False
-    inputs = [node for node in work.graph.nodes if node.op in ("placeholder", "get_attr")]
     returned = work.graph.output_node().all_input_nodes
     replaced = [each for before, each in replacements.items() if before is not old]
-    return not any(work.memory.of(node) & own for node in (*inputs, *returned, *replaced))
+    return not any(work.memory.of(node) & own for node in (*returned, *work.inputs, *replaced))
 
 
 def _becomes_alias(match: Match, new: Node, replacements: dict[Node, Node], build: Builder, work: Work) -> bool:
@@ -230,9 +229,8 @@ def _may_share_otherwise(node: Node, result: object, found: dict[Node, object], 
         return False
     if not _reaches_output(node, work):
         return True
-    inputs = [each for each in work.graph.nodes if each.op in ("placeholder", "get_attr")]
     others = [each for each in work.graph.output_node().all_input_nodes if each is not node]
-    return not any(work.memory.of(each) & memory for each in (*inputs, *others))
+    return not any(work.memory.of(each) & memory for each in (*work.inputs, *others))
 
 
 def _same_layouts(some: object, others: object) -> bool:

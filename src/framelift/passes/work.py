@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from framelift.graph.emit import append_node
 from framelift.passes import facts, ops, order, rules
 from framelift.passes.build import Builder
 from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
 from framelift.passes.effects import Effects, Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.groups import ancestors_of, groups
+from framelift.passes.gradients import check_gradients
+from framelift.passes.groups import ancestors_of, groups, may_be_independent
+from framelift.passes.interface import Interface
 from framelift.passes.metadata import CALLS, Metadata
 from framelift.passes.modes import Modes
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
+from framelift.passes.snapshot import Snapshot
 
 MAX_ROUNDS = 100
-Spelling = tuple[Node, str, Any, tuple[Any, ...], dict[str, Any]]
 # What a new node takes over from the node it stands for.
 INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "input_source", "input_kind")
 
@@ -38,22 +39,41 @@ class Work:
         self.options = options
         self.record = PassRecord(0, "")
         self.left = options.max_rewrites
-        self.snapshot: Graph | None = None
-        self._spellings: list[Spelling] = []  # as they were, of the nodes the pass under way respelled
+        self.snapshot: Snapshot | None = None  # the graph before the pass under way, once that has changed something
+        self._is_restructured = False  # whether it changed more than spellings
         self.folded: list[str] = []  # attributes made by the pass under way
         self.memory = Memory()
         self._memory_before = self.memory.state()
-        self._look()
+        self._promised: Interface | None = None
+        self.version = 0  # counts changes: a pass that found nothing need not look again at the same version
+        self._forget()
 
-    def _look(self) -> None:
-        self.effects = Effects(self.graph, self.memory)
-        self.modes = Modes(self.graph)
+    def _forget(self) -> None:
+        """The graph is another one."""
+        self._effects: Effects | None = None
+        self._modes: Modes | None = None
         self._changed()
 
     def _changed(self) -> None:
         """Forgets what was worked out about the graph as it was."""
+        self.version += 1
         self._index: dict[str, list[Node]] | None = None
         self._ancestors: dict[Node, int] | None = None
+        self._read: dict[tuple[Any, Node], Any] = {}
+
+    # What is dear to work out is worked out when somebody asks: where nothing matches, nobody does.
+
+    @property
+    def effects(self) -> Effects:
+        if self._effects is None:
+            self._effects = Effects(self.graph, self.memory)
+        return self._effects
+
+    @property
+    def modes(self) -> Modes:
+        if self._modes is None:
+            self._modes = Modes(self.graph)
+        return self._modes
 
     @property
     def ancestors(self) -> dict[Node, int]:
@@ -70,13 +90,44 @@ class Work:
 
     def nodes(self, names: Iterable[str]) -> list[Node]:
         """The nodes that call one of these operations, in order."""
+        index = self._by_operation()
+        return sorted(node for name in names for node in index.get(name, ()))
+
+    def count(self, names: Iterable[str]) -> int:
+        """How many nodes call one of these operations."""
+        index = self._by_operation()
+        return sum(len(index.get(name, ())) for name in names)
+
+    def may_fuse(self, names: Iterable[str], smallest: int) -> bool:
+        """Whether so many nodes that call one of these operations might run side by side."""
+        return self.count(names) >= smallest and may_be_independent(self.nodes(names), smallest)
+
+    def read(self, reader: Callable[[Node], Any], node: Node) -> Any:
+        """What `reader(node)` says, which several passes want to know: it is asked once, until the graph changes."""
+        known = self._read.get((reader, node))
+        if known is None:
+            try:
+                known = reader(node)
+            except Reject as rejection:
+                known = rejection
+            self._read[reader, node] = known
+        if isinstance(known, Reject):
+            raise known
+        return known
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The nodes whose memory belongs to the caller or to the module."""
+        return [*self.graph.find_nodes(op="placeholder"), *self.graph.find_nodes(op="get_attr")]
+
+    def _by_operation(self) -> dict[str, list[Node]]:
         if self._index is None:
             self._index = {}
             for node in self.graph.nodes:
-                name = ops.op(node)
-                if name is not None:
-                    self._index.setdefault(name, []).append(node)
-        return sorted(node for name in names for node in self._index.get(name, ()))
+                operation = ops.operation_of(node)
+                if operation is not None:
+                    self._index.setdefault(operation.name, []).append(node)
+        return self._index
 
     def calls(self) -> Iterator[Node]:
         """All nodes that compute something, in order."""
@@ -103,39 +154,41 @@ class Work:
         self.record = record
         self.options = self.base_options.of(record.name)
         self.snapshot = None
-        self._spellings = []
+        self._is_restructured = False
         self.folded = []
         self._memory_before = self.memory.state()
 
-    def keep_snapshot(self) -> None:
-        """Called before the first change of a pass that is more than another spelling."""
+    def will_change(self, restructures: bool = True) -> None:
+        """Called before every change of the graph; `restructures`: it is more than another spelling."""
         if self.snapshot is None:
-            self.snapshot, copies = copied(self.graph)
-            self._spellings = [
-                (copies[node], kind, target, *map_arg((args, kwargs), copies.__getitem__))
-                for node, kind, target, args, kwargs in self._spellings
-            ]
+            self.snapshot = Snapshot(self.graph)
+        if restructures and not self._is_restructured:
+            self._is_restructured = True
+            if self._promised is None:
+                self._promised = self._interface()
 
     def revert(self) -> None:
         """The graph as it was before the pass."""
         if self.snapshot is not None:
-            self.module.graph = self.snapshot
+            self.module.graph = self.snapshot.graph()
             self.snapshot = None
             self.memory.restore(self._memory_before)
-            self._look()
-        for spelling in reversed(self._spellings):
-            _spell(*spelling)
-        self._changed()
+            self._forget()
         for name in self.folded:
             delattr(self.module, name)
 
     def finish(self) -> None:
-        """Order, dead nodes and form, after a pass that changed more than spellings."""
-        if self.snapshot is not None:
+        """Order, dead nodes, form and promises, after a pass that changed more than spellings."""
+        if self._is_restructured:
             order.sort(self.graph, self.memory)
             order.remove_dead(self.graph, self.memory)
             self.graph.lint()
-        self._changed()
+            assert self._promised is not None
+            self._promised.check(self._interface())
+            self._changed()
+
+    def _interface(self) -> Interface:
+        return Interface(self.graph, self.memory, strides=self.options.layout == "strict")
 
     def refresh(self) -> None:
         """Gives nodes behind rewritten values the fake tensors they would have had if captured so."""
@@ -203,7 +256,7 @@ class Work:
 
     def fuse_all(self, rule: Fusion) -> None:
         """Fuses one group of independent nodes after the other; a fusion changes who depends on whom."""
-        smallest = rule.min_size or self.options.min_fuse_set_size
+        smallest = rule.smallest(self)
         tried: set[tuple[Node, ...]] = set()
         fused = True
         while fused:
@@ -229,7 +282,7 @@ class Work:
                 raise Reject(reason)
             if not self.options.ignore_profit and not rule.profit(match, self):
                 raise Reject("does not pay")
-            self.keep_snapshot()
+            self.will_change()
             self._rewrite(rule, match)
         except Reject as rejection:
             self.record.rejected[rejection.reason] += 1
@@ -249,6 +302,8 @@ class Work:
         try:
             replacements = dict(rule.rewrite(match, build))
             rules.settle(rule, match, replacements, build, self)
+            if rule.exactness == "exact" and not self.options.approximate:
+                check_gradients(match, replacements, build)
         except Reject:
             build.undo()
             raise
@@ -292,8 +347,7 @@ class Work:
 
     def respell(self, node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Lets a node call something else that computes the same value. A name is a method's."""
-        if self.snapshot is None:
-            self._spellings.append((node, node.op, node.target, node.args, node.kwargs))
+        self.will_change(restructures=False)
         _spell(node, "call_method" if isinstance(target, str) else "call_function", target, args, kwargs)
         self._changed()
         self.count_rewrite()
@@ -301,7 +355,7 @@ class Work:
     def merge(self, kept: Node, dropped: Node) -> None:
         """Lets one of two nodes that compute the very same value stand for both."""
         assert is_pure(dropped)
-        self.keep_snapshot()
+        self.will_change()
         dropped.replace_all_uses_with(kept)
         order.remove_dead(self.graph, self.memory, [dropped])
         self._changed()
@@ -319,15 +373,3 @@ def _spell(node: Node, kind: str, target: Any, args: tuple[Any, ...], kwargs: di
     if node.target is not target:
         node.target = target
     node._update_args_kwargs(args, kwargs)
-
-
-def copied(graph: Graph) -> tuple[Graph, dict[Node, Node]]:
-    """A copy of a graph, names and metadata included, and its nodes by those of the original."""
-    copy = Graph(tracer_cls=graph._tracer_cls)
-    nodes: dict[Node, Node] = {}
-    for node in graph.nodes:
-        args, kwargs = map_arg((node.args, node.kwargs), nodes.__getitem__)
-        nodes[node] = append_node(copy, node.op, node.name, node.target, args, kwargs, node.type)
-        nodes[node].meta = dict(node.meta)
-    copy._codegen = graph._codegen
-    return copy, nodes

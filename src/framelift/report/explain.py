@@ -17,10 +17,11 @@ from framelift.report.events import (
     GuardsBuilt,
     GuardText,
     InternalFailure,
+    PassRan,
     RanEagerly,
     ResidualBuilt,
 )
-from framelift.report.text import breaks_table, graph_code, graph_ops, guards_table, rendered, short_path
+from framelift.report.text import breaks_table, graph_code, graph_ops, guards_table, pass_line, rendered, short_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Explanation:
     failures: tuple[InternalFailure, ...]
     ran_eagerly: tuple[RanEagerly, ...]
     seconds: float
+    rewrites: tuple[PassRan, ...] = ()  # passes that changed a graph: graphs are shown as the backend got them
 
     @property
     def graph_count(self) -> int:
@@ -67,6 +69,8 @@ class Explanation:
             parts += [Text(f"\ngraph {number}: {_many(len(ops), 'op')}", style="bold"), graph_code(graph_module)]
         if self.break_reasons:
             parts += [Text("\nbreaks", style="bold"), breaks_table(self.break_reasons)]
+        if self.rewrites:
+            parts += [Text("\npasses", style="bold"), *map(pass_line, self.rewrites)]
         if self.guards:
             parts += [Text("\nguards", style="bold"), guards_table(self.guards)]
         parts += [Text(f"\ninternal failure {event.id}: {event.error}", style="red") for event in self.failures]
@@ -101,6 +105,7 @@ class Recorder:
             failures=tuple(event for event in heard if isinstance(event, InternalFailure)),
             ran_eagerly=tuple(event for event in heard if isinstance(event, RanEagerly)),
             seconds=sum(event.seconds for event in heard if isinstance(event, CaptureFinished)),
+            rewrites=tuple(event for event in heard if isinstance(event, PassRan) and event.rewrites),
         )
 
 

@@ -42,6 +42,7 @@ from framelift.report.text import (
     graph_sizes,
     graph_table,
     guards_table,
+    pass_line,
     short_path,
     side_by_side,
 )
@@ -61,11 +62,6 @@ def _capture_line(event: CaptureFinished) -> Text:
     phases = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in event.phases.items())
     text = f"{event.outcome}: {event.ops} ops, {event.guards} guards, {event.seconds * 1e3:.1f} ms"
     return Text(f"{text} ({phases})" if phases else text)
-
-
-def _pass_line(event: PassRan) -> Text:
-    nodes = event.nodes_after - event.nodes_before
-    return Text(f"{event.name}: {event.rewrites} rewrites, {nodes:+d} nodes, {event.seconds * 1e3:.1f} ms")
 
 
 LOGS: Mapping[str, Log] = {
@@ -95,7 +91,7 @@ LOGS: Mapping[str, Log] = {
     ),
     "passes": Log(
         "what each pass did to a graph",
-        {PassRan: _pass_line, PassReverted: lambda event: Text(f"{event.name} was reverted: {event.error}")},
+        {PassRan: pass_line, PassReverted: lambda event: Text(f"{event.name} was reverted: {event.error}")},
     ),
 }
 

@@ -17,7 +17,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from framelift.report.events import GraphBroke, GuardText
+from framelift.report.events import GraphBroke, GuardText, PassRan
 
 _FILE = re.compile(r"# File: (.+?):(?=\d)")
 PLAIN_WIDTH = 140  # of text that goes to a file or a pipe; a terminal has its own
@@ -166,6 +166,12 @@ def located(location: Any) -> str:
     if location is None:
         return ""
     return f"{short_path(location.filename)}:{location.line}  {user_line(location.filename, location.line)}".rstrip()
+
+
+def pass_line(event: PassRan) -> Text:
+    """What one pass did to a graph."""
+    nodes = event.nodes_after - event.nodes_before
+    return Text(f"{event.name}: {event.rewrites} rewrites, {nodes:+d} nodes, {event.seconds * 1e3:.1f} ms")
 
 
 def breaks_table(breaks: Sequence[GraphBroke]) -> RenderableType:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import fields
 from types import MethodType
 from typing import Any
 
@@ -75,7 +76,7 @@ class WeakOptions:
         assert isinstance(backend, Backend)
         self._references = tuple(_refer(part) for part in _parts(backend.function))
         self._name, self._backend_mode, self._backend_options = backend.name, backend.mode, backend.options
-        self._rest = (options.fullgraph, options.dynamic, options.mode, options.inductor, options.recompile_limit)
+        self._rest = tuple(getattr(options, each.name) for each in fields(options) if each.name != "backend")
         # A plain tuple: the native table looks for weak references in it and watches them.
         self.key = (*self._references, self._backend_mode, self._backend_options, *self._rest)
 

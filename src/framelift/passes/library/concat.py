@@ -91,6 +91,7 @@ class MergeConcatsPass(Rewrite):
     """Nested cats become one, empty operands go, equal cats are made once."""
 
     name = "merge_concats_pass"
+    roots = ("cat",)
 
     def run(self, work: Work) -> None:
         work.rewrite_all(NestedCat())

@@ -78,10 +78,14 @@ class SameView(Noop):
 
     def match(self, root: Node, work: Work) -> Match | None:
         best: Match | None = None
+        value = facts.value(root)
+        rank = value.dim() if isinstance(value, torch.Tensor) else -1
         for operand, chain in ways_up(root):
-            if work.memory.of(operand) != work.memory.of(root):
-                break
-            if facts.same_geometry(facts.value(operand), facts.value(root)):
+            above = facts.value(operand)
+            # Most differ in rank or shape, which is the quickest to see.
+            if not isinstance(above, torch.Tensor) or above.dim() != rank or not facts.same_geometry(above, value):
+                continue
+            if work.memory.of(operand) == work.memory.of(root):
                 best = Match(root, *chain, operand=operand)
         return best
 
@@ -164,6 +168,8 @@ class SameCopy(Noop):
             raise Reject("the copy has another dtype")
         if facts.shape(operand) != facts.shape(root):
             raise Reject("the copy has another shape")
+        if facts.tensor(operand).stride() != facts.tensor(root).stride() and work.options.layout == "strict":
+            raise Reject("the copy lies otherwise in memory")
         return Match(root, operand=operand)
 
 
@@ -172,6 +178,9 @@ class RemoveNoopPass(Rewrite):
     """Removes views that change nothing, views that undo each other, and copies nobody needs."""
 
     name = "remove_noop_pass"
+
+    def applies(self, work: Work) -> bool:
+        return work.count(COPIES) > 0 or any(operand_of(node) is not None for node in work.graph.nodes)
 
     def run(self, work: Work) -> None:
         views = SameView()

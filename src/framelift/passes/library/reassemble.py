@@ -31,7 +31,7 @@ class Reassembled(Rewrite):
         return len(run.pieces) >= self.shortest and (run.is_whole or len(run.pieces) > 2)
 
     def match(self, root: Node, work: Work) -> Match | None:
-        join = join_of(root)
+        join: Join = work.read(join_of, root)
         runs = [run for whole in join.runs() for run in self._own(whole, join)]
         made = [
             all(self.takes(piece, join) for piece in run.pieces) and run.can_be_made and self.wants(run, join, work)

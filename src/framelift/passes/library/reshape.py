@@ -104,6 +104,7 @@ class RemoveReshapePass(Rewrite):
     """Drops shape-only calls that undo or follow each other."""
 
     name = "remove_reshape_pass"
+    roots = SHAPES
 
     def run(self, work: Work) -> None:
         work.rewrite_all(ShapeOfShape())

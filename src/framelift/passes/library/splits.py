@@ -261,6 +261,7 @@ class RemoveSplitOpsPass(Rewrite):
     """Drops splits that nobody needs; see the classes above."""
 
     name = "remove_split_ops_pass"
+    roots = ("cat", *SPLITS)
 
     def run(self, work: Work) -> None:
         views = SameView()

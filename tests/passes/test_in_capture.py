@@ -278,6 +278,14 @@ def test_inductor_with_a_module_in_training():
         torch.testing.assert_close(one.grad, other.grad)
 
 
+def test_what_is_returned_twice_stays_two_objects():
+    def f(x):
+        y = x * 2
+        return y, y.view(y.shape), x.unflatten(0, [2, 1]).flatten(0, 1), x.view(2, 3), torch.cat([y]), torch.cat([y])
+
+    check(f, torch.randn(2, 3))
+
+
 def test_a_value_with_many_uses_keeps_its_views_where_gradients_flow():
     for gradients, left in ((False, 0), (True, 1)):
         keeper = Keeper()

@@ -73,7 +73,9 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
         if not _may_lie_so(rule, old, new, work):
             if not rule.may_copy or not _is_dense(facts.tensor(old)):
                 raise Reject("the result would lie otherwise in memory")
-            replacements[old] = build.clone(new)
+            replacements[old] = new = build.clone(new)
+        if new not in build.made and not getattr(match, "is_same_object", False):
+            _check_identity(old, new)
 
 
 def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
@@ -86,6 +88,14 @@ def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
         raise Reject(f"the result would be {after.dtype} on {after.device}, not {before.dtype} on {before.device}")
     if before.requires_grad != after.requires_grad:
         raise Reject("the result would differ in requires_grad")
+
+
+def _check_identity(old: Node, new: Node) -> None:
+    """Where a value that was there stands for a returned one, the caller must not get one object for two."""
+    is_returned = any(user.op == "output" for user in old.users)
+    is_known = new.op in ("placeholder", "get_attr") or any(user.op == "output" for user in new.users)
+    if is_returned and is_known:
+        raise Reject("returned: it must be another object")
 
 
 def _must_be_copied(

@@ -86,16 +86,11 @@ class SameView(Noop):
             if not isinstance(above, torch.Tensor) or above.dim() != rank or not facts.same_geometry(above, value):
                 continue
             if work.memory.of(operand) == work.memory.of(root):
-                best = Match(root, *chain, operand=operand)
+                best = Match(root, *chain, operand=operand, is_same_object=_is_same_object(root))
         return best
 
     def condition(self, match: Match, work: Work) -> str | None:
-        if work.has_later_write(match.root):
-            return "written later"
-        if match.operand.op in ("placeholder", "get_attr") and not _is_same_object(match.root):
-            if any(user.op == "output" for user in match.root.users):
-                return "returned: it must be another object than the input"
-        return None
+        return "written later" if work.has_later_write(match.root) else None
 
 
 def _is_same_object(node: Node) -> bool:

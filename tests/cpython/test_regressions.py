@@ -558,4 +558,94 @@ def test_no_room_for_the_question_whether_a_frame_is_lifted():
     assert framelift.compile(lower, backend="eager")(x()).equal(x() + 1)
 
 
+# -- namespaces ------------------------------------------------------------------------------------------------------
+
+
+class Holder:
+    pass
+
+
+@programs
+def copies_of_namespaces(x):
+    made = Holder()
+    made.a, made.b = x, 2
+    copied = made.__dict__.copy()
+    copied.pop("a")
+    merged = made.__dict__ | {"c": 3}
+    return x + 1, copied, sorted(merged), sorted(vars(made))
+
+
+# -- hash tables and texts -------------------------------------------------------------------------------------------
+
+
+class CountingHashes(int):
+    def __init__(self, *args):
+        self.hashed = 0
+
+    def __hash__(self):
+        self.hashed += 1
+        return int.__hash__(self)
+
+
+@programs
+def hashes_of_keys_are_not_asked_for_again(x):
+    table = dict.fromkeys(map(CountingHashes, range(5)))
+    made = set(table)
+    made.difference(table)
+    made.symmetric_difference_update(table)
+    again = dict.fromkeys(frozenset(table), 1)
+    return x + 1, [key.hashed for key in table], len(again)
+
+
+class Showing:
+    value = None
+
+    def __repr__(self):
+        return f"<{self.value!r}>"
+
+
+@programs
+def containers_within_themselves(x):
+    found = []
+    for wrap in (lambda w: [w], lambda w: {1: w}, lambda w: {w}, lambda w: frozenset([w]), lambda w: (w,)):
+        showing = Showing()
+        showing.value = wrap(showing)
+        found.append((repr(showing.value), str(showing.value)))
+    circle = []
+    circle.append(circle)
+    return x + 1, found, repr(circle), repr([1, [1]])
+
+
+# -- attributes ------------------------------------------------------------------------------------------------------
+
+
+class OnlySet:
+    def __set__(self, instance, value):
+        instance.__dict__["field"] = value * 2
+
+
+class HasOnlySet:
+    field = OnlySet()
+
+
+@programs
+def descriptor_that_can_only_be_set(x):
+    made = HasOnlySet()
+    before = made.field is HasOnlySet.__dict__["field"] if hasattr(HasOnlySet, "nothing") else type(made.field)
+    made.field = 3
+    return x + made.field, before
+
+
+# -- iterators -------------------------------------------------------------------------------------------------------
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def iterators_keep_their_type_over_a_break(x):
+    y = x + 1
+    made = itertools.combinations("abc", 2)
+    first = next(made)
+    framelift.graph_break()
+    return y, first, type(made), list(made)
+
+
 test_programs = programs.test()

@@ -62,7 +62,7 @@ from framelift.values.python_models import python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
-from framelift.values.sets import SetValue, keys_of
+from framelift.values.sets import SetValue
 from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, torch_control
@@ -102,6 +102,8 @@ class Lift:
         # How many classes of an MRO were noted: id of the class -> count.
         self.noted_bases: dict[int, int] = {}
         self.made = MadeClasses()
+        # Containers whose text is being made: one of them within itself is only hinted at.
+        self._shown: list[Value] = []
         self.builtins = self.module_namespace(builtins)
 
     # -- guards and inputs ---------------------------------------------------------------------------------------
@@ -236,7 +238,16 @@ class Lift:
         if not isinstance(value, Value):
             return repr(value) if conversion == "repr" else str(value)
         value.note(self)
-        return value.text(self, conversion)
+        again = value.text_again()
+        if again is None:
+            return value.text(self, conversion)
+        if any(shown is value for shown in self._shown):
+            return again
+        self._shown.append(value)
+        try:
+            return value.text(self, conversion)
+        finally:
+            self._shown.pop()
 
     def format(self, value: Any, spec: Any) -> str:
         if isinstance(value, ScalarValue | SymbolicValue):
@@ -266,7 +277,7 @@ class Lift:
         return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
 
     def as_set(self, value: Any) -> SetValue:
-        return value if isinstance(value, SetValue) else SetValue(set(keys_of(self, value)), ordered=False)
+        return value if isinstance(value, SetValue) else SetValue(set(py.keys(self, value)), ordered=False)
 
     def unhashable_set(self, value: Any) -> SetValue | None:
         """The members of a set, or of an instance of a subclass without a hash of its own."""

@@ -163,6 +163,10 @@ class Value:
         """Note which object this is, if it is an input that is equal to itself only, for every class of its kind."""
         return False
 
+    def stored_keys(self, lift: Lift) -> list[Any] | None:
+        """The members or keys of a hash table, in order, as `py.key_of` makes them; None for what is no such table."""
+        return None
+
     def constant(self, lift: Lift) -> Any:
         """The plain Python constant this value is, with the guards that make it so."""
         self.refuse("use as a constant")
@@ -174,6 +178,10 @@ class Value:
     def text(self, lift: Lift, conversion: str) -> str:
         """`str()` or `repr()` of the value."""
         self.refuse(f"{conversion}()")
+
+    def text_again(self) -> str | None:
+        """What stands for the value in its own text; None where it cannot be in there."""
+        return None
 
     # -- change -----------------------------------------------------------------------------------------------------
 

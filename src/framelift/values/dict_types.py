@@ -182,6 +182,10 @@ def _fromkeys(lift: Lift, cls: Any, keys: Any, value: Any = None, /) -> Any:
     if cls.concrete not in makers:
         cls.refuse("fromkeys")
     result = makers[cls.concrete]({})
-    for key in py.items(lift, keys):
-        result.set_item(lift, key, value)
+    if cls.concrete is dict:
+        for key in py.keys(lift, keys):
+            result.set_key(lift, key, value)
+    else:
+        for item in py.items(lift, keys):
+            result.set_item(lift, item, value)
     return result

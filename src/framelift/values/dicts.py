@@ -241,6 +241,12 @@ class DictValue(Value, models=dict):
         shown = (f"{lift.text(py.from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items())
         return "{" + ", ".join(shown) + "}"
 
+    def text_again(self) -> str | None:
+        return "{...}" if self.python_type() is dict else None
+
+    def stored_keys(self, lift: Lift) -> list[Any] | None:
+        return list(self.entries(lift)) if self.python_type() is dict else None
+
     def key(self, lift: Lift) -> Any:
         raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
 

@@ -18,6 +18,7 @@ from framelift.values.lookup import (
     Found,
     bind,
     class_lookup,
+    defines,
     name_of,
     note_if_data_descriptor,
     property_error,
@@ -63,7 +64,7 @@ def find(lift: Lift, instance: Any, name: str) -> Any:
     """What `object.__getattribute__(instance, name)` finds; MISSING where it would raise AttributeError itself."""
     cls = instance.cls
     found = class_lookup(lift, cls, name)
-    if found is not None and note_if_data_descriptor(lift, found):
+    if found is not None and note_if_data_descriptor(lift, found) and defines(type(found.raw), "__get__"):
         return bind(lift, found, instance, cls)
     namespace = instance.namespace(lift)
     if namespace is not None:

@@ -50,7 +50,7 @@ class SequenceIterator(IteratorValue):
     `owner` is the list the items are of; none where the items cannot change.
     """
 
-    __slots__ = ("items", "position", "kind", "owner")
+    __slots__ = ("items", "position", "kind", "owner", "born")
 
     def __init__(self, items: list[Any], kind: type = _ListIterator, owner: Value | None = None) -> None:
         super().__init__()
@@ -58,6 +58,8 @@ class SequenceIterator(IteratorValue):
         self.position = 0
         self.kind = kind
         self.owner = owner
+        # The instruction of the outermost frame that made it, where it stands for an iterator in C.
+        self.born = 1
 
     def python_type(self) -> type:
         return self.kind
@@ -86,7 +88,7 @@ class SequenceIterator(IteratorValue):
         return self.remaining() if self.owner is None else [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        if self.owner is not None and self.items is not None:
+        if self.owner is not None and self.items is not None and self.kind is _ListIterator:
             generate.value(self.owner)
             generate.get_iter()
             generate.copy_top()
@@ -110,7 +112,7 @@ class SequenceIterator(IteratorValue):
             generate.call(1)
             return
         else:
-            raise GraphBreak(FL0107, what=self.describe())
+            raise GraphBreak(FL0107, what=f"a {self.kind.__name__}", born=self.born)
         generate.get_iter()
 
 

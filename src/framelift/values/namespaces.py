@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
@@ -19,6 +19,9 @@ class NamespaceValue(DictValue):
     def __init__(self, owner: Value) -> None:
         super().__init__({})
         self.owner = owner
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        return DictValue(entries)
 
     def rebuild(self, generate: Generator) -> None:
         generate.value(self.owner)

@@ -50,7 +50,7 @@ OPERATOR_METHODS: dict[str, OperatorMethod] = {
     "__contains__": lambda lift, value, item: value.contains(lift, item),
     "__iter__": lambda lift, value: value.iterate(lift),
     "__next__": _next,
-    "__repr__": lambda lift, value: value.text(lift, "repr"),
+    "__repr__": lambda lift, value: lift.text(value, "repr"),
     "__str__": lambda lift, value: value.text(lift, "str"),
 }
 

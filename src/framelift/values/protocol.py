@@ -328,6 +328,16 @@ def key_of(lift: Lift, value: Any) -> Any:
     return value
 
 
+def keys(lift: Lift, iterable: Any) -> list[Any]:
+    """The items of any iterable, as keys. A dict or a set has them already: no `__hash__` is asked again."""
+    if isinstance(iterable, Value):
+        iterable.note(lift)
+        stored = iterable.stored_keys(lift)
+        if stored is not None:
+            return stored
+    return [key_of(lift, item) for item in items(lift, iterable)]
+
+
 def from_key(key: Any) -> Any:
     """The value a key stands for."""
     if isinstance(key, Identity):

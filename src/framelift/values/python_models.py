@@ -32,7 +32,7 @@ def _inlined(function: Callable[..., Any], target: Any) -> Model:
             raise GraphBreak(FL0102, what=f"{name} with these arguments")
         result = py.call(lift, lift.known_object(function), args, kwargs)
         if isinstance(target, type) and isinstance(result, (GeneratorValue, SequenceIterator)):
-            result.kind = target
+            result.kind, result.born = target, lift.steps.count
         return result
 
     return model

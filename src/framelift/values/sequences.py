@@ -142,6 +142,9 @@ class SequenceValue(Value):
             return f"({shown[0]},)" if len(shown) == 1 else f"({', '.join(shown)})"
         return f"[{', '.join(shown)}]"
 
+    def text_again(self) -> str | None:
+        return {list: "[...]", tuple: "(...)"}.get(self.kind)
+
     def parts(self) -> list[Any]:
         return self._items or []
 

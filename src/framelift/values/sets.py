@@ -172,6 +172,12 @@ class SetValue(Value, models=(set, frozenset)):
             return f"frozenset({{{shown}}})" if shown else "frozenset()"
         return f"{{{shown}}}" if shown else "set()"
 
+    def text_again(self) -> str | None:
+        return f"{self.kind.__name__}(...)"
+
+    def stored_keys(self, lift: Lift) -> list[Any] | None:
+        return list(self.members(lift)) if self.in_order(lift) else None
+
     def constant(self, lift: Lift) -> Any:
         if not self.in_order(lift):
             self.refuse("use in an order that is not known")
@@ -398,11 +404,6 @@ class SetIterator(IteratorValue):
         generate.get_iter()
 
 
-def keys_of(lift: Lift, iterable: Any) -> list[Any]:
-    """The items of any iterable, as keys."""
-    return [py.key_of(lift, item) for item in py.items(lift, iterable)]
-
-
 def _sought(lift: Lift, item: Any) -> Any:
     """The key of something that is looked for: Python looks for a set as if it were frozen."""
     inside = lift.unhashable_set(item)
@@ -420,7 +421,7 @@ def as_operand(lift: Lift, iterable: Any) -> SetValue:
     if isinstance(iterable, Value):
         iterable.note(lift)
     found = _as_set(lift, iterable)
-    return ListedSet(keys_of(lift, iterable)) if found is None or py.type_of(iterable) in _VIEWS else found
+    return ListedSet(py.keys(lift, iterable)) if found is None or py.type_of(iterable) in _VIEWS else found
 
 
 _VIEWS: Iterable[type] = (type({}.keys()), type({}.items()))
@@ -433,7 +434,7 @@ def _as_set(lift: Lift, other: Any) -> SetValue | None:
     if type(other) is frozenset:
         return SetValue(other, frozenset)
     if py.type_of(other) in _VIEWS:
-        return SetValue(set(keys_of(lift, other)), ordered=False)
+        return SetValue(set(py.keys(lift, other)), ordered=False)
     return None
 
 

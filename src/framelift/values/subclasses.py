@@ -350,6 +350,9 @@ class SetStorage(Storage, SetValue):
         shown = super().text(lift, conversion)
         return f"{name_of(self.owner.cls)}({shown if shown.startswith('{') else ''})"
 
+    def text_again(self) -> str | None:
+        return f"{name_of(self.owner.cls)}(...)"
+
     def emit_change(self, generate: Generator, name: str, operands: list[Any]) -> None:
         self.emit_call(generate, name, *operands)
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
+_TEXT_AGAIN: dict[type, str] = {list: "[...]", tuple: "(...)"}
+
+
 class SequenceValue(Value):
     """What lists and tuples share: items in a Python list, read from the input when first needed."""
 
@@ -143,7 +146,7 @@ class SequenceValue(Value):
         return f"[{', '.join(shown)}]"
 
     def text_again(self) -> str | None:
-        return {list: "[...]", tuple: "(...)"}.get(self.kind)
+        return _TEXT_AGAIN.get(self.kind)
 
     def parts(self) -> list[Any]:
         return self._items or []

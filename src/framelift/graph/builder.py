@@ -34,6 +34,7 @@ from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
+from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
 from framelift.graph.writes import can_be_put_back
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
@@ -271,9 +272,12 @@ class GraphBuilder:
             return self._run(record, tensors)
         template = memo.get(key)
         if template is None:
-            result = self._run(record, tensors)
-            memo.put(key, record, tensors)
-            return result
+            template = template_of(record, tensors, memo.interner)
+            if template is None:
+                result = self._run(record, tensors)
+                memo.put(key, record, tensors)
+                return result
+            memo.keep(key, template)
         if memo.check:
             return self._checked(template, record, tensors)
         template.fill(record, tensors, self._materialiser.fake_of)
@@ -286,7 +290,7 @@ class GraphBuilder:
         result = self._run(record, tensors)
         if record.changed:
             raise MemoMismatch(f"{record.name}: remembered as writing nothing, but it writes")
-        difference = template.difference(Template(record, tensors))
+        difference = template.difference(Template.of(record, tensors))
         if difference is not None:
             raise MemoMismatch(f"{record.name}: {difference}")
         return result

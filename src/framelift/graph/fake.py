@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -135,7 +135,7 @@ class Fakes:
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
         seen = self.mode.seen = Observed()
-        with _quietly(), _without_saving_hooks(), self.mode:
+        with unobserved(), self.mode:
             return function(*args, **kwargs), seen
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
@@ -354,26 +354,27 @@ def input_problem(example: torch.Tensor) -> str | None:
     return f"a {kind.__qualname__} is a tensor with behaviour of its own"
 
 
-def _without_saving_hooks() -> AbstractContextManager[Any]:
-    """What autograd keeps of fake tensors is nothing to the program's hooks on saved tensors."""
-    if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
-        return nullcontext()
-    return torch.autograd.graph.saved_tensors_hooks(_unchanged, _unchanged)
-
-
 def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Without torch's log messages and warnings: what there is to warn about is said when the graph runs."""
+def unobserved() -> Iterator[None]:
+    """A block that runs operations for their metadata: nobody hears of it.
+
+    torch's log messages and warnings are left out: what there is to warn about is said when the graph runs. And what
+    autograd keeps of such tensors is nothing to the program's hooks on saved tensors.
+    """
     show = warnings.showwarning
     # Filters stay as they are: changing them would make Python forget which warnings it has shown already.
     warnings.showwarning = _show_nothing
     _LOG.disabled = True
     try:
-        yield
+        if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
+            yield
+        else:
+            with torch.autograd.graph.saved_tensors_hooks(_unchanged, _unchanged):
+                yield
     finally:
         _LOG.disabled = False
         warnings.showwarning = show

@@ -82,7 +82,17 @@ class Template:
 
     __slots__ = ("result", "tensors", "is_random", "is_new", "is_single")
 
-    def __init__(self, record: Record, tensors: list[TensorRef]) -> None:
+    def __init__(self, result: Any, tensors: tuple[int | NewTensor, ...], is_random: bool = False) -> None:
+        self.result = result
+        self.tensors = tensors
+        self.is_random = is_random
+        self.is_new = any(isinstance(what, NewTensor) for what in tensors)
+        # The common case: one new tensor in a new storage.
+        self.is_single = isinstance(result, Hole) and isinstance(tensors[0], NewTensor) and tensors[0].home < 0
+
+    @classmethod
+    def of(cls, record: Record, tensors: list[TensorRef]) -> Template:
+        """What a record that has run gave."""
         holes: dict[int, Hole] = {}
         found: list[int | NewTensor] = []
         arguments = {id(ref): index for index, ref in reversed(list(enumerate(tensors)))}
@@ -98,12 +108,7 @@ class Template:
                 home = homes.setdefault(id(ref.storage), -1 - len(found))
                 value = known_value(ref) if ref.descriptor.is_constant else None
                 found.append(NewTensor(ref.descriptor, home, value))
-        self.result = _with_holes(record.result, holes)
-        self.tensors = tuple(found)
-        self.is_random = record.is_random
-        self.is_new = any(isinstance(what, NewTensor) for what in found)
-        # The common case: one new tensor in a new storage.
-        self.is_single = isinstance(self.result, Hole) and isinstance(found[0], NewTensor) and found[0].home < 0
+        return cls(_with_holes(record.result, holes), tuple(found), record.is_random)
 
     def fill(self, record: Record, tensors: list[TensorRef], make_fake: Any) -> None:
         """Gives a record the result this template describes."""
@@ -234,9 +239,12 @@ class MetadataMemo:
             if ref.record is record and isinstance(ref, TensorRef):
                 if not ref.descriptor.is_plain:
                     return
+        self.keep(key, Template.of(record, tensors))
+
+    def keep(self, key: Key, template: Template) -> None:
         if len(self._entries) >= self.max_entries:
             self._entries.clear()
-        self._entries[key] = Template(record, tensors)
+        self._entries[key] = template
 
 
 def is_fixed(op: Operation, target: Any) -> bool:

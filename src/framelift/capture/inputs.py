@@ -29,6 +29,7 @@ from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.streams import TextStreamValue, stream_base
+from framelift.values.structs import StructSequenceValue, is_struct_class
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
@@ -169,6 +170,8 @@ def _family(kind: type) -> type[Value]:
         return EnumValue
     if is_plain_class(kind):
         return UserObjectValue
+    if is_struct_class(kind):
+        return StructSequenceValue
     if is_tuple_class(kind):
         return TupleObjectValue
     if scalar_base(kind) is not None:

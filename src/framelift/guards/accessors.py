@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import threading
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ from framelift.guards.reading import (
     instance_dict,
     item_ahead,
     lru_entry,
+    mapping_of,
     sequence_of,
     type_lookup,
+    value_in_context,
 )
 from framelift.guards.words import name_of
 from framelift.native import core
@@ -180,11 +183,19 @@ def cached_result(obj: Any, key: Any) -> Any:
 
 @accessor("CONTEXT_VALUE", "{source}.get()")
 def context_value(obj: Any, _: Any) -> Any:
-    return _of_variable(obj, MISSING) if type(obj) is contextvars.ContextVar else MISSING
+    return value_in_context(obj) if type(obj) is contextvars.ContextVar else MISSING
 
 
-def _of_variable(variable: contextvars.ContextVar[Any], missing: Any) -> Any:
-    try:
-        return variable.get()  # with its own default, if it has one
-    except LookupError:
-        return missing
+@accessor("CONTEXT_OWN", "{source}.get(...)")
+def context_own(obj: Any, _: Any) -> Any:
+    return obj.get(MISSING) if type(obj) is contextvars.ContextVar else MISSING
+
+
+@accessor("THREAD_DICT", "{source}.__dict__")
+def thread_dict(obj: Any, _: Any) -> Any:
+    return obj.__dict__ if type(obj) is threading.local else MISSING
+
+
+@accessor("PROXIED", "the mapping of {source}")
+def proxied(obj: Any, _: Any) -> Any:
+    return mapping_of(obj) if type(obj) is types.MappingProxyType else MISSING

@@ -13,6 +13,7 @@ node by node and compares. Nothing here runs code of the user's.
 from __future__ import annotations
 
 import abc
+import contextvars
 import operator
 import types
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from framelift.guards.reading import (
     stored_keys,
     stored_length,
     type_lookup,
+    value_in_context,
 )
 from framelift.guards.words import list_shown, set_shown, shown
 from framelift.native import core
@@ -263,6 +265,18 @@ def cell_empty(obj: Any, _: Any) -> bool:
 )
 def nothing_ahead(obj: Any, steps: int) -> bool:
     return type(obj) in WALKING and item_ahead(obj, steps) is MISSING
+
+
+@guard(
+    "CONTEXT_UNSET",
+    lambda source, no_default: f"{source} is not set in this context{', nor has a default' if no_default else ''}",
+    lambda source, no_default, found: f"{source} was not set in the context, now it has a value",
+)
+def context_unset(obj: Any, no_default: int) -> bool:
+    """With 1 instead of 0: and has no default either."""
+    if type(obj) is not contextvars.ContextVar:
+        return False
+    return (value_in_context(obj) if no_default else obj.get(MISSING)) is MISSING
 
 
 @guard(

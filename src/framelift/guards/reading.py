@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import functools
 import gc
 import types
@@ -78,6 +79,20 @@ def sequence_of(iterator: Any) -> Any:
     if type(iterator) not in WALKING or type(iterator) is type(iter(range(0))):
         return MISSING
     return items_ahead(iterator)[0] if len(iterator.__reduce__()) == 3 else MISSING
+
+
+def value_in_context(variable: contextvars.ContextVar[Any]) -> Any:
+    """What a context variable is in this context, or by its own default; MISSING if nothing."""
+    try:
+        return variable.get()
+    except LookupError:
+        return MISSING
+
+
+def mapping_of(proxy: types.MappingProxyType[Any, Any]) -> Any:
+    """What a read-only view shows; only the garbage collector may look behind it."""
+    (mapping,) = gc.get_referents(proxy)
+    return mapping
 
 
 def contents_of_cell(cell: types.CellType) -> Any:

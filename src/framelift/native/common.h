@@ -19,7 +19,7 @@ typedef struct {
     int within_lifted; /* how many calls of lifted callables are in progress */
     Lifting lifting;
     struct Tail *giving; /* whose arguments are dropped once its function's frame has them */
-    Frame *passing; /* the frame the hook handed on last, to tell when it comes round in a circle */
+    Frame *passing;      /* the frame the hook handed on last, to tell when it comes round in a circle */
     /* Marks on the C stack, which grows down: addresses below one have reached it. All UINTPTR_MAX until the stack's
      * bounds were read. */
     uintptr_t shallow; /* no longer shallow: recursion is worth accounting for */

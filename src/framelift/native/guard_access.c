@@ -238,6 +238,32 @@ PyObject *access_borrowed(const Node *node, PyObject *parent)
     }
 }
 
+/* A read-only view of a mapping is a pointer to it. */
+typedef struct {
+    PyObject_HEAD PyObject *mapping;
+} MappingProxy;
+
+PyObject *context_own(PyObject *variable)
+{
+    PyObject *value = NULL;
+    if (!PyContextVar_CheckExact(variable)) {
+        return NULL;
+    }
+    if (PyContextVar_Get(variable, Py_Ellipsis, &value) < 0) { /* the default that is told from every other value ... */
+        PyErr_Clear();
+        return NULL;
+    }
+    if (value == Py_Ellipsis) { /* ... unless it is that value */
+        PyObject *again = NULL;
+        Py_CLEAR(value);
+        if (PyContextVar_Get(variable, Py_NotImplemented, &again) == 0 && again != Py_NotImplemented) {
+            return again;
+        }
+        Py_XDECREF(again);
+    }
+    return value;
+}
+
 PyObject *access_step(const Node *node, PyObject *parent)
 {
     if (node->accessor == ACCESS_GETATTR) {
@@ -260,6 +286,12 @@ PyObject *access_step(const Node *node, PyObject *parent)
         return Py_XNewRef(iterator_sequence(parent));
     case ACCESS_REDUCED:
         return iterator_parts(parent);
+    case ACCESS_PROXIED:
+        return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
+    case ACCESS_THREAD_DICT:
+        return thread_dict(parent);
+    case ACCESS_CONTEXT_OWN:
+        return context_own(parent);
     case ACCESS_DEQUE_ITEM:
         return is_deque(parent) && node->index < stored_length(parent) ? PySequence_GetItem(parent, node->index) : NULL;
     default:

@@ -39,7 +39,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
     }
     default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_DEQUE_ITEM) {
+        if (accessor < ACCESS_ARG || accessor > ACCESS_THREAD_DICT) {
             PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
             return -1;
         }

@@ -85,6 +85,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
         return init_compare(check, argument, death);
     case CHECK_LENGTH:
     case CHECK_NOTHING_AHEAD:
+    case CHECK_CONTEXT_UNSET:
         check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
         return check->count == -1 && PyErr_Occurred() ? -1 : 0;
     case CHECK_DICT_KEYS:
@@ -144,6 +145,7 @@ PyObject *check_argument(const Check *check)
     switch (check->kind) {
     case CHECK_LENGTH:
     case CHECK_NOTHING_AHEAD:
+    case CHECK_CONTEXT_UNSET:
         return PyLong_FromSsize_t(check->count);
     case CHECK_COMPARE:
         return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
@@ -161,7 +163,7 @@ PyObject *check_argument(const Check *check)
 
 /* ---- the checks ---- */
 
-static PyTypeObject *deque_type;
+static PyTypeObject *deque_type, *thread_local_type;
 static PyObject *get_cache_token;
 
 static PyObject *imported(const char *module_name, const char *name)
@@ -175,7 +177,8 @@ static PyObject *imported(const char *module_name, const char *name)
 int guard_check_setup(void)
 {
     deque_type = (PyTypeObject *)imported("_collections", "deque");
-    get_cache_token = deque_type != NULL ? imported("_abc", "get_cache_token") : NULL;
+    thread_local_type = (PyTypeObject *)imported("_thread", "_local");
+    get_cache_token = deque_type != NULL && thread_local_type != NULL ? imported("_abc", "get_cache_token") : NULL;
     return get_cache_token == NULL ? -1 : 0;
 }
 
@@ -219,11 +222,36 @@ bool is_deque(PyObject *object)
     return Py_IS_TYPE(object, deque_type);
 }
 
+PyObject *thread_dict(PyObject *object)
+{
+    PyObject *dict = Py_IS_TYPE(object, thread_local_type) ? PyObject_GetAttrString(object, "__dict__") : NULL;
+    if (dict == NULL) {
+        PyErr_Clear();
+    }
+    return dict;
+}
+
 static int nothing_ahead(const Check *check, PyObject *iterator)
 {
     PyObject *item = iterator_ahead(iterator, check->count);
     Py_XDECREF(item);
     return item == NULL && is_walking_iterator(iterator);
+}
+
+/* Whether a variable is not set in this context; with a count of 1, nor has a default. */
+static int context_unset(const Check *check, PyObject *variable)
+{
+    if (!PyContextVar_CheckExact(variable)) {
+        return 0;
+    }
+    PyObject *value = NULL;
+    if (check->count == 0) {
+        value = context_own(variable);
+    } else if (PyContextVar_Get(variable, NULL, &value) < 0) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(value);
+    return value == NULL;
 }
 
 static int dict_keys_hold(const Check *check, PyObject *dict)
@@ -343,6 +371,8 @@ int check_holds(const Check *check, PyObject *object)
         return stored_length(object) == check->count;
     case CHECK_NOTHING_AHEAD:
         return nothing_ahead(check, object);
+    case CHECK_CONTEXT_UNSET:
+        return context_unset(check, object);
     case CHECK_DICT_KEYS:
         return dict_keys_hold(check, object);
     case CHECK_KEY_ABSENT:

@@ -38,7 +38,10 @@
     X(AHEAD, 22)                                                                                                       \
     X(ITERATED, 23)                                                                                                    \
     X(REDUCED, 24)                                                                                                     \
-    X(DEQUE_ITEM, 25)
+    X(DEQUE_ITEM, 25)                                                                                                  \
+    X(PROXIED, 26)                                                                                                     \
+    X(CONTEXT_OWN, 27)                                                                                                 \
+    X(THREAD_DICT, 28)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -57,7 +60,8 @@
     X(REGISTRATIONS, 114)                                                                                              \
     X(MEMBER, 115)                                                                                                     \
     X(NO_MEMBER, 116)                                                                                                  \
-    X(NOTHING_AHEAD, 117)
+    X(NOTHING_AHEAD, 117)                                                                                              \
+    X(CONTEXT_UNSET, 118)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \
@@ -195,6 +199,12 @@ PyObject *iterator_parts(PyObject *object);
 bool is_walking_iterator(PyObject *object);
 
 bool is_deque(PyObject *object);
+
+/* The attributes that a threading.local has in this thread, new; NULL for anything else. */
+PyObject *thread_dict(PyObject *object);
+
+/* What a context variable was set to in the current context, new; NULL where it was not, whatever its default. */
+PyObject *context_own(PyObject *variable);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);

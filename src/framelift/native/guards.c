@@ -425,7 +425,8 @@ PyTypeObject GuardTree_Type = {
     .tp_getset = tree_getset,
     .tp_members = tree_members,
     .tp_doc = "GuardTree(nodes, relations, nslots, nfetched, state=None, names=None)\n--\n\n"
-              "Facts about the inputs of a frame. See framelift.guards.accessors and checks for the kinds of nodes and checks.",
+              "Facts about the inputs of a frame. See framelift.guards.accessors and checks for the kinds of nodes and "
+              "checks.",
 };
 
 static PyObject *set_reference(PyObject *module, PyObject *args)

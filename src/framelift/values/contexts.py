@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextvars
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING
+from framelift.values.exceptions import raise_error
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -37,16 +38,32 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
     def get(self, lift: Lift, default: Any = MISSING, /) -> Any:
         if self.pending:
             return self.pending[-1][1]
-        if default is not MISSING:
-            self.refuse("get() with a default")  # whether the variable has a value is not guarded
         assert self.source is not None
+        if default is not MISSING:
+            return self._own_value(lift, default)
         try:
             value = self.concrete.get()
         except LookupError:
-            self.refuse("get() without a value")
+            self._raise_unset(lift)
         source = self.source.child("CONTEXT_VALUE")
         lift.require(source)
         return lift.wrap(value, source)
+
+    def _own_value(self, lift: Lift, default: Any) -> Any:
+        """What was set in this context, or the default that is asked for: before the variable's own."""
+        assert self.source is not None
+        value = self.concrete.get(MISSING)
+        if value is MISSING:
+            lift.guard(self.source, "CONTEXT_UNSET", 0)
+            return default
+        source = self.source.child("CONTEXT_OWN")
+        lift.require(source)
+        return lift.wrap(value, source)
+
+    def _raise_unset(self, lift: Lift) -> NoReturn:
+        assert self.source is not None
+        lift.guard(self.source, "CONTEXT_UNSET", 1)
+        raise_error(LookupError, self)
 
     @method
     def set(self, lift: Lift, value: Any, /) -> Any:

@@ -1,9 +1,11 @@
-"""Named results of torch operations (`torch.return_types`)."""
+"""Tuples whose items have names, made in C: results of torch operations (`torch.return_types`), `sys.version_info`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.source import Source
+from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
 from framelift.values.sequences import SequenceValue
 
@@ -17,9 +19,13 @@ class StructSequenceValue(SequenceValue):
 
     __slots__ = ("cls",)
 
-    def __init__(self, cls: type, items: list[Any]) -> None:
-        super().__init__(items)
+    def __init__(self, cls: type, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(items, source, concrete)
         self.cls = cls
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(type(obj), None, source, obj)
 
     def python_type(self) -> type:
         return self.cls
@@ -30,8 +36,8 @@ class StructSequenceValue(SequenceValue):
     def attribute(self, lift: Lift, name: str) -> Any:
         fields = [field for field in dir(self.cls) if not field.startswith("_")]
         if name in fields and name not in ("count", "index", "n_fields", "n_sequence_fields", "n_unnamed_fields"):
-            position = _position(self.cls, name, len(self.parts()))
-            return self.parts()[position]
+            items = self.items(lift)
+            return items[_position(self.cls, name, len(items))]
         if name.startswith("n_"):
             return getattr(self.cls, name)
         if not hasattr(self.cls, name):
@@ -46,7 +52,21 @@ class StructSequenceValue(SequenceValue):
         generate.call(1)
 
 
+_HEAPTYPE = 1 << 9
+_flags_of = type.__dict__["__flags__"].__get__
+
+
+def is_struct_class(cls: type) -> bool:
+    """Whether a class of the interpreter's has nothing but named items, such as that of `sys.version_info`."""
+    if _flags_of(cls) & _HEAPTYPE or cls.__bases__ != (tuple,) or "n_sequence_fields" not in cls.__dict__:
+        return False
+    fields: Any = cls.__dict__
+    return fields["n_fields"] == fields["n_sequence_fields"] == len(fields.get("__match_args__", ()))
+
+
 def _position(cls: type, name: str, count: int) -> int:
     """Which item a field is, found by asking a sample made of its positions."""
+    if is_struct_class(cls):
+        return cls.__dict__["__match_args__"].index(name)
     sample: Any = cls(tuple(range(count)))
     return int(getattr(sample, name))

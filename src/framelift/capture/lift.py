@@ -8,8 +8,6 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import torch
-
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
 from framelift.breaks import (
@@ -56,19 +54,16 @@ from framelift.values.lookup import (
 from framelift.values.made_classes import MadeClasses
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
-from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.python_models import python_model
 from framelift.values.scalar_objects import ScalarObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue
 from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, torch_control
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
-from framelift.values.symbolic import SymbolicValue
-from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import torch_model
 from framelift.values.tuples import tuple_class_model
 
@@ -187,11 +182,7 @@ class Lift:
 
     def as_index(self, value: Any) -> int:
         """An integer, as `operator.index` gives it."""
-        if isinstance(value, UserObjectValue):
-            value = value.index(self)
-        elif isinstance(value, TensorValue):
-            value = self.call_tensor_method("__index__", (value,), {})
-        plain = self.constant(value)
+        plain = self.constant(value.as_index(self)) if isinstance(value, Value) else value
         if not isinstance(plain, int):
             raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
         return plain
@@ -210,16 +201,7 @@ class Lift:
 
     def type_of(self, value: Any) -> type:
         """The type of a value, guarded."""
-        if isinstance(value, ScalarValue):
-            for source, leaf in value.leaves:
-                self.guard(source, "TYPE", type(leaf))
-            return type(value.concrete)
-        if isinstance(value, Value):
-            if isinstance(value, OpaqueValue) and value.source is not None:
-                self.guard(value.source, "TYPE", type(value.concrete))
-            else:
-                value.note(self)
-        return py.type_of(value)
+        return value.guarded_type(self) if isinstance(value, Value) else type(value)
 
     def constant_iterator(self, value: Any) -> Value:
         if type(value) is range:
@@ -250,17 +232,10 @@ class Lift:
             self._shown.pop()
 
     def format(self, value: Any, spec: Any) -> str:
-        if isinstance(value, ScalarValue | SymbolicValue):
-            value = self.constant(value)
-        if isinstance(value, UserObjectValue):
-            method = self.special_method(value, "__format__", "object")
-            if not (isinstance(method, BoundMethodValue) and _is_object_format(method)):
-                return self.constant(py.call(self, method, [spec], {}))
-        plain_spec = self.constant(spec)
-        if isinstance(value, Value) and plain_spec:
-            raise GraphBreak(FL0201, operation="format() with a specification", type=value.describe())
-        plain = value if not isinstance(value, Value) else self.text(value, "str")
-        text: str = py.fold(self, format, plain, plain_spec)
+        """`format(value, spec)`."""
+        if isinstance(value, Value):
+            return value.format(self, spec)
+        text: str = py.fold(self, format, value, self.constant(spec))
         return text
 
     def refuse_members(self, shown: Iterable[Any]) -> None:
@@ -369,9 +344,7 @@ class Lift:
 
     def is_modelled_builtin(self, value: Any, owner: type) -> bool:
         """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
-        if isinstance(value, TensorValue):
-            return issubclass(torch.Tensor, owner)
-        return py.type_of(value) is owner and not isinstance(value, UserObjectValue)
+        return value.is_exactly(owner) if isinstance(value, Value) else type(value) is owner
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -495,8 +468,3 @@ class Lift:
             frames.append((frame.program.canonical.code, frame.line))
             frame = frame.caller
         return ProgramPoint(tuple(reversed(frames)), self.modules)
-
-
-def _is_object_format(method: BoundMethodValue) -> bool:
-    function = method._function
-    return isinstance(function, Value) and function.concrete is object.__format__

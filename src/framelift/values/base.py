@@ -71,6 +71,15 @@ class Value:
     def python_type(self) -> type:
         return type(self.concrete)
 
+    def guarded_type(self, lift: Lift) -> type:
+        """The type, with the guard that makes it so."""
+        self.note(lift)
+        return self.python_type()
+
+    def is_exactly(self, cls: type) -> bool:
+        """Whether looking a method up finds that of the C type `cls`, and none of the user's."""
+        return self.python_type() is cls
+
     def note(self, lift: Lift) -> None:
         """Note the guard that makes this model valid; called before any operation looks at the value."""
         if not self.noted:
@@ -171,6 +180,10 @@ class Value:
         """The plain Python constant this value is, with the guards that make it so."""
         self.refuse("use as a constant")
 
+    def as_index(self, lift: Lift) -> Any:
+        """What `operator.index` gives: something that is an int, or else no index."""
+        return self
+
     def graph_argument(self, lift: Lift) -> Any:
         """What the graph gets when this value is passed to a tensor operation."""
         self.refuse("passing to a tensor operation")
@@ -182,6 +195,12 @@ class Value:
     def text_again(self) -> str | None:
         """What stands for the value in its own text; None where it cannot be in there."""
         return None
+
+    def format(self, lift: Lift, spec: Any) -> str:
+        """`format(self, spec)`: without a specification that is `str(self)`."""
+        if lift.constant(spec):
+            self.refuse("format() with a specification")
+        return lift.text(self, "str")
 
     # -- change -----------------------------------------------------------------------------------------------------
 

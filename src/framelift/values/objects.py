@@ -200,8 +200,18 @@ class UserObjectValue(Value):
             raise_error(ValueError, "__len__() should return >= 0")
         return result
 
-    def index(self, lift: Lift) -> Any:
-        """`operator.index(self)`."""
+    def is_exactly(self, cls: type) -> bool:
+        return False  # its class may override what the C type has
+
+    def format(self, lift: Lift, spec: Any) -> str:
+        self.note(lift)
+        if has_default(lift, self.cls, "__format__", object.__format__):
+            return super().format(lift, spec)
+        method = special_method(lift, self, self.cls, "__format__")
+        text: str = lift.constant(py.call(lift, method, [spec], {}))
+        return text
+
+    def as_index(self, lift: Lift) -> Any:
         result = self._required(lift, "__index__", "'{type}' object cannot be interpreted as an integer")
         if not issubclass(py.type_of(result), int):
             raise_error(TypeError, f"__index__ returned non-int (type {name_of(py.type_of(result))})")
@@ -364,6 +374,12 @@ class OpaqueValue(Value):
 
     def note_facts(self, lift: Lift) -> None:
         raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
+
+    def guarded_type(self, lift: Lift) -> type:
+        if self.source is None:
+            return super().guarded_type(lift)
+        lift.guard(self.source, "TYPE", type(self.concrete))
+        return type(self.concrete)
 
     def describe(self) -> str:
         return type(self.concrete).__qualname__

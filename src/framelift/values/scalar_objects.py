@@ -89,9 +89,9 @@ class ScalarObjectValue(UserObjectValue):
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def index(self, lift: Lift) -> Any:
+    def as_index(self, lift: Lift) -> Any:
         plain = self.plain(lift, "__index__")
-        return super().index(lift) if plain is NotImplemented else plain
+        return super().as_index(lift) if plain is NotImplemented else plain
 
     def truth(self, lift: Lift) -> bool:
         for method in ("__bool__", "__len__"):

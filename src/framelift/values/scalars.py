@@ -75,6 +75,11 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
     def note(self, lift: Lift) -> None:
         pass
 
+    def guarded_type(self, lift: Lift) -> type:
+        for source, leaf in self.leaves:
+            lift.guard(source, "TYPE", type(leaf))
+        return type(self.concrete)
+
     def truth(self, lift: Lift) -> bool:
         if self.source is not None and type(self.concrete) in _ZEROS:
             lift.guard(self.source, "TYPE", type(self.concrete))
@@ -92,6 +97,9 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
     def text(self, lift: Lift, conversion: str) -> str:
         constant = self.constant(lift)
         return repr(constant) if conversion == "repr" else str(constant)
+
+    def format(self, lift: Lift, spec: Any) -> str:
+        return lift.format(self.constant(lift), spec)
 
     # -- computations stay open on numbers, everything else decides --------------------------------------------------
 

@@ -72,6 +72,9 @@ class SymbolicValue(Value):
     def constant(self, lift: Lift) -> Any:
         return lift.settle(self._ref)
 
+    def format(self, lift: Lift, spec: Any) -> str:
+        return lift.format(self.constant(lift), spec)
+
     def truth(self, lift: Lift) -> bool:
         if self.python_type() is bool:
             return bool(lift.settle(self._ref))

@@ -64,6 +64,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def python_type(self) -> type:
         return torch.Tensor if self.source is None else type(self.concrete)
 
+    def is_exactly(self, cls: type) -> bool:
+        return issubclass(torch.Tensor, cls)
+
+    def as_index(self, lift: Lift) -> Any:
+        return lift.call_tensor_method("__index__", (self,), {})
+
     def describe(self) -> str:
         return "tensor" if self.source is None else f"tensor {self.source.name}"
 

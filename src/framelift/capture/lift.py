@@ -187,18 +187,6 @@ class Lift:
             raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
         return plain
 
-    def index(self, key: Any, kind: str) -> int | builtins.slice:
-        """A key of a sequence: an int or a slice of ints."""
-        if py.type_of(key) is builtins.slice:
-            bounds = [py.attribute(self, key, name) for name in ("start", "stop", "step")]
-            plain = [None if py.same(self, bound, None) else self.as_index(bound) for bound in bounds]
-            if plain[2] == 0:
-                raise_error(ValueError, "slice step cannot be zero")
-            return builtins.slice(*plain)
-        if py.type_of(key) in (str, float, type(None), tuple, dict, list):
-            raise_error(TypeError, f"{kind} indices must be integers or slices, not {py.type_of(key).__name__}")
-        return self.as_index(key)
-
     def type_of(self, value: Any) -> type:
         """The type of a value, guarded."""
         return value.guarded_type(self) if isinstance(value, Value) else type(value)

@@ -349,6 +349,8 @@ def map_add(frame: Frame, depth: int, key: Any, value: Any) -> None:
 
 @opcode("DICT_UPDATE")
 def dict_update(frame: Frame, depth: int, mapping: Any) -> None:
+    if not isinstance(mapping, DictValue) and not frame.lift.has_attribute(mapping, "keys"):
+        raise_error(TypeError, f"'{py.type_of(mapping).__name__}' object is not a mapping")
     frame.stack[-1 - depth].update(frame.lift, mapping)
 
 

@@ -30,20 +30,20 @@ def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
         raise Raised(frame.lift.handled)
     exception = _as_exception(frame, operands[0])
     if count == 2:
-        cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1])
+        cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1], "exception causes")
         frame.lift.journal.touch(exception)
         exception.cause, exception.suppress_context = cause, True
     give_context(frame.lift, exception)
     raise Raised(exception)
 
 
-def _as_exception(frame: Frame, value: Any) -> ExceptionValue:
+def _as_exception(frame: Frame, value: Any, what: str = "exceptions") -> ExceptionValue:
     if isinstance(value, ClassValue) and issubclass(value.concrete, BaseException):
         value = py.call(frame.lift, value, [], {})
     if isinstance(value, ExceptionValue):
         return value
     if not issubclass(py.type_of(value), BaseException):
-        raise_error(TypeError, "exceptions must derive from BaseException")
+        raise_error(TypeError, f"{what} must derive from BaseException")
     raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from framelift.guards.accessors import ACCESSORS
 from framelift.guards.checks import CHECKS
+from framelift.guards.equality import same_object
 from framelift.guards.reading import MISSING, number_at
 from framelift.guards.relations import relation_change
 from framelift.native import core
@@ -111,7 +112,7 @@ def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple
         explained = tree.explain(slots, function)
         reason = explained[2] if explained is not None else "no reason found"
         return f"the native guards missed ({reason}), but every guard holds"
-    if len(native) != len(reference) or any(a is not b for a, b in zip(native, reference, strict=True)):
+    if len(native) != len(reference) or not all(map(same_object, reference, native)):
         return "the native guards fetched other objects than the reference"
     return None
 

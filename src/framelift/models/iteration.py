@@ -221,6 +221,8 @@ def _zipped_to_the_longest(iterators: list[Iterator[Any]], fillvalue: Any) -> It
 
 @models(itertools.product)
 def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[Any]:
+    if repeat < 0:
+        raise ValueError("repeat argument cannot be negative")
     pools = [tuple(iterable) for iterable in iterables] * repeat
     rows: list[tuple[Any, ...]] = [()]
     for pool in pools:

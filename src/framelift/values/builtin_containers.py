@@ -28,7 +28,7 @@ from framelift.values.lookup import name_of, raw_lookup, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.scalars import is_number
-from framelift.values.sequences import ListValue, sort_items
+from framelift.values.sequences import ListValue, direction, sort_items
 from framelift.values.sets import SetValue, make_set
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def _next(lift: Lift, iterator: Any, default: Any = MISSING, /) -> Any:
 
 @primitive(enumerate)
 def _enumerate(lift: Lift, iterable: Any, start: Any = 0) -> Any:
-    return DerivedIterator(enumerate, enumerate_step, [py.iterate(lift, iterable)], start)
+    iterator = py.iterate(lift, iterable)
+    first = start if issubclass(py.type_of(start), int) else lift.as_index(start)
+    return DerivedIterator(enumerate, enumerate_step, [iterator], first)
 
 
 @primitive(zip)
@@ -141,7 +143,7 @@ def _reversed_object(lift: Lift, sequence: UserObjectValue) -> Any:
 @primitive(sorted)
 def _sorted(lift: Lift, iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
     items = _in_any_order(lift, iterable, key)
-    return ListValue(sort_items(lift, items, key, py.truth(lift, reverse)))
+    return ListValue(sort_items(lift, items, key, direction(lift, reverse)))
 
 
 def _in_any_order(lift: Lift, iterable: Any, key: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import bind, class_lookup, is_subclass, note_bases, raw_lookup
+from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup
 from framelift.values.made_classes import make_type
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
@@ -173,13 +173,20 @@ def _has_known_hash(key: Any) -> bool:
 
 @primitive(hasattr)
 def _hasattr(lift: Lift, obj: Any, name: Any, /) -> bool:
-    return lift.has_attribute(obj, lift.constant(name))
+    return lift.has_attribute(obj, _attribute_name(lift, name))
+
+
+def _attribute_name(lift: Lift, name: Any) -> str:
+    plain = lift.constant(name)
+    if type(plain) is not str:
+        raise GraphBreak(FL0102, what=f"an attribute whose name is {py.describe(name)}")
+    return plain
 
 
 @primitive(getattr)
 def _getattr(lift: Lift, obj: Any, name: Any, default: Any = MISSING, /) -> Any:
     try:
-        return py.attribute(lift, obj, lift.constant(name))
+        return py.attribute(lift, obj, _attribute_name(lift, name))
     except Raised as raised:
         error = raised.value
         if default is MISSING or not (isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError)):
@@ -189,18 +196,20 @@ def _getattr(lift: Lift, obj: Any, name: Any, default: Any = MISSING, /) -> Any:
 
 @primitive(setattr)
 def _setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
-    py.set_attribute(lift, obj, lift.constant(name), value)
+    py.set_attribute(lift, obj, _attribute_name(lift, name), value)
 
 
 @primitive(delattr)
 def _delattr(lift: Lift, obj: Any, name: Any, /) -> None:
-    py.delete_attribute(lift, obj, lift.constant(name))
+    py.delete_attribute(lift, obj, _attribute_name(lift, name))
 
 
 @primitive(vars)
 def _vars(lift: Lift, obj: Any = MISSING, /) -> Any:
     if obj is MISSING:
         return py.call(lift, lift.known_object(locals), [], {})
+    if not lift.has_attribute(obj, "__dict__"):
+        raise_error(TypeError, "vars() argument must have __dict__ attribute")
     return py.attribute(lift, obj, "__dict__")
 
 
@@ -229,10 +238,12 @@ def _super(lift: Lift, cls: Any = None, instance: Any = None, /) -> Any:
     if not isinstance(cls, ClassValue):
         raise GraphBreak(FL0102, what="super() of something that is no class")
     cls.note(lift)
-    if isinstance(instance, ClassValue):
-        instance.note(lift)
-        return SuperValue(cls.concrete, instance, instance.concrete)
-    return SuperValue(cls.concrete, instance, lift.type_of(instance))
+    kind = lift.type_of(instance)
+    if isinstance(instance, ClassValue) and is_subclass(instance.concrete, cls.concrete):
+        kind = instance.concrete
+    if not is_subclass(kind, cls.concrete):
+        raise GraphBreak(FL0102, what=f"super() of {name_of(cls.concrete)} and {py.describe(instance)}")
+    return SuperValue(cls.concrete, instance, kind)
 
 
 # -- numbers and strings ---------------------------------------------------------------------------------------------

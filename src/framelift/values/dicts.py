@@ -14,9 +14,9 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Identity, Value
+from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
+from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.iterators import IteratorValue
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
@@ -426,6 +426,17 @@ class DictValue(Value, models=dict):
         generate.build_map(0)
 
 
+def _halves(lift: Lift, pair: Any, position: int) -> list[Any]:
+    try:
+        return py.items(lift, pair)
+    except Raised as raised:
+        error = raised.value
+        if not (isinstance(error, ExceptionValue) and issubclass(error.cls, TypeError)):
+            raise
+        words = f"cannot convert dictionary update sequence element #{position} to a sequence"
+        raise raised_from(TypeError(words)) from raised
+
+
 def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
     if not isinstance(other, DictValue):
@@ -438,7 +449,7 @@ def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
         return [(key, py.item(lift, other, key)) for key in keys]
     found = []
     for position, pair in enumerate(py.items(lift, other)):
-        halves = py.items(lift, pair)
+        halves = _halves(lift, pair, position)
         if len(halves) != 2:
             raise_error(
                 ValueError,

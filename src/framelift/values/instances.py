@@ -19,6 +19,7 @@ from framelift.values.lookup import (
     bind,
     class_lookup,
     defines,
+    name_in_errors,
     name_of,
     note_if_data_descriptor,
     property_error,
@@ -57,7 +58,7 @@ def read(lift: Lift, instance: Any, name: str) -> Any:
 
 def raise_missing(instance: Any, name: str) -> NoReturn:
     """What `object.__getattribute__` says of an attribute that is not there."""
-    raise_error(AttributeError, f"'{name_of(instance.cls)}' object has no attribute '{name}'")
+    raise_error(AttributeError, f"'{name_in_errors(instance.cls)}' object has no attribute '{name}'")
 
 
 def find(lift: Lift, instance: Any, name: str) -> Any:

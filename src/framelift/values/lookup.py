@@ -63,6 +63,14 @@ def name_of(cls: type) -> str:
     return name
 
 
+def name_in_errors(cls: type) -> str:
+    """How an error calls a class: those implemented in C go by their full name."""
+    module = own_entries(cls).get("__module__", "builtins" if _is_written_in_python(cls) else cls.__module__)
+    if _is_written_in_python(cls) or module == "builtins":
+        return name_of(cls)
+    return f"{module}.{name_of(cls)}"
+
+
 def name_in_slot_errors(cls: type) -> str:
     """How a class is named where a slot of an instance has no value: with its module since 3.13."""
     if sys.version_info < (3, 13):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, ClassMethodDescriptorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import name_in_errors, raw_lookup
 from framelift.values.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.primitives import Arity
 
@@ -37,11 +37,12 @@ def method_of(value: Value, lift: Lift, name: str) -> Any:
         return lift.known_object(kind)
     inherited = raw_lookup(kind, name)
     if inherited is NotImplemented:
-        raise_error(AttributeError, f"'{kind.__name__}' object has no attribute '{name}'")
+        raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
     if name in OPERATOR_METHODS:
         return OperatorMethodValue(value, name)
     if lift.model_of(inherited) is not None:
-        return lift.bound_method(lift.known_object(inherited), value)
+        owner = lift.known_object(kind) if type(inherited) is ClassMethodDescriptorType else value
+        return lift.bound_method(lift.known_object(inherited), owner)
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
@@ -104,4 +105,11 @@ class OperatorMethodValue(MethodValue):
         if not takes(self.name, args, kwargs):
             raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         self.owner.note(lift)
-        return OPERATOR_METHODS[self.name](lift, self.owner, *args)
+        result = OPERATOR_METHODS[self.name](lift, self.owner, *args)
+        if result is NotImplemented and self.name in _OF_SEQUENCES:
+            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
+        return result
+
+
+# Where sequences have these they raise, and never give NotImplemented.
+_OF_SEQUENCES = frozenset({"__add__", "__iadd__", "__mul__", "__rmul__", "__imul__"})

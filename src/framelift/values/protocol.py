@@ -149,6 +149,8 @@ def contains(lift: Lift, container: Any, element: Any) -> Any:
     if isinstance(element, Value):
         if isinstance(container, str):
             element = lift.constant(element)
+        elif isinstance(container, frozenset):
+            return lift.as_set(container).contains(lift, element)
         else:
             return any(equal(lift, element, member) for member in items(lift, container))
     return fold(lift, operator.contains, container, element)
@@ -223,12 +225,30 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
             return result
     if symbol in ("%", "%=") and type_of(left) in (str, bytes):
         return lift.format_by_percent(left, right)
-    if _operands_are_known(left) and _operands_are_known(right):
-        raise_error(
-            TypeError,
-            f"unsupported operand type(s) for {symbol}: '{type_of(left).__name__}' and '{type_of(right).__name__}'",
-        )
+    known = _operands_are_known(left) and _operands_are_known(right)
+    if known and not _has_own_ways(symbol, type_of(left), type_of(right)):
+        raise_error(TypeError, _no_operation(symbol, type_of(left), type_of(right)))
     raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
+
+
+# Types that repeat and join as sequences: what is wrong with the other operand is said in their words.
+_SEQUENCES = (list, tuple, str, bytes)
+
+
+def _is_sequence(cls: type) -> bool:
+    return any(cls is sequence for sequence in _SEQUENCES)  # not `in`: a metaclass may have an `==`
+
+
+def _no_operation(symbol: str, left: type, right: type) -> str:
+    plain = symbol.removesuffix("=")
+    if plain == "*" and (_is_sequence(left) or _is_sequence(right)):
+        return f"can't multiply sequence by non-int of type '{(right if _is_sequence(left) else left).__name__}'"
+    if plain == "+" and left is bytes:
+        return f"can't concat {right.__name__} to bytes"
+    if plain == "+" and _is_sequence(left):
+        return f'can only concatenate {left.__name__} (not "{right.__name__}") to {left.__name__}'
+    shown = "** or pow()" if symbol == "**" else symbol
+    return f"unsupported operand type(s) for {shown}: '{left.__name__}' and '{right.__name__}'"
 
 
 def _repeated_size(left: Any, right: Any) -> int:
@@ -257,13 +277,26 @@ def _refuse_huge(symbol: str, left: Any, right: Any) -> None:
         raise GraphBreak(FL0108, what=f"{symbol} makes an object of {size(left, right)} bytes")
 
 
+_mro = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+
+
 def _is_proper_subclass(cls: type, other: type) -> bool:
     """As the interpreter means it: `issubclass` may run a metaclass."""
-    return cls is not other and any(base is other for base in type.__dict__["__mro__"].__get__(cls))
+    return cls is not other and any(base is other for base in _mro(cls))
 
 
 def _operands_are_known(value: Any) -> bool:
     return not isinstance(value, Value) or value.answers_operators
+
+
+def _has_own_ways(symbol: str, left: type, right: type) -> bool:
+    """Subclasses of sequences may have their own words; an object with an `__index__` says how often to repeat one."""
+    if not _is_sequence(left) and any(map(_is_sequence, _mro(left))):
+        return True
+    if symbol.removesuffix("=") != "*" or not (_is_sequence(left) or _is_sequence(right)):
+        return False
+    return any("__index__" in _namespace(base) for base in _mro(right if _is_sequence(left) else left))
 
 
 def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:

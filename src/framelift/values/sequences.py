@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.base import Raised, Value
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
+from framelift.values.exceptions import raise_error, raised_from
 from framelift.values.iterators import SequenceIterator
+from framelift.values.lookup import class_lookup, name_of, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.protocol import COMPARE, TupleKey
 
@@ -68,7 +70,7 @@ class SequenceValue(Value):
         return SequenceIterator(self.items(lift), type(iter(self.kind())), self if self.kind is list else None)
 
     def item(self, lift: Lift, key: Any) -> Any:
-        index = lift.index(key, self.kind.__name__)
+        index = _position(lift, key, self.kind.__name__)
         items = self.items(lift)
         if isinstance(index, slice):
             return self.make(lift, items[index])
@@ -276,8 +278,8 @@ class ListValue(SequenceValue, models=list):
         generate.store_subscript()
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        index = lift.index(key, "list")
-        new = py.items(lift, value) if isinstance(index, slice) else value
+        index = _position(lift, key, "list")
+        new = _assigned(lift, value, index) if isinstance(index, slice) else value
         items = self.change(lift)
         try:
             items[index] = new
@@ -287,7 +289,7 @@ class ListValue(SequenceValue, models=list):
             raise_error(ValueError, *error.args)
 
     def delete_item(self, lift: Lift, key: Any) -> None:
-        index = lift.index(key, "list")
+        index = _position(lift, key, "list")
         try:
             del self.change(lift)[index]
         except IndexError:
@@ -348,7 +350,7 @@ class ListValue(SequenceValue, models=list):
 
     @method
     def sort(self, lift: Lift, *, key: Any = None, reverse: Any = False) -> None:
-        backwards = py.truth(lift, reverse)
+        backwards = direction(lift, reverse)
         items = self.change(lift)
         before = list(items)
         items.clear()  # a list is empty while it is sorted
@@ -383,6 +385,52 @@ class _SortKey:
 
     def __lt__(self, other: _SortKey) -> bool:
         return py.truth(self.lift, py.compare(self.lift, "<", self.value, other.value))
+
+
+def _position(lift: Lift, key: Any, kind: str) -> int | slice:
+    """A key of a sequence: an int or a slice of ints."""
+    if py.type_of(key) is slice:
+        bounds = [_bound(lift, py.attribute(lift, key, name)) for name in ("start", "stop", "step")]
+        if bounds[2] == 0:
+            raise_error(ValueError, "slice step cannot be zero")
+        return slice(*bounds)
+    if not _has_index(lift, key):
+        raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_of(py.type_of(key))}")
+    return lift.as_index(key)
+
+
+def _bound(lift: Lift, bound: Any) -> int | None:
+    if py.same(lift, bound, None):
+        return None
+    if not _has_index(lift, bound):
+        raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
+    return lift.as_index(bound)
+
+
+def _has_index(lift: Lift, value: Any) -> bool:
+    """Whether a value has an `__index__`; noted if it has none."""
+    return raw_lookup(py.type_of(value), "__index__") is not NotImplemented or (
+        class_lookup(lift, lift.type_of(value), "__index__") is not None
+    )
+
+
+def _assigned(lift: Lift, value: Any, where: slice) -> list[Any]:
+    """The items that take the place of a slice."""
+    try:
+        return py.items(lift, value)
+    except Raised as raised:
+        if raw_lookup(py.type_of(value), "__iter__") is not NotImplemented:
+            raise
+        plain = where.step is None or where.step == 1
+        words = "can only assign an iterable" if plain else "must assign iterable to extended slice"
+        raise raised_from(TypeError(words)) from raised
+
+
+def direction(lift: Lift, reverse: Any) -> bool:
+    """Whether `reverse` says so; before Python 3.12 it had to be an integer."""
+    if not issubclass(py.type_of(reverse), int):
+        raise GraphBreak(FL0102, what=f"a sort with reverse={py.describe(reverse)}")
+    return py.truth(lift, reverse)
 
 
 def sort_items(lift: Lift, items: list[Any], key: Any, reverse: bool) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Random graphs of the operations the passes know, with views, writes and repeated results; reproducible by seed."""
+"""Random graphs of the operations the passes know, with views, writes and repeated results, by any source of chance."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.nn import functional as F
 
+from tests.passes.support import copies, is_overlapping
+
 LARGEST = 400  # elements of a tensor
 
 
 class Program:
     """A graph under construction and the real values of its nodes."""
 
-    def __init__(self, seed: int, writes: bool = True) -> None:
-        self.random = random.Random(seed)
-        self.generator = torch.Generator().manual_seed(seed)
+    def __init__(self, chance: random.Random, writes: bool = True) -> None:
+        self.random = chance
+        self.generator = torch.Generator().manual_seed(chance.randint(0, 1000))
         self.graph = Graph()
         self.values: dict[Node, Any] = {}
         self.inputs: list[torch.Tensor] = []
@@ -26,7 +28,7 @@ class Program:
         for index in range(self.random.randint(1, 3)):
             value = self.input_value()
             node = self.graph.placeholder(f"x{index}")
-            self.values[node] = value.clone(memory_format=torch.preserve_format)
+            self.values[node] = copies(value)
             self.inputs.append(value)
 
     def input_value(self) -> torch.Tensor:
@@ -38,6 +40,8 @@ class Program:
         value = (value * 4).to(dtype) if dtype == torch.int64 else value.to(dtype)
         if len(sizes) > 1 and self.random.random() < 0.3:
             value = value.transpose(0, -1)
+        if self.random.random() < 0.1:
+            value = value.unsqueeze(0).expand(2, *value.shape)
         return value
 
     def new_input(self, *sizes: int) -> Node:
@@ -275,10 +279,6 @@ def step_write(program: Program) -> None:
         program.call("mul_", x, 2)
 
 
-def is_overlapping(value: torch.Tensor) -> bool:
-    return any(stride == 0 and size > 1 for stride, size in zip(value.stride(), value.shape, strict=True))
-
-
 GRAMMAR = {
     "split": 5,
     "cat": 2,
@@ -295,8 +295,8 @@ GRAMMAR = {
 WRITING = ("write",)
 
 
-def program(seed: int) -> tuple[GraphModule, list[torch.Tensor]]:
+def program(chance: random.Random) -> tuple[GraphModule, list[torch.Tensor]]:
     """A graph and inputs for it."""
-    made = Program(seed, writes=seed % 3 != 0)
-    made.grow(made.random.randint(3, 14))
+    made = Program(chance, writes=chance.random() < 0.7)
+    made.grow(chance.randint(3, 14))
     return made.finish(), made.inputs

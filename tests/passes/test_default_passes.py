@@ -213,6 +213,7 @@ def test_relu_of_integers_and_in_place_stay():
 
 FIVE, EIGHT = "fuse_chunk_reshape_concat_pass", "fuse_chunk_squeeze_cat_pass"
 FIFTEEN = "fuse_chunk_reshape_unsqueeze_concat_pass"
+DEFAULT_PIECES = f"{FIVE} {EIGHT} {FIFTEEN}"
 
 
 def pieces(each, dim=1, count=4):
@@ -259,7 +260,7 @@ def uneven(x):
 
 @pytest.mark.parametrize("function", [other_order, written_after_join, uneven])
 def test_pieces_that_are_not_the_whole_in_order(function):
-    assert unchanged(function, X4_12, passes=f"{FIVE} {EIGHT} {FIFTEEN}")
+    assert unchanged(function, X4_12, passes=DEFAULT_PIECES)
 
 
 @pytest.mark.parametrize("order", [range(10), [0, 1, 2, 5], [9, *range(9)], range(8)])

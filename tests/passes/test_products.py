@@ -33,6 +33,25 @@ def test_compression_without_a_bias():
     assert unchanged(compress, X, W, B, passes="use_triton_lce_replace_simple_LCE", **APPROXIMATE)
 
 
+def test_compression_of_one_matrix():
+    def f(x, w, b):
+        return F.linear(x.t(), w, b).t() * 2
+
+    found = after(f, X[0], W, B, passes="use_matmul_lce_replace_normal_LCE", layout="relaxed", **APPROXIMATE)
+    assert found == ["matmul", "unsqueeze", "add", "mul"]
+
+
+def test_compressions_of_the_same_embeddings():
+    (v,) = tensors((2, 6))
+
+    def f(x, w, v):
+        turned = x.permute(0, 2, 1)
+        return F.linear(turned, w).permute(0, 2, 1) * 2, F.linear(turned, v).permute(0, 2, 1) * 3
+
+    found = after(f, X, W, v, passes="fuse_parallel_LCE", layout="relaxed", **APPROXIMATE)
+    assert found.count("matmul") == 1 and "linear" not in found
+
+
 def linear_used(x, w, b):
     y = F.linear(x.permute(0, 2, 1), w, b)
     return y.permute(0, 2, 1).contiguous(), y * 2
@@ -130,6 +149,44 @@ def test_what_is_not_plain_attention(function):
     assert "scaled_dot_product_attention" not in calls(gm)
 
 
+def masked(q, k, v, mask):
+    return torch.softmax(q @ k.mT * 0.25 + mask, -1) @ v
+
+
+MASKED = (*QKV, torch.randn(7, 5, generator=torch.Generator().manual_seed(5)))
+
+
+def test_masks_are_fused_where_hidden_rows_may_differ():
+    assert unchanged(masked, *MASKED, passes="fuse_sdpa", **APPROXIMATE)
+    allowed = {"allow_semantic_changes": frozenset({"fuse_sdpa"}), **APPROXIMATE}
+    found = after(masked, *MASKED, passes="fuse_sdpa", **allowed)
+    assert found[-1] == "scaled_dot_product_attention" and "softmax" not in found
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("rank", [3, 4])
+def test_the_error_of_attention_against_double_precision_does_not_grow(dtype, rank):
+    # `optimised` compares results and gradients: new error <= 2 * old error + a few roundings.
+    args = [(each if rank == 4 else each[0]).to(dtype) for each in QKV]
+    allowed = {"allow_semantic_changes": frozenset({"fuse_sdpa"}), **APPROXIMATE}
+    assert "scaled_dot_product_attention" in after(attention, *args, passes="fuse_sdpa", **APPROXIMATE)
+    mask = MASKED[3].to(dtype)
+    assert "scaled_dot_product_attention" in after(masked, *args, mask, passes="fuse_sdpa", **allowed)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda q, k, v: torch.softmax((q @ k.mT).float(), -1).to(q.dtype) @ v,  # a step in higher precision
+        lambda q, k, v: F.softmax(q @ k.mT, -1, dtype=torch.float32).to(q.dtype) @ v,
+    ],
+)
+def test_a_softmax_in_higher_precision_is_respected(function):
+    args = [each.bfloat16() for each in QKV]
+    gm, _ = optimised(function, *args, passes="normalization_pass_aten fuse_sdpa", **APPROXIMATE)
+    assert "scaled_dot_product_attention" not in calls(gm)
+
+
 # -- einsum, and a stack undone ------------------------------------------------------------------------------------
 
 
@@ -139,6 +196,9 @@ def test_small_einsums():
     found = after(lambda a, w, c: torch.einsum("bni,bnio->bno", a, w) + c, a, w, c, passes=name, **APPROXIMATE)
     assert found == ["unsqueeze", "mul", "sum", "add"]
     assert unchanged(lambda a, w: torch.einsum("bni,bnio->bno", a, w), a, w, passes=name, **APPROXIMATE)
+    square, weights, other = tensors((2, 3, 3), (2, 3, 3, 4), (2, 3, 4))
+    diagonal = lambda a, w, c: torch.einsum("abb,abbd->abd", a, w) + c  # noqa: E731
+    assert unchanged(diagonal, square, weights, other, passes=name, **APPROXIMATE)
 
 
 def test_a_stack_around_a_pointwise_call():

@@ -126,6 +126,9 @@ class BatchUnary(Batch):
         call = ops.bound(members[0], *self.roots)
         return build.call(call.operation.emitted, stacked, **applied(call))
 
+    def applies(self, work: Work) -> bool:
+        return super().applies(work) or (work.count(self.roots) > 1 and work.count(SPLITS) > 0)
+
     def run(self, work: Work) -> None:
         work.rewrite_all(OnAllPieces(self.roots))
         super().run(work)

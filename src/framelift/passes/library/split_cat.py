@@ -46,6 +46,9 @@ class SplitCatPass(SplitCat):
         # Some pieces along the axis of the split are a larger piece of it.
         return super().wants(run, join, work) and (run.is_whole or run.dim != join.dim)
 
+    def applies(self, work: Work) -> bool:
+        return super().applies(work) or work.count(SqueezedPieces.roots) > 0
+
     def run(self, work: Work) -> None:
         super().run(work)
         work.rewrite_all(CoarserSplit())

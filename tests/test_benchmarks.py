@@ -60,7 +60,7 @@ def test_every_model_has_its_bar() -> None:
 
 @pytest.mark.slow
 def test_a_model_of_the_zoo() -> None:
-    pytest.importorskip("transformers")
+    pytest.importorskip("transformers", reason="only make zoo and make bench install it")
     from benchmarks.zoo_one import with_framelift
 
     found = with_framelift("bit")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="these tests also run on interpreters without torch")
 
 from framelift.native import calibrate, core  # noqa: E402
 from framelift.native.tensor_spec import TensorSpec  # noqa: E402

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="these tests also run on interpreters without torch")
 
 from framelift.native import calibrate, core  # noqa: E402
 from tests.native.guards_builder import Nodes, function  # noqa: E402

@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 def place(level: int, internal: str) -> Place:
     """The place `level` frames above the caller, not counting those of the file `internal`; the interpreter knows."""
-    raise NotImplementedError
+    raise NotImplementedError  # never called: values/ has a primitive for it
 
 
 def _frame_above(level: int) -> FrameType:

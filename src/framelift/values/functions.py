@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +28,21 @@ class FunctionLike(Value):
     __slots__ = ()
     code: types.CodeType
 
+    @abstractmethod
     def globals(self, lift: Lift) -> DictValue:
-        raise NotImplementedError
+        """The namespace of the module it was made in."""
 
+    @abstractmethod
     def cells(self, lift: Lift) -> list[CellValue]:
-        raise NotImplementedError
+        """The variables it shares with the functions around it, in the order of `co_freevars`."""
 
+    @abstractmethod
     def defaults(self, lift: Lift) -> list[Any]:
-        raise NotImplementedError
+        """The defaults of its last positional parameters."""
 
+    @abstractmethod
     def keyword_defaults(self, lift: Lift) -> dict[str, Any]:
-        raise NotImplementedError
+        """The defaults of its keyword-only parameters."""
 
     def qualified_name(self, lift: Lift) -> str:
         """The name by which errors call it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -79,8 +80,9 @@ class SequenceValue(Value):
         except IndexError:
             raise_error(IndexError, f"{self.kind.__name__} index out of range")
 
+    @abstractmethod
     def make(self, lift: Lift, items: list[Any]) -> Any:
-        raise NotImplementedError
+        """A sequence of this kind: what slicing, joining and repeating give."""
 
     def contains(self, lift: Lift, item: Any) -> Any:
         return any(py.equal(lift, member, item) for member in self.items(lift))

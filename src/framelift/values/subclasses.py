@@ -8,6 +8,7 @@ storage; where it finds the user's own, that one runs. Inputs are read and chang
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -169,12 +170,14 @@ class Storage:
     owner: ContainerObjectValue
 
     @classmethod
+    @abstractmethod
     def fresh(cls, owner: ContainerObjectValue) -> Any:
-        raise NotImplementedError
+        """The storage of an instance that the program makes."""
 
     @classmethod
+    @abstractmethod
     def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
-        raise NotImplementedError
+        """The storage of an instance that existed before the frame."""
 
     def _own(self: Any, owner: ContainerObjectValue) -> Any:
         self.owner = owner

@@ -71,6 +71,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                     "entries are gone"),
             Setting("evict_entries", False, "at recompile_limit drop the entry that was not used for the longest time "
                     "instead of running Python"),
+            Setting("data_dependent", True, "keep sizes and numbers that depend on data in the graph, and check what "
+                    "is presumed about them; else the graph breaks there"),
             Setting("trace_limit", 50_000, "rounds of loops, inlined calls and items made at once that one capture "
                     "may trace before it leaves the rest to Python"),
         )
@@ -84,6 +86,7 @@ full_traceback: bool
 recompile_limit: int
 total_recompile_limit: int
 evict_entries: bool
+data_dependent: bool
 trace_limit: int
 
 _NO_OVERRIDES: Mapping[str, bool | int] = MappingProxyType({})

@@ -12,8 +12,9 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch.fx import GraphModule
 
 from framelift.backends.registry import takes_no_options
-from framelift.backends.tracing import compiling
+from framelift.backends.tracing import compiling, current_symbols, depends_on_data
 from framelift.controls import disable_function
+from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 
 
 @takes_no_options
@@ -29,6 +30,10 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
 
 def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     del example_inputs
+    shape_env = current_symbols()
+    if shape_env is not None and depends_on_data(module):
+        # AOTAutograd leaves out checks of what it takes for true: they are made from what was presumed once more.
+        insert_deferred_runtime_asserts(module, shape_env, "AOTAutograd")
     # The backward is called from outside the lifted frame, where frames may be watched: it is compiled already.
     return make_boxed_func(disable_function(module.forward, recursive=True, reason="it is a compiled graph"))
 

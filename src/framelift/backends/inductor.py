@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch._inductor
 import torch._inductor.config
-from torch._inductor.compile_fx import compile_fx
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
+from framelift.backends.checks_first import checks_first
 from framelift.backends.steps import counting_steps
-from framelift.backends.tracing import compiling
+from framelift.backends.tracing import compiling, depends_on_data
 from framelift.errors import short, unknown
+from framelift.shapes.presuming import PresumingEnv
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -33,15 +36,25 @@ def inductor(
 ) -> Callable[..., Any]:
     """The graph compiled by Inductor, for inference or for training as the inputs and torch's modes ask for."""
     changes = settings(mode, options)
+    keywords: dict[str, Any] = {"config_patches": changes}
+    if depends_on_data(module):
+        changes["_pre_fusion_custom_pass"] = checks_first(changes.get("_pre_fusion_custom_pass"))
+        keywords["inner_compile"] = functools.partial(_compile_as_presumed, module.shape_env)
     with compiling(module, example_inputs) as inputs:
         try:
-            compiled = compile_fx(module, inputs, config_patches=changes)
+            compiled = compile_fx(module, inputs, **keywords)
         except Exception as error:
             if is_missing_compiler(error):
                 raise RuntimeError(NO_COMPILER) from error
             raise
     records = changes.get("triton.cudagraphs", torch._inductor.config.triton.cudagraphs)
     return counting_steps(compiled) if records else compiled
+
+
+def _compile_as_presumed(shape_env: PresumingEnv, *args: Any, **kwargs: Any) -> Any:
+    """Compile what AOTAutograd traced. Inductor emits checks of what was presumed until here; nothing may be added."""
+    shape_env.presumes = False
+    return compile_fx_inner(*args, **kwargs)
 
 
 def settings(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch._functorch.config
+import torch._inductor.config
 from torch._guards import (
     CompileContext,
     CompileId,
@@ -44,11 +45,11 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
     symbolic = [node.meta.get("symbolic") for node in module.graph.find_nodes(op="placeholder")]
-    at_once = any(entry is not None for entry in symbolic)
+    at_once = depends_on_data(module) or any(entry is not None for entry in symbolic)
     with ExitStack() as stack:
         stack.enter_context(compile_context(CompileContext(number)))
         stack.enter_context(tracing(TracingContext(mode)))
-        stack.enter_context(_cache_for(example_inputs))
+        stack.enter_context(_caches_for(module, example_inputs))
         if at_once:
             stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
         yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
@@ -69,9 +70,29 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
 
 
-def _cache_for(example_inputs: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Keep AOTAutograd's cache away from inputs that share memory: its keys do not say how they do, and it would give
-    what was compiled for memory that lies apart."""
+def depends_on_data(module: GraphModule) -> bool:
+    """Whether sizes or numbers in a graph are known only when it runs."""
+    return any(node.meta.get("unbacked_bindings") for node in module.graph.nodes)
+
+
+def current_symbols() -> ShapeEnv | None:
+    """The environment of the symbols of the graph that is being compiled."""
+    context = TracingContext.try_get()
+    mode = None if context is None else context.fake_mode
+    return None if mode is None else mode.shape_env
+
+
+def _caches_for(module: GraphModule, example_inputs: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Keep caches away from graphs that differ in more than their keys say.
+
+    AOTAutograd's does not say how inputs share memory, and would give what was compiled for memory that lies apart;
+    none says what was presumed about sizes that depend on data.
+    """
+    if depends_on_data(module):
+        stack = ExitStack()
+        stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        stack.enter_context(torch._inductor.config.patch(fx_graph_cache=False))
+        return stack
     storages = [
         value.untyped_storage()._cdata
         for value in example_inputs

@@ -23,9 +23,10 @@ from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.program import Programs
 from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
-from framelift.errors import FullGraphError
+from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
+from framelift.graph.runtime_asserts import CannotCheck, failed_check
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -49,6 +50,7 @@ from framelift.residual.precautions import Precautions
 from framelift.residual.resume import CannotResume
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
+from framelift.shapes.trust import Trust
 from framelift.values.base import Value
 from framelift.values.functions import FunctionValue
 from framelift.values.tensors import TensorValue
@@ -101,7 +103,9 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
     policy = request.policy()
     while True:
         with room_to_work():
-            lift = Lift(programs, request.make_graph(), request.pieces.argument_names(code), policy)
+            graph = request.make_graph()
+            graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
+            lift = Lift(programs, graph, request.pieces.argument_names(code), policy)
             lift.answers = answers
             lift.steps = Steps(break_before=break_before, depth=depth or 0)
             answers.begin()
@@ -112,6 +116,11 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 break_before = None
             except NeedsNumbers as needs:
                 policy.insist_on_numbers(needs.names)
+                break_before = None
+            except (BackendError, CannotCheck) as error:
+                if not graph.depends_on_data or (request.options.fullgraph and isinstance(error, BackendError)):
+                    raise
+                request.history.trust.withdraw()
                 break_before = None
             except Again as again:
                 depth = again.depth
@@ -132,7 +141,9 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
     policy = request.policy()
     while True:
         with room_to_work():
-            lift = Lift(programs, request.make_graph(), argument_names(request.function.__code__), policy)
+            graph = request.make_graph()
+            graph.shape_env.takes_data = config.data_dependent
+            lift = Lift(programs, graph, argument_names(request.function.__code__), policy)
             lift.answers = answers
             answers.begin()
             try:
@@ -311,7 +322,8 @@ class _Capture:
                 graph.uses_rng, _switches_modes(graph), bool(written), graph.may_raise_after_writing
             )
             self._run_passes(module)
-            call = GraphCall(self._call_backend(module), inputs, written, precautions)
+            disappointed = self._trusting() if graph.depends_on_data else None
+            call = GraphCall(self._call_backend(module), inputs, written, precautions, disappointed)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
         if config.check:
@@ -340,10 +352,17 @@ class _Capture:
 
     def _run_passes(self, module: Any) -> None:
         options = self.request.options
-        if options.passes != ():
+        # (Passes do not know yet which nodes bring symbols along.)
+        if options.passes != () and not self.lift.graph.depends_on_data:
             with self._modes_at_entry():
                 improve(module, options.passes, options.backend.is_bitwise)
             self._lap("passes")
+
+    def _trusting(self) -> Callable[[], None]:
+        """The graph presumes something about data: what is to be done when that turns out wrong."""
+        trust, name = self.request.history.trust, self.code.co_qualname
+        self.lift.guard(self.lift.sources.known(trust).attribute("is_given"), "EQUALS", True)
+        return functools.partial(_disappointed, trust, name)
 
     def _call_backend(self, module: Any) -> Callable[..., Any]:
         """Hand the graph over."""
@@ -414,6 +433,14 @@ class _Capture:
         now = time.perf_counter()
         spent = now - self.started - sum(self.phases.values())
         self.phases[phase] = self.phases.get(phase, 0.0) + spent
+
+
+def _disappointed(trust: Trust, name: str) -> None:
+    """In the handler of an exception of a graph: if a check failed, say so, and trust less."""
+    words = failed_check()
+    if words is not None:
+        trust.disappoint(_core.outermost_calls())
+        stream.emit(events.RanEagerly(name, words))
 
 
 def _call(function: Callable[..., Any], *args: Any) -> Any:

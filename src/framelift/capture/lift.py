@@ -441,6 +441,10 @@ class Lift:
         """An operation that takes or gives symbolic numbers, as a node of the graph; NotImplemented: it cannot be."""
         return self.operations.on_numbers(self, target, args)
 
+    def presume(self, ref: NumberRef) -> None:
+        """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""
+        self.operations.presume(self, ref)
+
     def settle(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         return self.operations.settle(self, ref)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0301, FL0302, FL0303, GraphBreak
 from framelift.graph import MetadataFailure, NumberRef, TensorRef, TokenRef
-from framelift.shapes.symbols import decide
+from framelift.shapes.presuming import depends_on_data
+from framelift.shapes.symbols import decide, settled
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
@@ -59,6 +60,8 @@ class Operations:
             if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
                 return self.on_values(lift, emit, target, tuple(settled[0]), settled[1])
             raise _break_for(failure) from failure
+        if lift.graph.raises_too_late:
+            raise GraphBreak(FL0303, op=_spell(target))
         return self._result(lift, result)
 
     def on_bodies(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
@@ -86,12 +89,21 @@ class Operations:
     def settle(self, lift: Lift, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         symbols = lift.graph.symbols
+        if depends_on_data(ref.known_fake) and settled(ref.known_fake) is None:
+            raise GraphBreak(FL0301, what=lift.graph.origin_of(ref))
         self._decisions += 1
         if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)
         number = decide(ref.known_fake)
         symbols.note_place(lift.user_line)
         return number
+
+    def presume(self, lift: Lift, ref: NumberRef) -> None:
+        """Go on as if a condition were true, and check it when the graph runs."""
+        try:
+            lift.graph.presume(ref)
+        except MetadataFailure as failure:
+            raise _break_for(failure) from failure
 
     def _result(self, lift: Lift, result: Any) -> Any:
         lift.graph.symbols.note_place(lift.user_line)

@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
@@ -34,9 +35,11 @@ from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
+from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
 from framelift.graph.writes import can_be_put_back
+from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
 
 
@@ -69,6 +72,8 @@ class GraphBuilder:
         self._changes: list[tuple[TensorRef, Descriptor]] = []
         self._finished = False
         self._has_bodies = False
+        # Symbols for what depends on data, and the records whose results they came with.
+        self._bound: dict[Any, Record] = {}
         # How often the program asked how a tensor lies in memory.
         self.layout_questions = 0
 
@@ -102,6 +107,11 @@ class GraphBuilder:
         inputs = {id(ref.storage) for ref in self.inputs}
         writes = [record.index for record in self.records if any(id(storage) in inputs for storage in record.writes)]
         return bool(writes) and any(record.must_run and record.index > writes[0] for record in self.records)
+
+    @property
+    def raises_too_late(self) -> bool:
+        """Whether what the last operation brought along is checked after something was written for good."""
+        return bool(self.records) and bool(self.records[-1].bindings) and not self.can_be_undone
 
     @property
     def uses_rng(self) -> bool:
@@ -306,6 +316,7 @@ class GraphBuilder:
         result, seen = self._materialiser.run(record)
         record.writes = written_storages(record, seen)
         record.is_random = seen.is_random
+        self._bind(record, result)
         before = len(self._changes)
         try:
             if seen.written and any(is_wrapper(known_fake(ref)) for ref in tensors):
@@ -322,6 +333,37 @@ class GraphBuilder:
             for storage in record.changed:
                 storage.changes.append(record)
         return record.result
+
+    def _bind(self, record: Record, result: Any) -> None:
+        """Takes up the symbols that came with a result, for sizes and numbers that depend on data."""
+        env = self.shape_env
+        try:
+            record.bindings = bindings_of(env, result, self._bound)
+            env.presume_sizes(result)
+        except Unlikely as error:
+            raise MetadataFailure("data-dependent", record.name, str(error)) from None
+        if record.bindings:
+            record.must_run = True  # what is presumed about a symbol is checked where it comes from
+            self._bound.update(dict.fromkeys(record.bindings, record))
+
+    @property
+    def depends_on_data(self) -> bool:
+        """Whether sizes or numbers of the graph are known only when it runs."""
+        return bool(self._bound)
+
+    def origin_of(self, ref: NumberRef) -> str:
+        """Where a number that depends on data comes from, for a user: `n.item() > 3` is `u0 > 3, u0 being item`."""
+        expression = ref.known_fake.node.expr
+        names = {symbol: self._bound[symbol].name for symbol in expression.free_symbols if symbol in self._bound}
+        where = [f"{symbol} is what {names[symbol]} gives" for symbol in sorted(names, key=str)]
+        return f"{PythonPrinter().doprint(expression)}, where {' and '.join(where)}" if where else str(expression)
+
+    def presume(self, condition: NumberRef) -> None:
+        """Go on as if a condition were true: it is guarded if it can be, and else checked when the graph runs."""
+        try:
+            self.shape_env.presume(condition.known_fake, "the program goes on as if it were so")
+        except Unlikely as error:
+            raise MetadataFailure("data-dependent", "a check", str(error)) from None
 
     def _wrap(self, result: Any, record: Record, tensors: list[TensorRef], storages: list[Storage]) -> Any:
         """The result with a TensorRef for each tensor: an argument's own where the operation returned it."""
@@ -401,6 +443,8 @@ class GraphBuilder:
             for output in record.outputs:
                 if isinstance(output, TensorRef) and output.record is record:
                     output.storage.refs.remove(output)
+            for symbol in record.bindings:
+                self._bound.pop(symbol, None)
             for storage in record.changed:
                 del storage.changes[-1]
                 changed[id(storage)] = storage
@@ -427,6 +471,8 @@ class GraphBuilder:
         """Takes the operations since the mark out of the graph, to make a body of them."""
         self._check_open()
         part = Part(self.records[mark.records :])
+        if any(record.bindings for record in part.records):
+            raise MetadataFailure("data-dependent", "a function", "sizes within it depend on data")
         if part.changes_outside():
             raise MetadataFailure("unsupported", "a function", "it changes tensors from outside of it")
         del self.records[mark.records :]
@@ -468,6 +514,8 @@ class GraphBuilder:
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = _LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
+        if self._bound:
+            insert_deferred_runtime_asserts(module, self.shape_env, "capture")
         return module
 
     @property

@@ -119,6 +119,8 @@ class Emitter:
             meta["nn_module_stack"] = modules
         if record is not None:
             meta["source_fn_stack"] = [(node.name, record.target)]
+            if record.bindings and result is record.result:
+                meta["unbacked_bindings"] = record.bindings
 
     def _place(self, location: Location | str | None) -> tuple[str | None, Modules | None]:
         if location is None or isinstance(location, str):

@@ -26,9 +26,10 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
+from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
 
-DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode, Unlikely)
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 
 _STRIDED = torch.strided

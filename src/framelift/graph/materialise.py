@@ -92,6 +92,7 @@ class Materialiser:
             return self._fakes.run(record.target, args, kwargs)
         except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
             self.forget(written_storages(record, self._fakes.mode.seen))
+            self._fakes.symbols.shape_env.pending_fresh_unbacked_symbols.clear()
             raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
 
     def forget(self, storages: Iterable[Storage]) -> None:
@@ -110,6 +111,8 @@ class Materialiser:
             raise MetadataFailure("unsupported", repr(ref), _first_line(error)) from error
 
     def _replay(self, record: Record) -> None:
+        if record.bindings:
+            raise MetadataFailure("data-dependent", record.name, "its sizes would be other symbols now")
         with entered(record.state, self._states.read()[0]):
             result, _ = self.run(record)
         for ref, fake in pairs(record.result, result):

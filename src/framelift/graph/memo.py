@@ -233,12 +233,11 @@ class MetadataMemo:
 
     def put(self, key: Key, record: Record, tensors: list[TensorRef]) -> None:
         """Enters what an operation did, if all of it can be said in a template."""
-        if record.changed or record.is_effect or not (tensors or record.outputs):
+        if record.changed or record.is_effect or record.bindings or not (tensors or record.outputs):
             return
         for ref in record.outputs:
-            if ref.record is record and isinstance(ref, TensorRef):
-                if not ref.descriptor.is_plain:
-                    return
+            if not isinstance(ref, TensorRef) or (ref.record is record and not ref.descriptor.is_plain):
+                return
         self.keep(key, Template.of(record, tensors))
 
     def keep(self, key: Key, template: Template) -> None:

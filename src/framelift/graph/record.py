@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from framelift.graph.metadata import Ref, Storage, TensorRef
 from framelift.graph.state import TorchState
+from framelift.shapes.presuming import Bindings
 
 Operation = Literal["call_function", "call_method"]
 
@@ -42,6 +43,7 @@ class Record:
         "is_random",
         "must_run",
         "is_cut",
+        "bindings",
     )
 
     def __init__(
@@ -78,6 +80,8 @@ class Record:
         self.must_run = False
         # Belongs to a body: what it computes cannot be used outside of that.
         self.is_cut = False
+        # Symbols for what depends on data that came with its result, and where in it they are found.
+        self.bindings: Bindings = {}
 
     @property
     def tensors(self) -> list[TensorRef]:

@@ -76,6 +76,8 @@ class GraphCall:
     inputs: Sequence[Quantity]
     written: Sequence[Source]
     precautions: Precautions
+    # Told in the handler of an exception of the graph, if it checks what was presumed about data.
+    disappointed: Callable[[], Any] | None = None
 
 
 @dataclass(slots=True)
@@ -128,7 +130,7 @@ Direct = tuple[Callable[..., Any], tuple[int, ...], int, int]
 
 def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> Direct | None:
     """What the residual code does, if that is to return one result of the graph: then it need not even run."""
-    if graph is None or graph.precautions or lift.journal.changed or lift.modes.calls:
+    if graph is None or graph.precautions or graph.disappointed or lift.journal.changed or lift.modes.calls:
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
@@ -234,6 +236,10 @@ def _run_again(generator: Generator, graph: GraphCall) -> None:
     builder.jump_if_true(run)
     builder.reraise()
     builder.place(run)
+    if graph.disappointed is not None:
+        builder.load_callable(graph.disappointed)
+        builder.call(0)
+        builder.pop_top()
     if graph.precautions:
         undone = builder.label()
         _take_precautions(generator, graph, "undo")

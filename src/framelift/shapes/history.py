@@ -18,6 +18,7 @@ from typing import Any
 
 from framelift.shapes.marks import Mark
 from framelift.shapes.symbols import Dimension
+from framelift.shapes.trust import Trust
 
 Number = int | float
 # What a user says of a source: a number is symbolic or not; a tensor is, or some of its dimensions are.
@@ -35,6 +36,8 @@ class History:
     numbers: dict[str, Number] = field(default_factory=dict)
     dynamic_sizes: dict[str, set[int]] = field(default_factory=dict)
     dynamic_numbers: set[str] = field(default_factory=set)
+    # Whether sizes and numbers that depend on data are left to the graph.
+    trust: Trust = field(default_factory=Trust)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple, TypeAlias
 import sympy
 import torch
 from torch._guards import GuardSource, Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from framelift.shapes.presuming import PresumingEnv
 from framelift.shapes.program import Program
 from framelift.shapes.translate import Untranslatable, Writer
 
@@ -76,8 +77,7 @@ class Symbols:
     """Makes symbols, and tells what was assumed about them."""
 
     def __init__(self) -> None:
-        # Sizes and scalars that depend on data raise, so that the caller can break the graph there.
-        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.shape_env = PresumingEnv()
         self._loaded: list[_Loaded] = []
         self._index: dict[sympy.Symbol, int] = {}
         # The user's line for each guard of the environment, as far as it is known.

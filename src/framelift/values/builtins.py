@@ -26,6 +26,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
+from framelift.values.tensor_numbers import as_number
 from framelift.values.tensors import TensorValue
 from framelift.values.unions import UnionValue
 
@@ -261,7 +262,7 @@ def _float(lift: Lift, value: Any = 0.0, /) -> Any:
 
 def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if isinstance(value, TensorValue):
-        return lift.call_tensor_method(name, (value,), {})
+        return as_number(lift, value, name)
     if isinstance(value, UserObjectValue):
         return py.call(lift, lift.special_method(value, name, "number"), [], {})
     if base is MISSING and isinstance(value, NumpyFloatValue):

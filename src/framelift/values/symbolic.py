@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framelift.graph import NumberRef
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
+from framelift.shapes.presuming import depends_on_data
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
@@ -34,6 +35,14 @@ class Computed(NamedTuple):
     right: Any
 
 
+class Compared(NamedTuple):
+    """The residual code compares two numbers."""
+
+    operator: str
+    left: Any
+    right: Any
+
+
 class SizeOf(NamedTuple):
     """It is the size of an input in one dimension."""
 
@@ -48,7 +57,10 @@ class SymbolicValue(Value):
     shared = False
 
     def __init__(
-        self, ref: NumberRef, origin: Quantity | Computed | SizeOf | None = None, source: Source | None = None
+        self,
+        ref: NumberRef,
+        origin: Quantity | Computed | Compared | SizeOf | None = None,
+        source: Source | None = None,
     ) -> None:
         super().__init__(source)
         self.noted = True
@@ -60,6 +72,11 @@ class SymbolicValue(Value):
 
     def describe(self) -> str:
         return f"symbolic {self.python_type().__name__}"
+
+    @property
+    def depends_on_data(self) -> bool:
+        """Whether it is known only when the graph runs."""
+        return depends_on_data(self._ref.known_fake)
 
     def ref(self, lift: Lift) -> NumberRef:
         return self._ref
@@ -168,6 +185,8 @@ class SymbolicValue(Value):
         if bool in (self.python_type(), py.type_of(other)):
             return self._compared(lift, operator, other)
         result = lift.call_on_numbers(COMPARE[operator], (self, other))
+        if isinstance(result, SymbolicValue) and result.depends_on_data:
+            result.origin = Compared(operator, self, other)
         return self._compared(lift, operator, other) if result is NotImplemented else result
 
     def _compared(self, lift: Lift, operator: str, other: Any) -> Any:
@@ -176,11 +195,15 @@ class SymbolicValue(Value):
     # -- the way back ------------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
-        return [self.origin.left, self.origin.right] if isinstance(self.origin, Computed) else []
+        return [self.origin.left, self.origin.right] if isinstance(self.origin, Computed | Compared) else []
 
     def rebuild(self, generate: Generator) -> None:
         origin = self.origin
-        if self.python_type() is bool:
+        if isinstance(origin, Compared):
+            generate.value(origin.left)
+            generate.value(origin.right)
+            generate.builder.compare(origin.operator)
+        elif self.python_type() is bool:
             generate.constant(self.constant(generate.lift))
         elif isinstance(origin, Quantity):
             generate.quantity(origin)

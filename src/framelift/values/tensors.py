@@ -22,6 +22,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.primitives import Arity
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
+from framelift.values.tensor_numbers import as_number, item_of, narrow, part
 from framelift.values.torch_functions import call_method
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return issubclass(torch.Tensor, cls)
 
     def as_index(self, lift: Lift) -> Any:
-        return lift.call_tensor_method("__index__", (self,), {})
+        return as_number(lift, self, "__index__")
 
     def describe(self) -> str:
         return "tensor" if self.source is None else f"tensor {self.source.name}"
@@ -142,10 +143,10 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return SequenceIterator(py.items(lift, parts), type(iter(())))
 
     def item(self, lift: Lift, key: Any) -> Any:
-        return lift.call_torch(operator.getitem, (self, key), {})
+        return lift.call_torch(operator.getitem, part(lift, self, key), {})
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        lift.call_torch(operator.setitem, (self, key, value), {})
+        lift.call_torch(operator.setitem, (*part(lift, self, key), value), {})
 
     def contains(self, lift: Lift, item: Any) -> Any:
         raise GraphBreak(FL0301, what="membership in a tensor")
@@ -305,6 +306,10 @@ class TensorMethodValue(BoundBuiltin):
             return self.owner.iterate(lift)
         if self.name == "size" and self.owner.ref(lift).descriptor.is_symbolic and _SIZE(args, kwargs):
             return size_method(lift, self.owner, *args, **kwargs)
+        if self.name == "item" and not args and not kwargs:
+            return item_of(lift, self.owner)
+        if self.name == "narrow" and len(args) == 3 and not kwargs:
+            return narrow(lift, self.owner, *args)
         return call_method(lift, self.name, (self.owner, *args), kwargs)
 
 

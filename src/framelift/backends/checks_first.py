@@ -1,0 +1,45 @@
+"""Inductor's schedule with checks before whatever relies on them.
+
+A check of a size or number that depends on data reads nothing and writes nothing, so Inductor may run a kernel before
+the check that allows it, if it fuses that kernel with an earlier one. It would then read memory that is not there, or
+write to an input although the graph raises. Here, kernels depend on the checks that precede them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch._inductor.dependencies import StarDep
+from torch._inductor.ir import AssertScalar
+
+from framelift.graph.runtime_asserts import NOT_SO
+
+Schedule = Callable[[list[Any]], list[Any]]
+
+
+def checks_first(before: Schedule | None = None) -> Schedule:
+    """A pass over Inductor's nodes before fusion, to run after the one that the user asked for."""
+
+    def run(nodes: list[Any]) -> list[Any]:
+        if before is not None:
+            nodes = before(nodes)
+        _order(nodes)
+        return nodes
+
+    return run
+
+
+def _order(nodes: list[Any]) -> None:
+    checks: list[Any] = []
+    for node in nodes:
+        if isinstance(node.node, AssertScalar):
+            node.node.msg = f"{NOT_SO}{node.node.msg}"
+            checks.append(node)
+        elif checks:
+            symbols = node.node.get_free_symbol_uses(unbacked_only=True) if node.node is not None else set()
+            for check in checks:
+                if node.has_aliasing_or_mutation() or symbols & check.node.get_free_symbol_uses(unbacked_only=True):
+                    node.add_fake_dep(StarDep(check.node.get_name()))
+    if checks:
+        nodes[0].scheduler.compute_ancestors()

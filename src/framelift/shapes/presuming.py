@@ -1,0 +1,131 @@
+"""Sizes and numbers that depend on data: symbols without a value ("unbacked").
+
+torch's rules for operations guess where such a symbol would decide ("no size is 1"). A guess that does not come true is
+a wrong result, so every guess is a *presumption* here: a fact that the graph checks when it runs. If the check fails,
+the graph raises and Python runs the program. The plainest presumption is that no size is 0 or 1, because operations,
+and compilers after them, treat these two as cases of their own.
+
+    >>> env = PresumingEnv()
+    >>> n = env.create_unbacked_symint()
+    >>> guard_or_false(n == 7), [str(fact.expr) for fact in env.presumptions]
+    (False, ['Ne(u0, 7)'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch.fx.experimental.symbolic_shapes import (
+    PendingUnbackedSymbolNotFound,
+    ShapeEnv,
+    compute_unbacked_bindings,
+    free_unbacked_symbols,
+    guard_or_false,
+)
+
+__all__ = ["PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
+
+# Where in the result of an operation the number is found that a symbol stands for.
+Bindings = dict[sympy.Symbol, tuple[Any, ...]]
+
+_LEAST_SIZE = 2
+
+
+class Unlikely(Exception):
+    """What would have to be presumed is known to be false."""
+
+
+class PresumingEnv(ShapeEnv):
+    """A ShapeEnv that asserts what it guesses.
+
+    Where `takes_data` is false, operations whose sizes or numbers depend on data raise instead.
+    """
+
+    takes_data = False
+    # Whether a guess is presumed. A compiler that makes no checks of it guesses for speed only.
+    presumes = True
+
+    @property
+    def allow_scalar_outputs(self) -> bool:
+        return self.takes_data
+
+    @property
+    def allow_dynamic_output_shape_ops(self) -> bool:
+        return self.takes_data
+
+    @property
+    def presumptions(self) -> list[Any]:
+        """The facts that are to be checked when the graph runs, as torch's RuntimeAsserts."""
+        return [fact for facts in self.deferred_runtime_asserts.values() for fact in facts]
+
+    def presume(self, fact: Any, why: str) -> None:
+        """Take a fact for true; it is guarded if it can be, and else checked when the graph runs."""
+        if isinstance(fact, torch.SymBool):
+            fact = fact.node.expr
+        if fact in (True, sympy.true):
+            return
+        if fact in (False, sympy.false) or not self.guard_or_defer_runtime_assert(fact, why):
+            raise Unlikely(str(fact))
+
+    def _constrain_range_for_size(self, a: sympy.Symbol, min: int | None = None, max: int | None = None) -> None:
+        """torch says that a symbol is a size."""
+        super()._constrain_range_for_size(a, min, max)
+        if self.presumes:
+            self.presume(sympy.Ge(a, _LEAST_SIZE), "a size is neither 0 nor 1")
+
+    def presume_sizes(self, result: Any) -> None:
+        """No size of these tensors that depends on data is 0 or 1."""
+        for tensor in _tensors(result):
+            for size in tensor.shape:
+                if depends_on_data(size):
+                    self.presume(size >= _LEAST_SIZE, "a size is neither 0 nor 1")
+
+    def _log_suppressed_dde(self, a: Any, assumed_value: bool) -> None:
+        """torch could not decide `a` and goes on as if it were `assumed_value`."""
+        if self.presumes:
+            self.presume(a if assumed_value else sympy.Not(a), "torch goes on as if it were so")
+
+
+def depends_on_data(number: Any) -> bool:
+    """Whether a number is a symbol without a value, or computed from one."""
+    return not isinstance(number, int | float) and bool(free_unbacked_symbols(number))
+
+
+def bindings_of(env: PresumingEnv, result: Any, known: Any) -> Bindings:
+    """The symbols that a result brings with it, beside those that are known, and where in it they are found."""
+    found = {symbol for number in _numbers(result) for symbol in number.node._expr.free_symbols}
+    new = [symbol for symbol in sorted(found, key=str) if free_unbacked_symbols(symbol)]
+    pending = env.pending_fresh_unbacked_symbols
+    # torch remembers results; whoever first brought a symbol along may have been taken back.
+    pending.extend(symbol for symbol in new if symbol not in known and symbol not in pending)
+    try:
+        return compute_unbacked_bindings(env, result) or {}
+    except PendingUnbackedSymbolNotFound as error:
+        raise Unlikely(str(error).partition("\n")[0]) from None
+
+
+def _tensors(result: Any) -> Iterator[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, list | tuple):
+        for item in result:
+            yield from _tensors(item)
+    elif isinstance(result, dict):
+        yield from _tensors(list(result.values()))
+
+
+def _numbers(result: Any) -> Iterator[Any]:
+    """The symbolic numbers in a result, and in the metadata of its tensors."""
+    if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+        yield result
+    elif isinstance(result, torch.Tensor):
+        if result.layout is torch.strided and not result.is_nested:
+            yield from _numbers([*result.shape, *result.stride(), result.storage_offset()])
+    elif isinstance(result, list | tuple):
+        for item in result:
+            yield from _numbers(item)
+    elif isinstance(result, dict):
+        yield from _numbers(list(result.values()))

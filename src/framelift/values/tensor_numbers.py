@@ -1,0 +1,208 @@
+"""Numbers that are read from tensors, and parts of tensors that begin or end at such numbers.
+
+`n.item()` is a symbol without a value. Where a slice or an index is made of one, it is presumed to lie within the
+tensor (`0 <= start <= stop <= size`): then `kv[:, p : p + n]` has n columns, whatever p is. The graph checks it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0301, GraphBreak
+from framelift.graph import TensorRef
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.sizes import size_in
+from framelift.values.slices import SliceValue
+from framelift.values.symbolic import SymbolicValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.tensors import TensorValue
+
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
+_FLOATS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
+_SUMS = {operator.add: "+", torch.add: "+", "add": "+", operator.sub: "-", torch.sub: "-", "sub": "-"}
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def item_of(lift: Lift, tensor: TensorValue) -> Any:
+    """`tensor.item()`."""
+    descriptor = tensor.ref(lift).descriptor
+    if descriptor.dtype is torch.bool and _is_single(descriptor):
+        # Compilers take numbers as results, but no truth values.
+        number = lift.call_tensor_method("item", (lift.call_tensor_method("long", (tensor,), {}),), {})
+        return py.compare(lift, "!=", number, 0)
+    return lift.call_tensor_method("item", (tensor,), {})
+
+
+def as_number(lift: Lift, tensor: TensorValue, method: str) -> Any:
+    """`int(tensor)`, `float(tensor)` and `operator.index(tensor)`, by the name of the method that they call."""
+    descriptor = tensor.ref(lift).descriptor
+    if _is_single(descriptor) and descriptor.dtype in _INTEGERS:
+        number = lift.call_tensor_method("item", (tensor,), {})
+        return number if method != "__float__" else _as_float(lift, number)
+    if _is_single(descriptor) and descriptor.dtype in _FLOATS and method == "__float__":
+        return lift.call_tensor_method("item", (tensor,), {})
+    return lift.call_tensor_method(method, (tensor,), {})
+
+
+def _as_float(lift: Lift, number: Any) -> Any:
+    if not isinstance(number, Value):
+        return float(number)
+    result = lift.call_on_numbers(torch.sym_float, (number,))
+    return py.fold(lift, float, lift.constant(number)) if result is NotImplemented else result
+
+
+def _is_single(descriptor: Any) -> bool:
+    return all(type(size) is int and size == 1 for size in descriptor.shape)
+
+
+# -- presumptions ----------------------------------------------------------------------------------------------------
+
+
+def presume(lift: Lift, condition: Any, what: str) -> None:
+    """Go on as if a condition were true."""
+    if isinstance(condition, SymbolicValue):
+        lift.presume(condition.ref(lift))
+    elif not py.truth(lift, condition):
+        raise GraphBreak(FL0301, what=what)
+
+
+def _presume_order(lift: Lift, *numbers: Any) -> None:
+    for smaller, larger in itertools.pairwise(numbers):
+        presume(lift, py.compare(lift, "<=", smaller, larger), "a part that reaches beyond a tensor")
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def narrow(lift: Lift, tensor: TensorValue, dim: Any, start: Any, length: Any) -> Any:
+    """`tensor.narrow(dim, start, length)`."""
+    if _is_open(start) or _is_open(length):
+        axis = lift.constant(dim)
+        rank = len(tensor.ref(lift).descriptor.shape)
+        if type(axis) is int and -rank <= axis < rank:
+            start, length = _bound(lift, start), _bound(lift, length)
+            _presume_order(lift, 0, start, py.binary(lift, "+", start, length), size_in(lift, tensor, axis % rank))
+    return lift.call_tensor_method("narrow", (tensor, dim, start, length), {})
+
+
+def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
+    """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
+    parts = py.items(lift, key) if py.type_of(key) is tuple else [key]
+    if not any(_opens(lift, entry) for entry in parts):
+        return tensor, key
+    dims = _dimensions(lift, tensor, parts)
+    found: Any = tensor
+    for index, dim in reversed(list(enumerate(dims))):
+        entry = parts[index]
+        if not _opens(lift, entry):
+            continue
+        size = size_in(lift, tensor, dim)
+        if isinstance(entry, SymbolicValue):
+            _presume_order(lift, 0, entry, py.binary(lift, "-", size, 1))
+            found = lift.call_tensor_method("select", (found, dim, entry), {})
+            del parts[index]
+            continue
+        start, stop = _bounds(lift, entry, size)
+        _presume_order(lift, 0, start, stop, size)
+        length = py.binary(lift, "-", stop, start)
+        found = lift.call_tensor_method("narrow", (found, dim, start, length), {})
+        parts[index] = slice(None)
+    return found, lift.tuple(parts)
+
+
+def _opens(lift: Lift, entry: Any) -> bool:
+    if isinstance(entry, SliceValue):
+        return any(_is_open(bound) for bound in entry.bounds(lift))
+    return isinstance(entry, SymbolicValue) and entry.depends_on_data
+
+
+def _is_open(number: Any) -> bool:
+    return (isinstance(number, SymbolicValue) and number.depends_on_data) or _is_tensor(number)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Value) and issubclass(py.type_of(value), torch.Tensor)
+
+
+def _dimensions(lift: Lift, tensor: TensorValue, parts: list[Any]) -> list[int]:
+    """The dimension of the tensor that each part of a key is about; for those about none, the next one."""
+    rank = len(tensor.ref(lift).descriptor.shape)
+    takes = [_taken(lift, entry) for entry in parts]
+    given = sum(count for count in takes if count >= 0)
+    if given > rank or takes.count(-1) > 1:
+        raise GraphBreak(FL0301, what="an index with too many parts")
+    dims, next_dim = [], 0
+    for count in takes:
+        dims.append(next_dim)
+        next_dim += rank - given if count < 0 else count
+    return dims
+
+
+def _taken(lift: Lift, entry: Any) -> int:
+    """How many dimensions a part of a key is about; -1 for all that the others leave (`...`)."""
+    if entry is Ellipsis:
+        return -1
+    if entry is None or py.type_of(entry) is bool:
+        return 0
+    if _is_tensor(entry):
+        descriptor = entry.ref(lift).descriptor
+        return len(descriptor.shape) if descriptor.dtype is torch.bool else 1
+    if py.type_of(entry) in (int, slice):
+        return 1
+    raise GraphBreak(FL0301, what="an index that begins or ends at a number of a tensor")
+
+
+def _bounds(lift: Lift, entry: SliceValue, size: Any) -> tuple[Any, Any]:
+    """Where a slice of a dimension begins and ends; what depends on data is taken for non-negative."""
+    start, stop, step = entry.bounds(lift)
+    if not (py.same(lift, step, None) or lift.constant(step) == 1):
+        raise GraphBreak(FL0301, what="a slice with a step that begins or ends at a number of a tensor")
+    return _clipped(lift, start, 0, size), _clipped(lift, stop, size, size)
+
+
+def _clipped(lift: Lift, bound: Any, default: Any, size: Any) -> Any:
+    if py.same(lift, bound, None):
+        return default
+    if _is_open(bound):
+        return _bound(lift, bound)
+    number, whole = lift.as_index(bound), lift.constant(size)
+    return max(number + whole, 0) if number < 0 else min(number, whole)
+
+
+def _bound(lift: Lift, number: Any) -> Any:
+    """A bound as a number. `p + 1` is one more than the number of p: equal lengths are seen to be equal.
+
+    (Tensors wrap around where numbers do not; a bound that far out is found to be beyond the tensor either way.)
+    """
+    if not _is_tensor(number):
+        return number
+    ref = number.ref(lift)
+    record = ref.record
+    if record is not None and record.target in _SUMS and len(record.args) == 2 and not record.kwargs:
+        if _is_position(ref) and not ref.storage.changes:
+            left, right = [_operand(lift, operand, record) for operand in record.args]
+            if left is not None and right is not None:
+                return py.binary(lift, _SUMS[record.target], left, right)
+    return as_number(lift, number, "__index__")
+
+
+def _operand(lift: Lift, operand: Any, record: Any) -> Any:
+    """An operand of a sum of positions as a number; None where it is none, or has changed since."""
+    if not isinstance(operand, TensorRef):
+        return operand if type(operand) is int else None
+    if not _is_position(operand) or operand.storage.changed_after(record):
+        return None
+    return _bound(lift, lift.from_graph(operand))
+
+
+def _is_position(ref: TensorRef) -> bool:
+    return ref.dtype is torch.int64 and not ref.shape

@@ -316,9 +316,9 @@ class GraphBuilder:
         result, seen = self._materialiser.run(record)
         record.writes = written_storages(record, seen)
         record.is_random = seen.is_random
-        self._bind(record, result)
         before = len(self._changes)
         try:
+            self._bind(record, result)
             if seen.written and any(is_wrapper(known_fake(ref)) for ref in tensors):
                 raise MetadataFailure("unsupported", record.name, "it writes to a tensor that wraps others")
             self._redescribe(storages, record)

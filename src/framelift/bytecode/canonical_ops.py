@@ -211,21 +211,6 @@ NEVER_GO_ON: Final = frozenset({"JUMP", "RETURN_VALUE", "RAISE_VARARGS", "RERAIS
 JUMP_OPS: Final = frozenset(op for op in OPS if "JUMP" in op) | {"FOR_ITER", "SEND"}
 
 
-def effect(op: str, arg: Any, jumping: bool = False) -> tuple[int, int]:
-    """How many items a step takes and gives, from its line in OPS.
-
-    >>> effect("BUILD_MAP", 2), effect("FOR_ITER", 7, jumping=True)
-    ((4, 1), (1, 0))
-    """
-    outcomes = OPS[op].split("|")
-    taken, given = outcomes[-1 if jumping else 0].split("--")
-    return _count(taken, arg), _count(given, arg)
-
-
-def _count(items: str, arg: Any) -> int:
-    return sum(_COUNTS[number](arg) if (number := item.partition("[")[2]) else 1 for item in items.split())
-
-
 _COUNTS: Final[dict[str, Callable[[Any], int]]] = {
     "arg]": int,
     "2*arg]": lambda arg: 2 * arg,
@@ -236,3 +221,27 @@ _COUNTS: Final[dict[str, Callable[[Any], int]]] = {
     "arg.after]": lambda arg: arg.after,
     "arg.before]": lambda arg: arg.before,
 }
+
+
+def _counter(items: str) -> int | tuple[int, tuple[Callable[[Any], int], ...]]:
+    """How many items there are: a number, or a number and what the operand adds to it."""
+    names = items.split()
+    counts = tuple(_COUNTS[number] for name in names if (number := name.partition("[")[2]))
+    return (len(names) - len(counts), counts) if counts else len(names)
+
+
+# Read once: every step of every program is looked up here.
+_EFFECTS: Final = {op: [[*map(_counter, way.split("--"))] for way in line.split("|")] for op, line in OPS.items()}
+
+
+def effect(op: str, arg: Any, jumping: bool = False) -> tuple[int, int]:
+    """How many items a step takes and gives, from its line in OPS.
+
+    >>> effect("BUILD_MAP", 2), effect("FOR_ITER", 7, jumping=True)
+    ((4, 1), (1, 0))
+    """
+    taken, given = _EFFECTS[op][-1 if jumping else 0]
+    return (
+        taken if type(taken) is int else taken[0] + sum(count(arg) for count in taken[1]),
+        given if type(given) is int else given[0] + sum(count(arg) for count in given[1]),
+    )

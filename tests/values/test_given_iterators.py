@@ -265,3 +265,136 @@ def test_another_bound_is_seen():
     lifted = framelift.compile(function, backend="eager", fullgraph=True)
     assert lifted(torch.zeros(1), deque([1, 2])).item() == 3
     assert lifted(torch.zeros(1), deque([1, 2], maxlen=2)).item() == 2
+
+
+# -- dictionaries and sets ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["keys", "values", "items"])
+def test_iterators_over_dicts(part):
+    def function(x, it):
+        first, second = next(it), next(it)
+        return x + 1, first, second
+
+    def make():
+        return (iter(getattr({"a": 1, "b": [2], "c": 3}, part)()),)
+
+    check(function, inputs=fresh(make), fullgraph=True, deterministic=False)
+    it, twin = make()[0], make()[0]
+    framelift.compile(function, backend="eager")(torch.ones(1), it)
+    function(torch.ones(1), twin)
+    assert list(it) == list(twin)
+
+
+def test_a_dict_that_has_changed_its_size_is_noticed():
+    def function(x, it):
+        return x + next(it)
+
+    lifted = framelift.compile(function, backend="eager")
+    mapping = {1: 1, 2: 2}
+    assert lifted(torch.zeros(1), iter(mapping)).item() == 1
+    it = iter(mapping)
+    mapping[3] = 3
+    with pytest.raises(RuntimeError, match="changed size"):
+        lifted(torch.zeros(1), it)
+    assert lifted(torch.zeros(1), iter(mapping)).item() == 1
+
+
+def test_large_numbers_and_pairs_that_are_fetched():
+    def function(x, numbers, entries):
+        return x + 1, next(numbers), next(entries)
+
+    check(
+        function,
+        inputs=fresh(lambda: (iter(range(10**6, 10**7)), iter({"k": [1]}.items()))),
+        fullgraph=True,
+        deterministic=False,
+    )
+
+
+def grow_dict(x, mapping):
+    for key in mapping:
+        framelift.graph_break()
+        x = x + mapping[key]
+        mapping[key + "+"] = 1
+    return x
+
+
+def grow_set(x, members):
+    for member in members:
+        framelift.graph_break()
+        x = x + member
+        members.add(member + 100)
+    return x
+
+
+def grow_deque(x, items):
+    for item in items:
+        framelift.graph_break()
+        x = x + item
+        items.append(item)
+    return x
+
+
+def grow_deque_at_once(x, items):
+    for item in items:
+        x = x + item
+        items.append(item)
+    return x
+
+
+def grow_made_set(x, _):
+    members = {1, 2, 3}
+    for member in members:
+        framelift.graph_break()
+        x = x + member
+        members.add(member + 100)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "container"),
+    [
+        (grow_dict, {"a": 1, "b": 2}),
+        (grow_set, {1, 2, 3}),
+        (grow_deque, deque([1, 2, 3])),
+        (grow_deque_at_once, deque([1, 2, 3])),
+        (grow_made_set, None),
+    ],
+)
+def test_what_must_not_change_while_it_is_walked(function, container):
+    def handled(x, walked):
+        try:
+            return function(x, walked)
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    check(handled, torch.ones(2), container, expect_breaks=None)
+
+
+def test_a_deque_may_have_items_replaced_while_it_is_walked():
+    def function(x, items):
+        for position, item in enumerate(items):
+            items[2] = 7
+            items.reverse()
+            x = x + item * position
+        return x
+
+    check(function, torch.ones(2), deque([1, 2, 3]))
+
+
+def test_loops_over_dicts_and_sets_with_breaks():
+    def function(x, mapping):
+        for key, value in mapping.items():
+            framelift.graph_break()
+            x = x + value
+        for key in reversed(mapping):
+            framelift.graph_break()
+            x = x * mapping[key]
+        for number in {4, 5, 6}:
+            framelift.graph_break()
+            x = x - number
+        return x
+
+    result = check(function, torch.ones(2), {"a": 1, "b": 2, "c": 3}, expect_breaks=None)
+    assert {event.id for event in result.record.breaks} <= {"FL0103", "FL0202"}

@@ -24,10 +24,11 @@ from framelift.guards.equality import constants_equal, is_instance, same_item, s
 from framelift.guards.reading import (
     MISSING,
     WALKING,
+    LostTrack,
     contents_of_cell,
     dict_lookup,
     instance_dict,
-    item_ahead,
+    items_ahead,
     stored_keys,
     stored_length,
     type_lookup,
@@ -264,7 +265,12 @@ def cell_empty(obj: Any, _: Any) -> bool:
     lambda source, steps, found: f"{source} ended after {steps} items, now it does not",
 )
 def nothing_ahead(obj: Any, steps: int) -> bool:
-    return type(obj) in WALKING and item_ahead(obj, steps) is MISSING
+    if type(obj) not in WALKING:
+        return False
+    try:
+        return steps >= len(items_ahead(obj)[1])
+    except LostTrack:
+        return False
 
 
 @guard(

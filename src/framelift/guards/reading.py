@@ -51,14 +51,30 @@ def dict_lookup(mapping: Any, key: Any) -> Any:
     return MISSING
 
 
-WALKING: Final[tuple[type, ...]] = (type(iter([])), type(iter(())), type(iter(range(0))), type(reversed([])))
-"""The built-in iterators that walk a sequence."""
+_Items: type = type(iter({}.items()))
+OF_DICTS: Final[tuple[type, ...]] = (type(iter({})), type(iter({}.values())), _Items)
+"""The iterators over dictionaries."""
+WALKING: Final[tuple[type, ...]] = (
+    *(type(iter([])), type(iter(())), type(iter(range(0))), type(reversed([]))),
+    *OF_DICTS,
+)
+"""The built-in iterators that walk a sequence or a dictionary."""
 COMPOSED: Final[tuple[type, ...]] = (enumerate, zip, map, filter)
 """Those that are made of other iterators."""
 
 
+class LostTrack(Exception):
+    """The dictionary of an iterator has changed its size since."""
+
+
 def items_ahead(iterator: Any) -> tuple[Any, range]:
     """The sequence that an iterator walks and the positions it will visit, without advancing it."""
+    if type(iterator) in OF_DICTS:
+        try:
+            rest = iterator.__reduce__()[1][0]
+        except RuntimeError as error:
+            raise LostTrack from error
+        return rest, range(len(rest))
     _, (sequence,), *position = iterator.__reduce__()
     start = position[0] if position and position[0] is not None else 0
     if type(iterator) is type(reversed([])) and position:
@@ -67,15 +83,20 @@ def items_ahead(iterator: Any) -> tuple[Any, range]:
 
 
 def item_ahead(iterator: Any, steps: int) -> Any:
-    """What an iterator gives in so many steps; MISSING past its end."""
+    """What an iterator gives in so many steps; MISSING past its end, or where it would complain."""
     if type(iterator) not in WALKING:
         return MISSING
-    sequence, positions = items_ahead(iterator)
+    try:
+        sequence, positions = items_ahead(iterator)
+    except LostTrack:
+        return MISSING
     return sequence[positions[steps]] if steps < len(positions) else MISSING
 
 
 def sequence_of(iterator: Any) -> Any:
-    """The list or tuple an iterator walks; MISSING once it met the end."""
+    """The list, tuple or dictionary an iterator walks; MISSING once it met the end."""
+    if type(iterator) in OF_DICTS:
+        return next((obj for obj in gc.get_referents(iterator) if is_instance(obj, dict)), MISSING)
     if type(iterator) not in WALKING or type(iterator) is type(iter(range(0))):
         return MISSING
     return items_ahead(iterator)[0] if len(iterator.__reduce__()) == 3 else MISSING

@@ -10,7 +10,7 @@ from typing import Any
 
 from framelift.guards.accessors import ACCESSORS
 from framelift.guards.checks import CHECKS
-from framelift.guards.equality import same_object
+from framelift.guards.equality import constants_equal, same_object
 from framelift.guards.reading import MISSING, number_at
 from framelift.guards.relations import relation_change
 from framelift.native import core
@@ -103,6 +103,13 @@ def _related(kind: int, values: list[Any], expected: bool, written: int) -> bool
     return not any(core.tensors_overlap(values[i], other) for i in range(written) for other in values[i + 1 :])
 
 
+def _same_fetched(native: Any, reference: Any) -> bool:
+    """One object, or two that were made by looking ahead: numbers of a range, entries of a dictionary."""
+    if same_object(reference, native) or constants_equal(native, reference):
+        return True
+    return type(native) is type(reference) is tuple and all(map(same_object, native, reference))
+
+
 def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple[Any, ...] | None) -> str | None:
     """Why the native answer is not the reference's, in words; None if it is."""
     reference = evaluate(tree, slots, function)
@@ -112,7 +119,7 @@ def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple
         explained = tree.explain(slots, function)
         reason = explained[2] if explained is not None else "no reason found"
         return f"the native guards missed ({reason}), but every guard holds"
-    if len(native) != len(reference) or not all(map(same_object, reference, native)):
+    if len(native) != len(reference) or not all(map(_same_fetched, native, reference)):
         return "the native guards fetched other objects than the reference"
     return None
 

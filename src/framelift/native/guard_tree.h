@@ -192,7 +192,8 @@ PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATT
 PyObject *lru_result(PyObject *wrapper, const Held *key);
 
 /* Built-in iterators, as they stand. What one that walks a sequence gives in so many steps (new; NULL past the end),
- * its list or tuple (borrowed; NULL once the end was met), and (type, parts) of one made of others (new). */
+ * its list, tuple or dictionary (borrowed; NULL once the end was met), and (type, parts) of one made of others (new).
+ * A dictionary that has changed its size since has neither an item nor an end ahead. */
 PyObject *iterator_ahead(PyObject *object, Py_ssize_t steps);
 PyObject *iterator_sequence(PyObject *object);
 PyObject *iterator_parts(PyObject *object);

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Value
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import IteratorValue
+from framelift.values.iterators import IteratorValue, advance
 from framelift.values.methods import method
 from framelift.values.primitives import primitive
 from framelift.values.sequences import ListValue
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class DequeValue(ListValue, models=deque):
     """A list that is short at both ends: what does not fit leaves at the other side."""
 
-    __slots__ = ("limit",)
+    __slots__ = ("limit", "changes")
     item_access = "DEQUE_ITEM"
     kind: type = deque
 
@@ -32,6 +33,8 @@ class DequeValue(ListValue, models=deque):
         kept = items if items is None or limit is None else items[max(0, len(items) - limit) :]
         super().__init__(kept, source, concrete)
         self.limit = limit
+        # How often it was changed but by replacing an item: iterators notice.
+        self.changes = 0
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -47,7 +50,8 @@ class DequeValue(ListValue, models=deque):
         return DequeValue(items, self.limit)
 
     def iterate(self, lift: Lift) -> Any:
-        return DequeIterator(self, list(self.items(lift)))
+        self.items(lift)
+        return DequeIterator(self)
 
     def contains(self, lift: Lift, item: Any) -> Any:
         before = list(self.items(lift))
@@ -66,7 +70,8 @@ class DequeValue(ListValue, models=deque):
         return self.items(lift)[self._position(lift, key)]
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        self.change(lift)[self._position(lift, key)] = value
+        position = self._position(lift, key)
+        super().change(lift)[position] = value
 
     def delete_item(self, lift: Lift, key: Any) -> None:
         del self.change(lift)[self._position(lift, key)]
@@ -108,10 +113,25 @@ class DequeValue(ListValue, models=deque):
 
     # -- changing ------------------------------------------------------------------------------------------------
 
+    def change(self, lift: Lift) -> list[Any]:
+        items = super().change(lift)
+        self.changes += 1
+        return items
+
+    def state(self) -> Any:
+        return super().state(), self.changes
+
+    def restore(self, state: Any) -> None:
+        items, self.changes = state
+        super().restore(items)
+
     def add(self, lift: Lift, new: list[Any]) -> None:
         self.note(lift)
+        if not new:
+            return
         if self.limit is None:
             super().add(lift, new)
+            self.changes += 1
             return
         items = self.change(lift)
         items.extend(new)
@@ -147,8 +167,8 @@ class DequeValue(ListValue, models=deque):
     @method
     def rotate(self, lift: Lift, n: Any = 1, /) -> None:
         steps = lift.as_index(n)
-        items = self.change(lift)
-        if items:
+        if len(self.items(lift)) > 1:
+            items = self.change(lift)
             steps %= len(items)
             items[:] = items[len(items) - steps :] + items[: len(items) - steps]
 
@@ -174,6 +194,15 @@ class DequeValue(ListValue, models=deque):
             if py.equal(lift, member, item):
                 return position
         self.refuse("index() of what is not there")
+
+    @method
+    def clear(self, lift: Lift) -> None:
+        if self.items(lift):
+            self.change(lift).clear()
+
+    @method
+    def reverse(self, lift: Lift) -> None:
+        super().change(lift).reverse()  # iterators do not notice
 
     def copy(self, lift: Lift) -> Any:
         return self.make(lift, list(self.items(lift)))
@@ -212,14 +241,14 @@ class DequeValue(ListValue, models=deque):
 
 
 class DequeIterator(IteratorValue):
-    """Walks a deque that must not change meanwhile."""
+    """Walks a deque that must not change meanwhile: but for items that are replaced."""
 
-    __slots__ = ("owner", "expected", "position")
+    __slots__ = ("owner", "changes", "position")
 
-    def __init__(self, owner: DequeValue, expected: list[Any]) -> None:
+    def __init__(self, owner: DequeValue) -> None:
         super().__init__()
         self.owner = owner
-        self.expected = expected
+        self.changes = owner.changes
         self.position = 0
 
     def python_type(self) -> type:
@@ -227,11 +256,11 @@ class DequeIterator(IteratorValue):
 
     def next(self, lift: Lift) -> Any:
         items = self.owner.items(lift)
-        if len(items) != len(self.expected) or any(a is not b for a, b in zip(items, self.expected, strict=True)):
-            self.refuse("iteration while it is changed")
+        lift.journal.touch(self)
+        if self.owner.changes != self.changes:
+            raise_error(RuntimeError, "deque mutated during iteration")
         if self.position == len(items):
             raise Exhausted
-        lift.journal.touch(self)
         self.position += 1
         return items[self.position - 1]
 
@@ -242,13 +271,16 @@ class DequeIterator(IteratorValue):
         self.position = state
 
     def parts(self) -> list[Any]:
-        return self.expected[self.position :]
+        return [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        for item in self.parts():
-            generate.value(item)
-        generate.build_list(len(self.parts()))
+        if self.owner.changes != self.changes:
+            raise GraphBreak(FL0107, what="an iterator over a deque that has changed")
+        generate.callable(advance)
+        generate.value(self.owner)
         generate.get_iter()
+        generate.constant(self.position)
+        generate.call(2)
 
 
 @primitive(deque)

@@ -17,7 +17,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
-from framelift.values.iterators import IteratorValue
+from framelift.values.iterators import IteratorValue, advance
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
@@ -535,13 +535,14 @@ class DictView(Value):
 class DictIterator(IteratorValue):
     """Iterates a dict and notices a change of its size."""
 
-    __slots__ = ("owner", "part", "keys", "position", "structure")
+    __slots__ = ("owner", "part", "keys", "position", "structure", "backwards")
 
     def __init__(self, owner: DictValue, part: str, lift: Lift, backwards: bool = False) -> None:
         super().__init__()
         self.owner: DictValue | None = owner
         self.part = part
         self.keys = list(owner.entries(lift))
+        self.backwards = backwards
         if backwards:
             self.keys.reverse()
         self.structure = owner.structure
@@ -570,23 +571,28 @@ class DictIterator(IteratorValue):
     def restore(self, state: Any) -> None:
         self.owner, self.position = state
 
-    def remaining(self) -> list[tuple[Any, Any]]:
-        if self.owner is None:
-            return []
-        if self.owner.structure != self.structure:
-            raise GraphBreak(FL0107, what="an iterator over a dict that has changed")
-        return [(key, self.owner.overlay[key]) for key in self.keys[self.position :]]
-
     def parts(self) -> list[Any]:
-        return [value for _, value in self.remaining()]
+        return [] if self.owner is None else [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        # The iterator of a loop that goes on in Python: nobody can tell it from one over the items that remain.
-        rest = [_pick(generate.lift, self.part, key, value) for key, value in self.remaining()]
-        for item in rest:
-            generate.value(item)
-        generate.build_list(len(rest))
-        generate.get_iter()
+        if self.owner is None:
+            generate.build_map(0)
+            generate.load_method(self.part)
+            generate.call(0)
+            generate.get_iter()
+            return
+        if self.owner.structure != self.structure:
+            raise GraphBreak(FL0107, what="an iterator over a dict that has changed")
+        generate.callable(advance)
+        if self.backwards:
+            generate.callable(reversed)
+            self.owner.emit_call(generate, self.part)
+            generate.call(1)
+        else:
+            self.owner.emit_call(generate, self.part)
+            generate.get_iter()
+        generate.constant(self.position)
+        generate.call(2)
 
 
 def _pick(lift: Lift, part: str, key: Any, value: Any) -> Any:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.guards.reading import COMPOSED, WALKING, items_ahead, sequence_of
+from framelift.guards.reading import COMPOSED, MISSING, WALKING, LostTrack, items_ahead, sequence_of
 from framelift.guards.source import Source
 from framelift.values.base import Exhausted, Value
 from framelift.values.iterators import (
     DerivedIterator,
     IteratorValue,
+    advance,
     enumerate_step,
     filter_step,
     map_step,
@@ -27,15 +28,9 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
-def _advance(iterator: Any, times: int) -> None:
-    """What residual code does with an iterator that the program asked so many times."""
-    for _ in range(times):
-        next(iterator, None)
-
-
 def _replay_asking(generate: Generator, source: Source | None, times: int) -> None:
     if times:
-        generate.callable(_advance)
+        generate.callable(advance)
         generate.source(source)
         generate.constant(times)
         generate.call(2)
@@ -43,18 +38,19 @@ def _replay_asking(generate: Generator, source: Source | None, times: int) -> No
 
 
 class WalkingIterator(IteratorValue, models=WALKING):
-    """An iterator over a list, a tuple or a range.
+    """An iterator over a list, a tuple, a range or a dictionary.
 
     `asked` counts how often it was asked; `through` how many of these times by an `enumerate` that is itself advanced.
     """
 
-    __slots__ = ("asked", "through", "ended")
+    __slots__ = ("asked", "through", "ended", "_ahead")
 
     def __init__(self, source: Source, concrete: Any) -> None:
         super().__init__(source, concrete)
         self.asked = 0
         self.through = 0
         self.ended = False
+        self._ahead: tuple[Any, range] | None = None
 
     def python_type(self) -> type:
         return type(self.concrete)
@@ -66,9 +62,9 @@ class WalkingIterator(IteratorValue, models=WALKING):
     def next(self, lift: Lift) -> Any:
         assert self.source is not None
         lift.journal.touch(self)
-        sequence, positions = items_ahead(self.concrete)
-        if type(sequence) is list and not self.ended:
-            self._refuse_changed(lift, sequence)
+        sequence, positions = self._items()
+        if not self.ended:
+            self._refuse_changed(lift)
         ahead = self.asked
         self.asked += 1
         if self.ended or ahead >= len(positions):
@@ -81,14 +77,26 @@ class WalkingIterator(IteratorValue, models=WALKING):
         lift.require(source)
         return lift.wrap(sequence[positions[ahead]], source)
 
-    def _refuse_changed(self, lift: Lift, sequence: list[Any]) -> None:
-        """What the list held at entry is given; the list is known from now on, whatever way the program takes to it."""
+    def _items(self) -> tuple[Any, range]:
+        """What is ahead as the frame is entered: nothing of that changes while it is captured."""
+        if self._ahead is None:
+            try:
+                self._ahead = items_ahead(self.concrete)
+            except LostTrack:
+                self.refuse("next() after the dict has changed its size")
+        return self._ahead
+
+    def _refuse_changed(self, lift: Lift) -> None:
+        """What it walks is known from now on, whatever way the program takes to it, and must be as it was at entry."""
         assert self.source is not None
-        if sequence_of(self.concrete) is not sequence:  # the end was met before the frame
+        walked = sequence_of(self.concrete)
+        if type(walked) not in (list, dict):  # nothing that changes, or the end was met before the frame
+            if walked is not MISSING and type(walked) is not tuple:
+                self.refuse(f"next() of one that walks a {type(walked).__name__}")
             return
-        walked = lift.wrap(sequence, self.source.child("ITERATED"))
-        if any(changed is walked for changed in lift.journal.changed):
-            self.refuse("next() after the list was changed")
+        value = lift.wrap(walked, self.source.child("ITERATED"))
+        if any(changed is value for changed in lift.journal.changed):
+            self.refuse("next() after what it walks was changed")
 
     def state(self) -> Any:
         return self.asked, self.through, self.ended

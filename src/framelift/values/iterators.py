@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
+def advance(iterator: Any, times: int) -> Any:
+    """An iterator that was asked so many times; residual code calls this."""
+    for _ in range(times):
+        next(iterator, None)
+    return iterator
+
+
 class IteratorValue(Value):
     """An iterator: its own iterable, with a position that can be saved."""
 
@@ -41,6 +48,7 @@ class IteratorValue(Value):
 _ListIterator: type = type(iter([]))
 _TupleIterator: type = type(iter(()))
 _ListReversed: type = type(reversed([]))
+_SetIterator: type = type(iter(frozenset()))
 _STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
 
 
@@ -100,7 +108,7 @@ class SequenceIterator(IteratorValue):
         rest = self.remaining()
         if self.kind in _STRING_ITERATORS:
             generate.constant("".join(rest))
-        elif self.kind in (_ListIterator, _TupleIterator):
+        elif self.kind in (_ListIterator, _TupleIterator, _SetIterator):  # of a set that cannot change
             for item in rest:
                 generate.value(item)
             (generate.build_list if self.kind is _ListIterator else generate.build_tuple)(len(rest))

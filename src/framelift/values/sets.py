@@ -395,13 +395,42 @@ class SetIterator(IteratorValue):
         self.owner, self.position = state
 
     def parts(self) -> list[Any]:
-        return [py.from_key(key) for key in self.keys[self.position :]]
+        rest = [py.from_key(key) for key in self.keys[self.position :]]
+        return rest if self.owner is None else [self.owner, *rest]
 
     def rebuild(self, generate: Generator) -> None:
-        for part in self.parts():
+        rest = [py.from_key(key) for key in self.keys[self.position :]]
+        if self.owner is not None:
+            generate.callable(RestOfSet)
+            generate.value(self.owner)
+        for part in rest if self.owner is not None else ():
             generate.value(part)
-        generate.build_list(len(self.parts()))
+        generate.build_list(len(rest) if self.owner is not None else 0)
         generate.get_iter()
+        if self.owner is not None:
+            generate.call(2)
+
+
+class RestOfSet:
+    """The iterator of a loop over a set that goes on in Python.
+
+    The set may have been built anew, in another order; what was not visited yet is in the order that was begun.
+    """
+
+    __slots__ = ("_members", "_rest", "_size")
+
+    def __init__(self, members: set[Any], rest: Iterator[Any]) -> None:
+        self._members = members
+        self._rest = rest
+        self._size = len(members)
+
+    def __iter__(self) -> RestOfSet:
+        return self
+
+    def __next__(self) -> Any:
+        if len(self._members) != self._size:
+            raise RuntimeError("Set changed size during iteration")
+        return next(self._rest)
 
 
 def _sought(lift: Lift, item: Any) -> Any:

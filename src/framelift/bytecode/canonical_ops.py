@@ -223,15 +223,24 @@ _COUNTS: Final[dict[str, Callable[[Any], int]]] = {
 }
 
 
-def _counter(items: str) -> int | tuple[int, tuple[Callable[[Any], int], ...]]:
-    """How many items there are: a number, or a number and what the operand adds to it."""
+# How many items a step takes or gives: a number, and what the operand adds to it.
+_Count = tuple[int, tuple[Callable[[Any], int], ...]]
+
+
+def _counter(items: str) -> _Count:
     names = items.split()
     counts = tuple(_COUNTS[number] for name in names if (number := name.partition("[")[2]))
-    return (len(names) - len(counts), counts) if counts else len(names)
+    return len(names) - len(counts), counts
+
+
+def _ways(line: str) -> list[tuple[_Count, _Count]]:
+    """What a step takes and gives when it goes on and, if that differs, when it jumps."""
+    pairs = [way.split("--") for way in line.split("|")]
+    return [(_counter(taken), _counter(given)) for taken, given in pairs]
 
 
 # Read once: every step of every program is looked up here.
-_EFFECTS: Final = {op: [[*map(_counter, way.split("--"))] for way in line.split("|")] for op, line in OPS.items()}
+_EFFECTS: Final = {op: _ways(line) for op, line in OPS.items()}
 
 
 def effect(op: str, arg: Any, jumping: bool = False) -> tuple[int, int]:
@@ -240,8 +249,9 @@ def effect(op: str, arg: Any, jumping: bool = False) -> tuple[int, int]:
     >>> effect("BUILD_MAP", 2), effect("FOR_ITER", 7, jumping=True)
     ((4, 1), (1, 0))
     """
-    taken, given = _EFFECTS[op][-1 if jumping else 0]
-    return (
-        taken if type(taken) is int else taken[0] + sum(count(arg) for count in taken[1]),
-        given if type(given) is int else given[0] + sum(count(arg) for count in given[1]),
-    )
+    (taken, more_taken), (given, more_given) = _EFFECTS[op][-1 if jumping else 0]
+    if more_taken:
+        taken += sum(count(arg) for count in more_taken)
+    if more_given:
+        given += sum(count(arg) for count in more_given)
+    return taken, given

@@ -8,7 +8,10 @@ import pytest
 import torch
 
 import framelift
+from framelift.errors import BackendError
+from framelift.report.events import RanEagerly
 from tests.helpers import assert_same, check
+from tests.helpers.record import Record
 from tests.shapes.data_dependent import CASES, COUNTS
 from tests.tolerances import tolerance
 
@@ -40,3 +43,128 @@ def test_all_sizes_with_inductor(name: str) -> None:
     case = CASES[name]
     first, *others = [case.arguments(count) for count in COUNTS]
     check(case.function, *first, changed=others, backend="inductor", expect_breaks=0, deterministic=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+class TestChecks:
+    """What a program says about numbers, or raises because of them."""
+
+    def test_check(self, backend: str) -> None:
+        def fn(x, n):
+            u = n.item()
+            torch._check(u >= 2)
+            torch._check(u <= 5, lambda: f"too many: {u}")
+            return x[:u] * 2
+
+        calls = [(torch.arange(6.0), torch.tensor(n)) for n in (3, 5, 2, 6, 1)]
+        check(fn, *calls[0], changed=calls[1:], backend=backend)
+
+    def test_check_of_a_size(self, backend: str) -> None:
+        def fn(x, m):
+            y = x[m]
+            torch._check(y.shape[0] == 3, lambda: "three are needed")
+            return y.reshape(3, 2) + torch.ones(3, 2)
+
+        calls = [(torch.arange(12.0).reshape(6, 2), torch.arange(6) < n) for n in (3, 3, 2)]
+        check(fn, *calls[0], changed=calls[1:], backend=backend)
+
+    def test_check_is_size(self, backend: str) -> None:
+        def fn(x, n):
+            u = n.item()
+            torch._check_is_size(u, max=8)
+            return torch.ones(u).sum() + x
+
+        calls = [(torch.arange(6.0), torch.tensor(n)) for n in (3, 2, -1, 9)]
+        check(fn, *calls[0], changed=calls[1:], backend=backend)
+
+    def test_raise(self, backend: str) -> None:
+        def fn(x, n):
+            u = n.item()
+            if u > 4:
+                raise ValueError(f"{u} is too much")
+            if not u:
+                raise ValueError
+            return x * u
+
+        calls = [(torch.arange(6.0), torch.tensor(n)) for n in (3, 4, 5, 0)]
+        check(fn, *calls[0], changed=calls[1:], backend=backend)
+
+    def test_a_branch_breaks_and_says_why(self, backend: str) -> None:
+        def fn(x, n):
+            y = x + 1
+            return y * 2 if n.item() > 3 else y - 1
+
+        calls = [(torch.arange(6.0), torch.tensor(n)) for n in (3, 4)]
+        seen = check(fn, *calls[0], changed=calls[1:], backend=backend, expect_breaks=None)
+        reasons = [event for event in seen.record.breaks if "u0 > 3, where u0 is what item gives" in event.reason]
+        assert reasons and "n.item() > 3" in reasons[0].text
+
+
+def test_a_part_that_is_written_and_read() -> None:
+    """The number of a slice is looked at where it stands, not later."""
+
+    def fn(x, p):
+        q = p + 1
+        p += 1
+        return x[q:], x[:p], q
+
+    calls = [(torch.arange(9.0), torch.tensor(n)) for n in (3, 2, 4)]
+    check(fn, *calls[0], changed=calls[1:])
+
+
+def test_an_int32_position_that_wraps_around() -> None:
+    def fn(x, p):
+        return x[p + 1 :]
+
+    calls = [(torch.arange(9.0), torch.tensor(n, dtype=torch.int32)) for n in (3, 2**31 - 1, -1)]
+    check(fn, *calls[0], changed=calls[1:])
+
+
+def test_often_disappointed() -> None:
+    """A function whose checks fail again and again is captured with breaks."""
+
+    def fn(x, m):
+        return x[m] + 1
+
+    lifted = framelift.compile(fn, backend="eager")
+    record = Record()
+    with record.listening():
+        for count in (3, 1, 1, 1, 1, 1, 1, 1):
+            args = torch.arange(6.0), torch.arange(6) < count
+            assert_same(fn(*args), lifted(*args))
+    failed = [event for event in record.events if isinstance(event, RanEagerly)]
+    assert len(failed) == 4 and "u0 >= 2, where u0 is getitem" in failed[0].reason
+    assert record.breaks
+
+
+def test_a_backend_that_takes_no_symbols() -> None:
+    """What it rejects is captured again, with breaks."""
+
+    def backend(module, inputs):
+        if any(node.meta.get("unbacked_bindings") for node in module.graph.nodes):
+            raise NotImplementedError("sizes that depend on data")
+        return module.forward
+
+    def fn(x, m):
+        return (x * 2)[m] + 1
+
+    check(fn, torch.arange(6.0), torch.arange(6) < 3, backend=backend, expect_breaks=1)
+    with pytest.raises(BackendError, match="sizes that depend"):
+        framelift.compile(fn, backend=backend, fullgraph=True)(torch.arange(6.0), torch.arange(6) < 3)
+
+
+def test_data_that_decides_breaks_on_request() -> None:
+    with framelift.config.patch(data_dependent=False):
+        check(lambda x, m: (x * 2)[m] + 1, torch.arange(6.0), torch.arange(6) < 3, expect_breaks=1)
+
+
+def test_a_large_write_before_a_check() -> None:
+    """What was written could not be put back: the graph ends before the check."""
+    large = 5 << 20
+
+    def fn(x, m):
+        x.add_(1)
+        return x[: m.numel()][m] * 2
+
+    calls = [(torch.zeros(large), torch.arange(6) < n) for n in (3, 1)]
+    check(fn, *calls[0], changed=calls[1:], expect_breaks=None)

@@ -11,7 +11,7 @@ from typing import Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Call, CallEx, Format, Intrinsic, Method, SuperAttr, SuperMethod, Unpack
 from framelift.capture.frame import LEAVE, Frame
-from framelift.capture.presumed import presumed_truth
+from framelift.capture.presumed import is_data, presumed_truth
 from framelift.capture.program import control, opcode
 from framelift.values import protocol as py
 from framelift.values.base import NULL, Exhausted, Value
@@ -25,7 +25,6 @@ from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
 from framelift.values.symbolic import SymbolicValue
-from framelift.values.tensors import TensorValue
 
 # -- stack and variables ---------------------------------------------------------------------------------------------
 
@@ -269,7 +268,7 @@ def contains_op(frame: Frame, invert: bool, item: Any, container: Any) -> Any:
 @opcode("TO_BOOL")
 def to_bool(frame: Frame, arg: Any, value: Any) -> Any:
     jump = frame.program.steps[frame.pc + 1]
-    if isinstance(value, TensorValue) and jump.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+    if is_data(value) and jump.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
         ways = (int(jump.arg), frame.pc + 2)
         if_true, if_false = ways if jump.op == "POP_JUMP_IF_TRUE" else reversed(ways)
         return presumed_truth(frame, value, if_true, if_false)
@@ -412,7 +411,7 @@ def jump(frame: Frame, target: int) -> int:
 @control("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(frame: Frame, target: int) -> int | None:
     value = frame.stack[-1]
-    if isinstance(value, TensorValue):
+    if is_data(value):
         taken = presumed_truth(frame, value, if_true=target, if_false=frame.pc + 1)
     else:
         taken = py.truth(frame.lift, value)
@@ -423,7 +422,7 @@ def pop_jump_if_true(frame: Frame, target: int) -> int | None:
 @control("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(frame: Frame, target: int) -> int | None:
     value = frame.stack[-1]
-    if isinstance(value, TensorValue):
+    if is_data(value):
         taken = not presumed_truth(frame, value, if_true=frame.pc + 1, if_false=target)
     else:
         taken = not py.truth(frame.lift, value)

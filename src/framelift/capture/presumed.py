@@ -6,26 +6,37 @@ fails, the graph raises, everything is taken back, and Python runs the program a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
+from framelift.values import protocol as py
+from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensor_numbers import presume
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
+    from framelift.capture.lift import Lift
     from framelift.capture.program import Program
 
 # A message is put together by few instructions.
 _LONGEST = 200
 
 
-def presumed_truth(frame: Frame, value: TensorValue, if_true: int, if_false: int) -> bool:
-    """Whether a tensor is true, as far as the program goes on."""
+def is_data(value: Any) -> bool:
+    """Whether the truth of a value is a matter of what is in tensors."""
+    return isinstance(value, TensorValue) or (isinstance(value, SymbolicValue) and value.depends_on_data)
+
+
+def presumed_truth(frame: Frame, value: TensorValue | SymbolicValue, if_true: int, if_false: int) -> bool:
+    """Whether a tensor, or a number that depends on data, is true, as far as the program goes on."""
     raises = [leads_to_raise(frame.program, step) for step in (if_true, if_false)]
     lift = frame.lift
+    if isinstance(value, SymbolicValue):
+        return py.truth(lift, value) if raises[0] == raises[1] else _presumed_number(lift, value, raises[1])
     if raises[0] == raises[1] or value.ref(lift).descriptor.shape.numel() != 1:
         raise GraphBreak(FL0301, what=f"the truth of a {value.describe()}")
     truth = raises[1]
@@ -36,6 +47,14 @@ def presumed_truth(frame: Frame, value: TensorValue, if_true: int, if_false: int
         # A check that fails on an accelerator would take the whole process with it.
         flag = lift.call_tensor_method("cpu", (flag,), {})
     lift.call_torch(torch._assert_async, (flag, "the program raises"), {})
+    return truth
+
+
+def _presumed_number(lift: Lift, value: SymbolicValue, truth: bool) -> bool:
+    condition = value if value.python_type() is bool else py.compare(lift, "!=", value, 0)
+    if not truth:
+        condition = lift.call_on_numbers(torch.sym_not, (condition,))
+    presume(lift, condition, value.describe())
     return truth
 
 

@@ -172,14 +172,16 @@ def attribute(lift: Lift, value: Any, name: str) -> Any:
 
 def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:
     if not isinstance(value, Value):
-        raise_error(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
+        fold(lift, setattr, value, name, None)  # says why constants have no attributes to set
+        return
     value.note(lift)
     value.set_attribute(lift, name, new)
 
 
 def delete_attribute(lift: Lift, value: Any, name: str) -> None:
     if not isinstance(value, Value):
-        raise_error(AttributeError, f"'{type(value).__name__}' object has no attribute '{name}'")
+        fold(lift, delattr, value, name)
+        return
     value.note(lift)
     value.delete_attribute(lift, name)
 

@@ -12,9 +12,9 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Raised, Value
+from framelift.values.base import Value
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
 from framelift.values.lookup import class_lookup, name_of, raw_lookup
 from framelift.values.methods import method, method_of
@@ -281,7 +281,12 @@ class ListValue(SequenceValue, models=list):
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
         index = _position(lift, key, "list")
-        new = _assigned(lift, value, index) if isinstance(index, slice) else value
+        if isinstance(index, slice):
+            if raw_lookup(py.type_of(value), "__iter__") is NotImplemented:  # the words differ between versions
+                raise GraphBreak(FL0102, what=f"assignment of {py.describe(value)} to a slice")
+            new = py.items(lift, value)
+        else:
+            new = value
         items = self.change(lift)
         try:
             items[index] = new
@@ -414,18 +419,6 @@ def _has_index(lift: Lift, value: Any) -> bool:
     return raw_lookup(py.type_of(value), "__index__") is not NotImplemented or (
         class_lookup(lift, lift.type_of(value), "__index__") is not None
     )
-
-
-def _assigned(lift: Lift, value: Any, where: slice) -> list[Any]:
-    """The items that take the place of a slice."""
-    try:
-        return py.items(lift, value)
-    except Raised as raised:
-        if raw_lookup(py.type_of(value), "__iter__") is not NotImplemented:
-            raise
-        plain = where.step is None or where.step == 1
-        words = "can only assign an iterable" if plain else "must assign iterable to extended slice"
-        raise raised_from(TypeError(words)) from raised
 
 
 def direction(lift: Lift, reverse: Any) -> bool:

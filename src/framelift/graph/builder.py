@@ -42,6 +42,8 @@ from framelift.graph.writes import can_be_put_back
 from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
 
+_SIZE = torch.ops.aten.sym_size.int
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -57,6 +59,7 @@ class GraphBuilder:
     def __init__(self, memo: MetadataMemo | None = None) -> None:
         self.fakes = Fakes()
         self._memo = memo
+        self._memo_for_symbols = None if memo is None else memo.for_symbols()
         self.inputs: list[TensorRef] = []
         # Numbers among the inputs: those that differ from call to call.
         self.numbers: list[NumberRef] = []
@@ -272,17 +275,23 @@ class GraphBuilder:
         parts: list[Any] = []
         record = self._record(op, target, args, kwargs, location, parts)
         record.must_run = must_run
+        if target is _SIZE and type(args[0]) is TensorRef:
+            return self._size(record, args[0].descriptor.shape[args[1]])
         tensors: list[TensorRef] = record.uses  # type: ignore[assignment]
         memo = self._memo
         if memo is None:
             return self._run(record, tensors)
         key = memo.key(record, parts, tensors)
+        if key is None and self.symbols and self._memo_for_symbols is not None:
+            memo = self._memo_for_symbols
+            key = memo.key(record, parts, tensors)
+            tensors = record.tensors
         if key is None:
-            memo.bypassed += 1
+            self._memo.bypassed += 1
             return self._run(record, tensors)
         template = memo.get(key)
         if template is None:
-            template = template_of(record, tensors, memo.interner)
+            template = template_of(record, tensors, memo.interner) if memo is self._memo else None
             if template is None:
                 result = self._run(record, tensors)
                 memo.put(key, record, tensors)
@@ -408,6 +417,13 @@ class GraphBuilder:
         record.outputs.append(ref)
         return ref
 
+    def _size(self, record: Record, size: Any) -> Any:
+        """The size of a tensor, which its metadata tell."""
+        record.result = self._number(size, record, ()) if isinstance(size, SYMBOLIC) else size
+        if record.outputs:
+            self._commit(record)
+        return record.result
+
     def _redescribe(self, storages: list[Storage], record: Record) -> None:
         """Takes up what an operation changed in the metadata of its arguments and their aliases."""
         changed: dict[int, Storage] = {id(storage): storage for storage in record.writes}
@@ -415,7 +431,7 @@ class GraphBuilder:
             for ref in storage.refs:
                 fake = known_fake(ref)
                 descriptor = self._descriptors.of(fake)
-                if descriptor is not ref.descriptor:
+                if not descriptor.agrees(ref.descriptor):
                     self._changes.append((ref, ref.descriptor))
                     ref.descriptor = descriptor
                     changed[id(storage)] = storage

@@ -131,11 +131,14 @@ class Fakes:
         self.symbols = Symbols()
         self.mode = ObservingFakeMode(self.symbols.shape_env)
         self._attributes: dict[torch.device, dict[str, Any]] = {}
+        self._lengths: dict[Any, Any] = {}
         self._anchor = torch.empty((), device="meta", requires_grad=True)
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
         seen = self.mode.seen = Observed()
+        # With symbols its entries cost more than they save: what is seen twice in a capture is in our own memo.
+        self.mode.cache_enabled = not self.symbols
         with unobserved(), self.mode:
             return function(*args, **kwargs), seen
 
@@ -178,10 +181,7 @@ class Fakes:
         if torch.is_inference_mode_enabled() != descriptor.is_inference:
             with torch.inference_mode(descriptor.is_inference):
                 return self._bare(descriptor, storage)
-        if storage.untyped is None:
-            storage.untyped = torch.UntypedStorage(descriptor.storage_bytes, device="meta")
-        meta = torch.empty(0, dtype=descriptor.dtype, device="meta")
-        meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
+        meta = self._meta(descriptor, storage)
         # FakeTensor's constructor takes three times as long as all of this; what it would set is copied from one that
         # went through it.
         device = descriptor.device
@@ -200,6 +200,29 @@ class Fakes:
         if descriptor.is_parameter:
             fake._is_param = True
         return fake
+
+    def _meta(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
+        """A tensor without data, in a storage that is made with the first of its tensors."""
+        dtype = descriptor.dtype
+        if storage.untyped is None and descriptor.is_plain:
+            storage.untyped = torch.UntypedStorage(descriptor.storage_bytes, device="meta")
+        elif storage.untyped is None:
+            # A storage of symbolic size comes with a tensor. A part of that is cheaper than a tensor in the storage.
+            storage.whole = torch.empty((self._length(descriptor),), dtype=dtype, device="meta")
+            storage.untyped = storage.whole.untyped_storage()
+        if storage.whole is not None and storage.whole.dtype is dtype:
+            return storage.whole.as_strided(descriptor.shape, descriptor.stride, descriptor.offset)
+        meta = torch.empty(0, dtype=dtype, device="meta")
+        meta.set_(storage.untyped, descriptor.offset, descriptor.shape, descriptor.stride)
+        return meta
+
+    def _length(self, descriptor: Descriptor) -> Any:
+        """How many items the storage of a tensor holds."""
+        key = (descriptor.dtype, _key(descriptor.storage_bytes))
+        found = self._lengths.get(key)
+        if found is None:
+            found = self._lengths[key] = descriptor.storage_bytes // descriptor.dtype.itemsize
+        return found
 
 
 def fake_with_layout(mode: FakeTensorMode, example: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -226,7 +249,7 @@ def failure_kind(error: BaseException) -> FailureKind:
 
 def can_sketch(descriptor: Descriptor) -> bool:
     """Whether a tensor that is no view can be made from its descriptor alone."""
-    return descriptor.is_plain and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_constant)
+    return descriptor.is_complete and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_constant)
 
 
 def describe(tensor: torch.Tensor) -> Facts:
@@ -240,19 +263,18 @@ def describe(tensor: torch.Tensor) -> Facts:
         device = tensor.device
         is_parameter = kind is Parameter
         is_constant = False
-    is_plain = (
+    is_ordinary = (
         tensor.layout is _STRIDED
         and (kind is FakeTensor or kind is torch.Tensor or is_parameter)
-        and not tensor._has_symbolic_sizes_strides
         and not tensor.is_nested
         and not tensor.is_quantized
     )
     is_leaf = _is_leaf(tensor)
-    if not is_plain or is_leaf is None:
+    if not is_ordinary or is_leaf is None:
         return _describe_odd(tensor, device, is_parameter)
     offset, storage_bytes = tensor.storage_offset(), tensor.untyped_storage().nbytes()
-    if type(offset) is not int or type(storage_bytes) is not int:  # part of a tensor with symbolic sizes
-        return _describe_odd(tensor, device, is_parameter)
+    # A part of a tensor with symbolic sizes may have plain ones.
+    is_plain = not tensor._has_symbolic_sizes_strides and type(offset) is int and type(storage_bytes) is int
     return (
         tensor.shape,
         tensor.stride(),
@@ -268,6 +290,7 @@ def describe(tensor: torch.Tensor) -> Facts:
         tensor.is_neg(),
         is_constant,
         storage_bytes,
+        is_plain,
         True,
     )
 
@@ -281,7 +304,10 @@ class Describer:
 
     def of(self, tensor: torch.Tensor) -> Descriptor:
         facts = describe(tensor)
-        if facts[-1] or not any(type(fact) is torch.SymInt for fact in (*facts[0], *facts[1], facts[2])):
+        *_, is_plain, is_complete = facts
+        if is_plain or not (
+            is_complete or any(type(fact) is torch.SymInt for fact in (*facts[0], *facts[1], facts[2]))
+        ):
             return self._shared.intern(facts)
         key = (*[tuple(map(_key, part)) for part in facts[:2]], *map(_key, facts[2:]))
         descriptor = self._own.get(key)
@@ -322,6 +348,7 @@ def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool
         strided and tensor.is_neg(),
         False,
         0,
+        False,
         False,
     )
 

@@ -71,7 +71,7 @@ class Materialiser:
             self._replay(plan.records[index])
         for ref in plan.made:
             now = self._descriptors.of(known_fake(ref))
-            if now is not ref.descriptor:
+            if not now.agrees(ref.descriptor):
                 difference = now.difference(ref.descriptor)
                 raise MetadataFailure("unsupported", repr(ref), f"its history cannot be repeated: {difference}")
 

@@ -3,7 +3,8 @@
 Running an operation on fake tensors takes 100 to 600 microseconds, looking it up here takes a few. An entry is found by
 everything the metadata of the result can depend on: the operation, the metadata of its tensors and which of them share
 memory, its constants with their types, and torch's modes. Only operations that were seen to write nothing are entered,
-and only plain results: static, strided, no subclass.
+and only plain results: static, strided, no subclass. Symbolic sizes mean something in one capture only: each has a
+memo of its own for them (`MetadataMemo.for_symbols`).
 
 One memo serves many captures:
 
@@ -20,13 +21,13 @@ One memo serves many captures:
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from framelift.graph.metadata import Descriptor, Interner, Storage, TensorRef
+from framelift.graph.metadata import Descriptor, Interner, NumberRef, Storage, TensorRef
 from framelift.graph.record import Operation, Record
 from framelift.graph.state import StateReader
 
@@ -179,6 +180,7 @@ class MetadataMemo:
     def __init__(self, check: bool = False, max_entries: int = 100_000) -> None:
         self.check = check
         self.max_entries = max_entries
+        self._takes_symbols = False
         self.interner = Interner()
         self.hits = 0
         self.misses = 0
@@ -186,6 +188,13 @@ class MetadataMemo:
         self._entries: dict[Key, Template] = {}
         self._accepted: dict[Any, bool] = {}
         self.states = StateReader()
+
+    def for_symbols(self) -> MetadataMemo:
+        """One for a single capture, for what has symbolic sizes: they stand for the same all the time."""
+        memo = MetadataMemo(self.check, self.max_entries)
+        memo._takes_symbols = True
+        memo._accepted = self._accepted
+        return memo
 
     def clear(self) -> None:
         """Forgets everything, counters included."""
@@ -211,10 +220,12 @@ class MetadataMemo:
             return None
         for ref in tensors:
             descriptor = ref.descriptor
-            if not descriptor.is_plain:
+            if not descriptor.is_plain and not (self._takes_symbols and descriptor.is_complete):
                 return None
             if descriptor.is_constant:
                 parts.append(known_value(ref))
+        if self._takes_symbols:
+            tensors = record.tensors
         if len(tensors) > 1:
             homes = {id(ref.storage) for ref in tensors}
             if len(homes) < len(tensors):
@@ -235,15 +246,18 @@ class MetadataMemo:
         """Enters what an operation did, if all of it can be said in a template."""
         if record.changed or record.is_effect or record.bindings or not (tensors or record.outputs):
             return
-        for ref in record.outputs:
-            if not isinstance(ref, TensorRef) or (ref.record is record and not ref.descriptor.is_plain):
-                return
-        self.keep(key, Template.of(record, tensors))
+        if not all(isinstance(ref, TensorRef) and self._can_tell(ref) for ref in record.outputs):
+            return
+        if not self._takes_symbols or _has_no_new_symbols(record):
+            self.keep(key, Template.of(record, tensors))
 
     def keep(self, key: Key, template: Template) -> None:
         if len(self._entries) >= self.max_entries:
             self._entries.clear()
         self._entries[key] = template
+
+    def _can_tell(self, ref: TensorRef) -> bool:
+        return ref.descriptor.is_complete if self._takes_symbols else ref.descriptor.is_plain
 
 
 def is_fixed(op: Operation, target: Any) -> bool:
@@ -259,6 +273,22 @@ def is_fixed(op: Operation, target: Any) -> bool:
         return module in _PYTHON_MODULES or module.partition(".")[0] == "torch"
     module = getattr(target, "__module__", None) or ""
     return isinstance(target, types.FunctionType) and module.partition(".")[0] == "torch"
+
+
+def _has_no_new_symbols(record: Record) -> bool:
+    """Whether the result is told by the arguments: sizes that depend on data are other ones each time."""
+    known = {symbol for ref in record.uses for symbol in _symbols(ref)}
+    return all(symbol in known for ref in record.outputs for symbol in _symbols(ref))
+
+
+def _symbols(ref: Any) -> Iterator[Any]:
+    if isinstance(ref, NumberRef):
+        yield from ref.descriptor.expression.free_symbols
+    elif isinstance(ref, TensorRef):
+        descriptor = ref.descriptor
+        for size in (*descriptor.shape, *descriptor.stride, descriptor.offset, descriptor.storage_bytes):
+            if type(size) is torch.SymInt:
+                yield from size.node._expr.free_symbols
 
 
 def known_value(ref: TensorRef) -> str:

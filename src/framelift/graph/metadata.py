@@ -8,7 +8,7 @@ identities. The fake tensor behind it is made only when somebody needs it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.fx import Node
@@ -25,7 +25,7 @@ Facts = tuple[Any, ...]
 class Descriptor:
     """The metadata of a tensor. Made by :class:`Interner` only: equal metadata is the same object.
 
-    >>> facts = (torch.Size([2]), (1,), 0, torch.float32, torch.device("cpu"), False, True, *[False] * 6, 8, True)
+    >>> facts = (torch.Size([2]), (1,), 0, torch.float32, torch.device("cpu"), False, True, *[False] * 6, 8, True, True)
     >>> interner = Interner()
     >>> interner.intern(facts) is interner.intern(facts)
     True
@@ -47,6 +47,7 @@ class Descriptor:
         "is_constant",
         "storage_bytes",
         "is_plain",
+        "is_complete",
     )
 
     shape: torch.Size
@@ -64,8 +65,10 @@ class Descriptor:
     # The values are known too (torch.tensor([1, 2])): results computed from it may depend on them.
     is_constant: bool
     storage_bytes: int
-    # Strided, static, not a subclass: everything about the tensor is said by the fields above.
+    # Strided, not a subclass: everything about the tensor is said by the fields above, and they are numbers.
     is_plain: bool
+    # The same, but some of the fields may be symbolic numbers, which mean something in one capture only.
+    is_complete: bool
 
     @property
     def is_symbolic(self) -> bool:
@@ -80,6 +83,15 @@ class Descriptor:
     def facts(self) -> Facts:
         return tuple(getattr(self, name) for name in self.__slots__)
 
+    def agrees(self, other: Descriptor) -> bool:
+        """Whether both say the same. Symbolic numbers are spelt in another way once more is known about them.
+
+        The size of a storage is spelt as it was computed, in one way or another, and follows from the rest.
+        """
+        if self is other or self.is_plain or other.is_plain:
+            return self is other
+        return not self.difference(other, ("storage_bytes",))
+
     def difference(self, other: Descriptor, but: tuple[str, ...] = ()) -> str:
         """The fields, but some, in which two descriptors differ, in words."""
         parts = []
@@ -87,7 +99,7 @@ class Descriptor:
             if name in but:
                 continue
             mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
+            if str(mine) != str(theirs):  # comparing symbolic numbers would assume something about them
                 parts.append(f"{name} {mine} != {theirs}")
         return ", ".join(parts)
 
@@ -96,7 +108,23 @@ class Descriptor:
         return f"<{self.dtype} {tuple(self.shape)} stride {self.stride} on {self.device}{flags}>"
 
 
-_NOT_PLAIN = Descriptor((torch.Size(()), (), 0, None, None, *[False] * 8, 0, False))
+class Expression(NamedTuple):
+    """What a symbolic number is: what the descriptor is to a tensor."""
+
+    kind: type
+    expression: Any
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+    @property
+    def is_complete(self) -> bool:
+        return True
+
+    @property
+    def is_constant(self) -> bool:
+        return False
 
 
 class Interner:
@@ -121,7 +149,7 @@ class Interner:
 class Storage:
     """The memory behind one or several tensors of the program."""
 
-    __slots__ = ("refs", "changes", "untyped", "converter")
+    __slots__ = ("refs", "changes", "untyped", "whole", "converter")
 
     def __init__(self) -> None:
         # Every tensor known to live here, oldest first.
@@ -130,6 +158,8 @@ class Storage:
         self.changes: list[Record] = []
         # The fake storage, once some tensor in it has a fake.
         self.untyped: torch.UntypedStorage | None = None
+        # Where it has a symbolic size: a tensor without data that fills it.
+        self.whole: torch.Tensor | None = None
         # What makes fakes from the real tensors in it, once there is a need.
         self.converter: Any = None
 
@@ -143,6 +173,7 @@ class Storage:
 
     def forget_fakes(self) -> None:
         self.untyped = None
+        self.whole = None
         self.converter = None
         for ref in self.refs:
             ref.known_fake = None
@@ -260,9 +291,8 @@ class NumberRef(Ref):
         return self.known_fake
 
     @property
-    def descriptor(self) -> Descriptor:
-        """Says to the memo that results depend on more than it knows."""
-        return _NOT_PLAIN
+    def descriptor(self) -> Expression:
+        return Expression(type(self.known_fake), self.known_fake.node._expr)
 
     def __repr__(self) -> str:
         return f"NumberRef({self.known_fake})"

@@ -81,7 +81,10 @@ def scan(nest: Any, refs: list[Any], parts: list[Any]) -> None:
         scan(nest.start, refs, parts)
         scan(nest.stop, refs, parts)
         scan(nest.step, refs, parts)
-    elif kind is TokenRef or kind is NumberRef:
+    elif kind is NumberRef:
+        refs.append(nest)
+        parts.append(nest.descriptor)
+    elif kind is TokenRef:
         refs.append(nest)
         parts.append(nest)
     elif isinstance(nest, tuple):  # named tuples and torch.return_types: an operation takes them as tuples

@@ -109,7 +109,7 @@ def _fresh_template(fresh: Fresh, record: Record, tensors: Sequence[TensorRef], 
     storage_bytes = prod(shape) * fresh.dtype.itemsize
     device = tensors[0].device
     flags = False, False, fresh.is_view, False, False, False
-    facts = (shape, tuple(strides), 0, fresh.dtype, device, tracked, not tracked, *flags, storage_bytes, True)
+    facts = (shape, tuple(strides), 0, fresh.dtype, device, tracked, not tracked, *flags, storage_bytes, True, True)
     return Template(Hole(0), (NewTensor(interner.intern(facts), -1, None),))
 
 

@@ -287,7 +287,7 @@ class GraphBuilder:
             key = memo.key(record, parts, tensors)
             tensors = record.tensors
         if key is None:
-            self._memo.bypassed += 1
+            memo.bypassed += 1
             return self._run(record, tensors)
         template = memo.get(key)
         if template is None:

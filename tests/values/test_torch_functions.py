@@ -368,3 +368,12 @@ def test_products_of_different_types_raise_also_where_nobody_looks(product):
         return a + 1
 
     check(function, torch.randn(2, 2).bfloat16(), torch.randn(2, 2), expect_breaks=None)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_loss_that_aot_autograd_takes_apart_wrongly(backend):
+    def function(x, target):
+        return F.multilabel_margin_loss(x * 2, target) + 1
+
+    target = torch.tensor([[3, 0, -1, 1], [2, -1, 0, 0]])
+    check(function, torch.randn(2, 4, requires_grad=True), target, backend=backend, expect_breaks=None)

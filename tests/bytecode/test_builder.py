@@ -172,15 +172,6 @@ def test_membership() -> None:
         assert run(b, 1, [1, 2]) is want
 
 
-@pytest.mark.parametrize("operator, want", [("-", -5), ("+", 5), ("~", -6), ("not", False)])
-def test_unary_operators(operator: str, want: object) -> None:
-    b = Builder(("x",))
-    b.load_fast("x")
-    b.unary_op(operator)
-    b.return_value()
-    assert run(b, 5) == want
-
-
 def test_containers() -> None:
     b = Builder(("x",))
     b.load_fast("x")
@@ -443,27 +434,6 @@ def test_returning_inside_a_handler_is_refused() -> None:
     b.begin_handler(failed)
     with pytest.raises(StackError, match="end_handler"):
         b.return_value()
-
-
-def test_take_handled_leaves_the_handler() -> None:
-    """A break inside a handler: the exception is no longer on the stack, only the interpreter knows it."""
-    b = Builder()
-    failed = b.label()
-    with b.protect(failed):
-        b.load_const(KeyError("k"))
-        b.raise_()
-    b.begin_handler(failed)
-    b.pop_top()
-    b.take_handled("error")
-    b.load_const(__import__("sys").exc_info)
-    b.begin_call()
-    b.call(0)
-    b.load_fast("error")
-    b.build_tuple(2)
-    b.return_value()
-    state, error = run(b)
-    assert state == (None, None, None)
-    assert repr(error) == "KeyError('k')"
 
 
 def test_nested_regions_take_the_inner_handler() -> None:

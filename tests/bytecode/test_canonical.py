@@ -11,6 +11,7 @@ from framelift.bytecode import canonical
 from framelift.bytecode.canonical import NotLowered, lower, treatment
 from framelift.bytecode.canonical_ops import JUMP_OPS, NEVER_GO_ON, OPS, Call, effect
 from framelift.bytecode.decode import decode
+from framelift.bytecode.opcodes import NULL_POSITION
 from framelift.bytecode.stack_depth import stack_depths
 from tests.bytecode.cases import CASES, Case
 from tests.bytecode.frozen import outcome
@@ -156,7 +157,7 @@ def test_a_keyword_call_is_one_step() -> None:
 
     steps = [step for step in lower(f.__code__).steps if step.op == "CALL"]
     (step,) = steps
-    assert step.arg == Call(2, ("k",), lower(f.__code__).null_position)
+    assert step.arg == Call(2, ("k",), NULL_POSITION)
     names = [i for i in decode(f.__code__) if i.opname == "KW_NAMES" or i.argval == ("k",)]
     assert step.offset == names[0].offset
 
@@ -173,15 +174,15 @@ def test_for_iter_leaves_the_loop_behind_its_end() -> None:
     assert "END_FOR" not in [s.op for s in lowered.steps]
 
 
-def test_next_offset_and_step_at() -> None:
+def test_step_at() -> None:
     def f(a, b):
         return a < b
 
     lowered = lower(f.__code__)
     compare = next(n for n, step in enumerate(lowered.steps) if step.op == "COMPARE_OP")
-    after = lowered.next_offset(compare)
-    assert lowered.steps[lowered.step_at(after)].op == "RETURN_VALUE"
-    assert lowered.next_offset(len(lowered.steps) - 1) is None
+    offset = lowered.steps[compare].offset
+    assert lowered.steps[lowered.step_at(offset)].op == "COMPARE_OP"
+    assert lowered.steps[lowered.step_at(offset + 2)].op == "RETURN_VALUE"
 
 
 def test_body_starts_behind_the_frame_set_up() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from framelift.bytecode.assemble import assemble
 from framelift.bytecode.decode import decode
 from framelift.bytecode.instruction import ExceptionEntry, Instruction
-from framelift.bytecode.opcodes import UNCONDITIONAL
+from framelift.bytecode.opcodes import TERMINAL, UNCONDITIONAL
 from framelift.bytecode.passes import remove_dead_code, remove_pointless_jumps, thread_jumps
 from framelift.bytecode.verify import verify_bytecode
 from tests.bytecode.cases import CASES, Case
@@ -220,7 +220,7 @@ def scattered(code: types.CodeType, seed: int) -> types.CodeType:
         after = instructions[index + 1]
         if after.opname == "END_FOR" or instruction.opname == "END_FOR":
             continue  # a loop's end is looked for by the interpreter
-        if instruction.is_terminal:
+        if instruction.opcode in TERMINAL:
             if chance.random() < 0.5:
                 out += [make("LOAD_CONST", 0), make("RETURN_VALUE")]
         elif chance.random() < 0.3:

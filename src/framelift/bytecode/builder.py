@@ -185,19 +185,6 @@ class Builder(Program):
         """left right -- result. The operator as written in Python: "+", "@", "+=" ..."""
         self.emit("BINARY_OP", OPERATOR_NUMBERS[operator], operator)
 
-    def unary_op(self, operator: str) -> None:
-        """value -- result. One of "-", "+", "~", "not"."""
-        if operator == "+":
-            if "UNARY_POSITIVE" in OPMAP:
-                self.emit("UNARY_POSITIVE")
-            else:
-                self.emit("CALL_INTRINSIC_1", INTRINSICS_1.index("UNARY_POSITIVE"))
-        elif operator == "not":
-            self.to_bool()
-            self.emit("UNARY_NOT")
-        else:
-            self.emit({"-": "UNARY_NEGATIVE", "~": "UNARY_INVERT"}[operator])
-
     def compare(self, operator: str) -> None:
         """left right -- result. One of < <= == != > >=; "is", "is not", "in", "not in" too."""
         if operator in ("is", "is not"):
@@ -413,14 +400,3 @@ class Builder(Program):
     def check_exc_match(self) -> None:
         """exception type -- exception bool"""
         self.emit("CHECK_EXC_MATCH")
-
-    def take_handled(self, name: str) -> None:
-        """previous --. Leaves a handler whose exception is no longer on the stack, and stores that exception.
-
-        What PUSH_EXC_INFO saves is the exception handled so far: pushing None makes it show it.
-        """
-        self.load_const(None)
-        self.emit("PUSH_EXC_INFO")
-        self.pop_top()
-        self.store_fast(name)
-        self.end_handler()

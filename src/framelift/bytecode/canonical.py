@@ -96,19 +96,6 @@ class CanonicalCode:
         assert code is not None, "whoever runs a lowered code object holds the code object"
         return code
 
-    @property
-    def null_position(self) -> canonical_ops.NullPosition:
-        """Where this version puts the NULL of a plain call, seen from the callable."""
-        return _NULL
-
-    def next_offset(self, index: int) -> int | None:
-        """Where the real code goes on when the whole instruction of a step is done and did not jump."""
-        steps = self.steps
-        for later in range(index + 1, len(steps)):
-            if steps[later].first == later:
-                return steps[later].offset
-        return None
-
     def step_at(self, offset: int) -> int:
         """The index of the first step at or behind a real offset (some real instructions have no step)."""
         index = bisect_left(self.steps, offset, key=lambda step: step.offset)

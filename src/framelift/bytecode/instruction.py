@@ -6,7 +6,7 @@ them can be edited freely and only gets offsets again when it is assembled.
 
 from typing import Any, Optional
 
-from framelift.bytecode.opcodes import JUMPS, NAMES, OPMAP, TERMINAL
+from framelift.bytecode.opcodes import NAMES, OPMAP
 
 #: (line, end line, column, end column) as `code.co_positions()` gives them.
 Positions = tuple[int | None, int | None, int | None, int | None]
@@ -77,14 +77,6 @@ class Instruction:
     @property
     def line(self) -> int | None:
         return self.positions[0]
-
-    @property
-    def is_jump(self) -> bool:
-        return self.opcode in JUMPS
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.opcode in TERMINAL
 
     def become(self, opcode: int) -> None:
         """Turn into another opcode with the same operand meaning (the other direction of a jump)."""

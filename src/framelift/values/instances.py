@@ -48,7 +48,7 @@ class Instance(Protocol):
         """Assignment of an attribute that C code computes."""
 
 
-def read(lift: Lift, instance: Any, name: str) -> Any:
+def read(lift: Lift, instance: Instance, name: str) -> Any:
     """`object.__getattribute__(instance, name)`."""
     value = find(lift, instance, name)
     if value is MISSING:
@@ -56,12 +56,12 @@ def read(lift: Lift, instance: Any, name: str) -> Any:
     return value
 
 
-def raise_missing(instance: Any, name: str) -> NoReturn:
+def raise_missing(instance: Instance, name: str) -> NoReturn:
     """What `object.__getattribute__` says of an attribute that is not there."""
     raise_error(AttributeError, f"'{name_in_errors(instance.cls)}' object has no attribute '{name}'")
 
 
-def find(lift: Lift, instance: Any, name: str) -> Any:
+def find(lift: Lift, instance: Instance, name: str) -> Any:
     """What `object.__getattribute__(instance, name)` finds; MISSING where it would raise AttributeError itself."""
     cls = instance.cls
     found = class_lookup(lift, cls, name)
@@ -75,7 +75,7 @@ def find(lift: Lift, instance: Any, name: str) -> Any:
     return MISSING if found is None else bind(lift, found, instance, cls)
 
 
-def write(lift: Lift, instance: Any, name: str, value: Any) -> None:
+def write(lift: Lift, instance: Instance, name: str, value: Any) -> None:
     """`object.__setattr__(instance, name, value)`."""
     cls = instance.cls
     found = class_lookup(lift, cls, name)
@@ -89,7 +89,7 @@ def write(lift: Lift, instance: Any, name: str, value: Any) -> None:
     namespace.set_key(lift, name, value)
 
 
-def _write_through(lift: Lift, found: Found, instance: Any, name: str, value: Any) -> None:
+def _write_through(lift: Lift, found: Found, instance: Instance, name: str, value: Any) -> None:
     raw, kind = found.raw, type(found.raw)
     if kind is types.MemberDescriptorType:
         lift.guard(found.source, "IS", raw)
@@ -103,7 +103,7 @@ def _write_through(lift: Lift, found: Found, instance: Any, name: str, value: An
         _call_descriptor(lift, found, "__set__", [instance, value], name)
 
 
-def delete(lift: Lift, instance: Any, name: str) -> None:
+def delete(lift: Lift, instance: Instance, name: str) -> None:
     """`object.__delattr__(instance, name)`."""
     cls = instance.cls
     found = class_lookup(lift, cls, name)
@@ -118,7 +118,7 @@ def delete(lift: Lift, instance: Any, name: str) -> None:
     namespace.delete_key(lift, name)
 
 
-def _delete_through(lift: Lift, found: Found, instance: Any, name: str) -> None:
+def _delete_through(lift: Lift, found: Found, instance: Instance, name: str) -> None:
     kind = type(found.raw)
     if kind is types.MemberDescriptorType:
         lift.guard(found.source, "IS", found.raw)
@@ -129,7 +129,7 @@ def _delete_through(lift: Lift, found: Found, instance: Any, name: str) -> None:
         _call_descriptor(lift, found, "__delete__", [instance], name)
 
 
-def _property_part(lift: Lift, found: Found, instance: Any, part: str, method: str, *args: Any) -> Any:
+def _property_part(lift: Lift, found: Found, instance: Instance, part: str, method: str, *args: Any) -> Any:
     source = found.source.child("GETATTR", part)
     function = getattr(found.raw, part)
     if function is None:

@@ -80,9 +80,6 @@ class SequenceIterator(IteratorValue):
         self.position += 1
         return self.items[self.position - 1]
 
-    def length_hint(self) -> int:
-        return 0 if self.items is None else max(len(self.items) - self.position, 0)
-
     def state(self) -> Any:
         return self.items, self.position
 

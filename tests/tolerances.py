@@ -48,3 +48,6 @@ MERGED_PRODUCTS = {torch.float64: 1e-13, torch.float32: 2e-6, torch.bfloat16: 2e
 # An optimizer that hears that it is compiled keeps its step count in a float32 tensor, and computes with it what it
 # otherwise computes in Python's double precision. torch.compile gives the same; differences grow from step to step.
 COMPILED_OPTIMIZER = 1e-4
+
+# Gradients of a whole model through Inductor's backward: every layer adds up sums of sums in another order.
+TRAINED_BY_INDUCTOR = {"rtol": 1e-4, "atol": 1e-4}

@@ -21,6 +21,7 @@ from framelift.modules import LiftedModule, compile_in_place, original, wrap_mod
 from framelift.native import _core
 from framelift.options import (
     Options,
+    checked_deduplicate,
     checked_dynamic,
     checked_fullgraph,
     checked_inductor,
@@ -61,7 +62,7 @@ AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 BackendLike = str | Callable[..., Any]
 Dynamic = bool | Mapping[str, Any] | None
 # Entries of `options` that are framelift's; all others are the backend's.
-OWN_OPTIONS = ("pre_grad_passes",)
+OWN_OPTIONS = ("pre_grad_passes", "deduplicate")
 
 
 @overload
@@ -111,7 +112,8 @@ def compile(
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
     options     also says which passes run on graphs before the backend: `{"pre_grad_passes": False}` for none, or a
-                list of names (`framelift.passes`)
+                list of names (`framelift.passes`), and with `{"deduplicate": True}` that repeated layers become one
+                subgraph, which is compiled once
     disable     return the callable as it is
     recompile_limit   entries the callable may have; None: `config.recompile_limit`
 
@@ -165,6 +167,7 @@ def make_lifting(
         "inductor": checked_inductor(options_of_backend),
         "recompile_limit": checked_recompile_limit(recompile_limit),
         "passes": checked_passes(own.get("pre_grad_passes")),
+        "deduplicate": checked_deduplicate(own.get("deduplicate", False)),
     }
     chosen = Options(backends.lookup(backend, mode, options_of_backend), **checked)
     given = {

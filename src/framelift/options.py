@@ -29,6 +29,10 @@ class Backend(Protocol):
     def is_bitwise(self) -> bool:
         """Whether it promises eager's very bits."""
 
+    @property
+    def takes_subgraphs(self) -> bool:
+        """Whether it knows `invoke_subgraph`."""
+
     def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 
@@ -48,6 +52,8 @@ class Options:
     recompile_limit: int | None = None
     # The passes that run on graphs before the backend: None for the default ones, () for none.
     passes: tuple[str, ...] | None = None
+    # Layers that repeat become one subgraph that is called many times.
+    deduplicate: bool = False
 
     def __str__(self) -> str:
         parts = [f"backend={self.backend.name!r}"]
@@ -57,6 +63,7 @@ class Options:
             ("mode", self.mode),
             ("recompile_limit", self.recompile_limit),
             ("pre_grad_passes", self.passes),
+            ("deduplicate", self.deduplicate or None),
         )
         parts += [f"{name}={value!r}" for name, value in given if value is not None]
         parts += [f"{name}={value!r}" for name, value in self.inductor]
@@ -66,6 +73,12 @@ class Options:
 def checked_fullgraph(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"fullgraph is {short(value)}: True or False is needed")
+    return value
+
+
+def checked_deduplicate(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"deduplicate is {short(value)}: True or False is needed")
     return value
 
 

@@ -35,7 +35,7 @@ def inductor(
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """The graph compiled by Inductor, for inference or for training as the inputs and torch's modes ask for."""
-    changes = settings(mode, options)
+    changes = {**settings(mode, options), **_precautions(module, example_inputs)}
     keywords: dict[str, Any] = {"config_patches": changes}
     if depends_on_data(module):
         changes["_pre_fusion_custom_pass"] = checks_first(changes.get("_pre_fusion_custom_pass"))
@@ -55,6 +55,15 @@ def _compile_as_presumed(shape_env: PresumingEnv, *args: Any, **kwargs: Any) -> 
     """Compile what AOTAutograd traced. Inductor emits checks of what was presumed until here; nothing may be added."""
     shape_env.presumes = False
     return compile_fx_inner(*args, **kwargs)
+
+
+def _precautions(module: GraphModule, example_inputs: Sequence[Any]) -> dict[str, Any]:
+    """What a graph with subgraphs that is trained needs: Inductor takes memory again that a tensor saved for backward
+    still uses, because it does not know that it shares it with another (torch 2.13, so in torch.compile too)."""
+    if not module.graph.find_nodes(op="call_function", target=torch.ops.higher_order.invoke_subgraph):
+        return {}
+    is_trained = torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in example_inputs)
+    return {"allow_buffer_reuse": False} if is_trained else {}
 
 
 def settings(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -90,6 +99,7 @@ def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
 
 inductor.check_options = check_options  # type: ignore[attr-defined]
 inductor.is_bitwise = False  # type: ignore[attr-defined]
+inductor.takes_subgraphs = True  # type: ignore[attr-defined]
 
 
 def is_missing_compiler(error: BaseException) -> bool:

@@ -49,6 +49,11 @@ class Backend:
         """Whether it promises eager's very bits: then graphs are not rewritten in ways that round otherwise."""
         return bool(getattr(self.function, "is_bitwise", True))
 
+    @property
+    def takes_subgraphs(self) -> bool:
+        """Whether it compiles a subgraph that `invoke_subgraph` calls once, however often it is called."""
+        return bool(getattr(self.function, "takes_subgraphs", False))
+
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
         keywords: dict[str, Any] = {}

@@ -31,7 +31,7 @@ from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options
-from framelift.passes.captured import improve
+from framelift.passes.captured import deduplicate, improve
 from framelift.report import events, stream
 from framelift.residual.chains import Part, split
 from framelift.residual.codegen import (
@@ -353,7 +353,11 @@ class _Capture:
     def _run_passes(self, module: Any) -> None:
         options = self.request.options
         # (Passes do not know yet which nodes bring symbols along.)
-        if options.passes != () and not self.lift.graph.depends_on_data:
+        if self.lift.graph.depends_on_data:
+            return
+        if options.deduplicate:
+            deduplicate(module, options.backend.takes_subgraphs)
+        if options.passes != ():
             with self._modes_at_entry():
                 improve(module, options.passes, options.backend.is_bitwise)
             self._lap("passes")

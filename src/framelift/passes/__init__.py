@@ -9,11 +9,13 @@
 | write a pass | `declare` (example there), `build` (new nodes), `ops` and `facts` (what nodes are) |
 | know the rules every rewrite must keep | `rules`, `effects`, `interface` |
 | see how a graph is changed | `work` (the driver), `order`, `groups`, `metadata` |
+| repeated layers as one subgraph | `deduplication`, `regions`, `repeats` |
 | find a pass | `library/`: one idea per file |
 """
 
 from framelift.passes import library as library
 from framelift.passes.declare import Fusion, Match, Pass, Respelling, Rewrite, Several, register
+from framelift.passes.deduplication import apply_graph_deduplication
 from framelift.passes.facts import Reject
 from framelift.passes.metadata import MetadataError
 from framelift.passes.options import PassOptions
@@ -24,6 +26,7 @@ from framelift.passes.rules import PassError
 __all__ = [
     "pre_grad_passes",
     "run_passes",
+    "apply_graph_deduplication",
     "PassOptions",
     "PassReport",
     "PassRecord",

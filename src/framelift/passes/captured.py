@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from framelift import config
 from framelift.errors import short
 from framelift.passes.declare import REGISTRY, Pass, Respelling
+from framelift.passes.deduplication import apply_graph_deduplication, call_subgraph
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
@@ -35,6 +36,14 @@ def checked_passes(given: object) -> tuple[str, ...] | None:
     if not isinstance(given, str | Iterable):
         raise TypeError(f"pre_grad_passes is {short(given)}: True, False or a list of names is needed")
     return tuple(names_in("pre_grad_passes", given))
+
+
+def deduplicate(module: GraphModule, takes_subgraphs: bool) -> None:
+    """Repeated layers become one subgraph; whoever does not know how torch calls those gets plain calls."""
+    if takes_subgraphs:
+        apply_graph_deduplication(module)
+    else:
+        apply_graph_deduplication(module, call=call_subgraph)
 
 
 def improve(module: GraphModule, names: tuple[str, ...] | None, is_bitwise: bool) -> PassReport:

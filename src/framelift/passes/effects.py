@@ -44,6 +44,8 @@ OPAQUE_METHODS = frozenset({"backward", "register_hook", "register_post_accumula
 # Random whatever the table of operators says, because their name is not an operator's.
 RANDOM_NAMES = frozenset({"gumbel_softmax", "multi_head_attention_forward", "fractional_max_pool2d_with_indices"})
 OFF_SWITCHES = ("training", "train", "p", "dropout_p", "dropout")
+# Random functions without a signature whose switch is off unless it is given: the switch's name and place.
+OFF_BY_DEFAULT: dict[Any, tuple[str, int]] = {functional.scaled_dot_product_attention: ("dropout_p", 4)}
 # Functions that write to an argument under a condition: name -> (flag, written arguments).
 STATISTICS: dict[Any, tuple[str, tuple[str, ...]]] = {
     functional.batch_norm: ("training", ("running_mean", "running_var")),
@@ -77,6 +79,9 @@ class Traits:
 
 PURE = Traits()
 OPAQUE = Traits(is_opaque=True, observes_layout=True)
+# A call of a subgraph in which nothing has effects; the mark stands in the node's metadata.
+SUBGRAPH = Traits(observes_layout=True)
+SUBGRAPH_IS_PURE = "framelift_subgraph_is_pure"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -207,6 +212,10 @@ def is_random(node: Node) -> bool:
     known = traits(node)
     if not known.is_random:
         return False
+    if node.target in OFF_BY_DEFAULT:
+        name, place = OFF_BY_DEFAULT[node.target]
+        given = node.args[place] if len(node.args) > place else node.kwargs.get(name, 0.0)
+        return not isinstance(given, int | float) or given != 0
     for name in OFF_SWITCHES:
         given = argument(node, name, known)
         if given is False or (isinstance(given, int | float) and given == 0):

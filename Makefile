@@ -4,7 +4,7 @@
 #   make test                  the whole test suite       (make test PYTHON=python3.12 for another interpreter)
 #   make lint                  ruff, clang-format, mypy, import-linter
 #   make native-tests          the tests that need no torch, on every supported interpreter found
-#   make bench                 capture time and call overhead against torch.compile
+#   make bench                 capture time and call overhead against torch.compile   (make bench ARGS=dynamic)
 #   make zoo                   what is captured of 125 models    (make zoo ARGS="--torch --jobs 2 --names bloom")
 #   make cpython-tests         CPython's own tests, lifted        (make cpython-tests ARGS="--modules dict list -v")
 #   make fuzz                  random programs, lifted and compared   (make fuzz ARGS="--programs 10000 --seed 1")

@@ -62,13 +62,13 @@ def counting(tally: Tally) -> Iterator[None]:
             program.runs = runs
 
 
-def anatomy(target: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
+def anatomy(target: Any, inputs: tuple[Any, ...], **options: Any) -> dict[str, Any]:
     """Counts of one capture, and the share of each phase in it."""
     tally = Tally()
     finished: list[Any] = []
     framelift.reset()
     with counting(tally), stream.listening(finished.append, events.CaptureFinished):
-        framelift.compile(target, backend="eager")(*inputs)
+        framelift.compile(target, backend="eager", **options)(*inputs)
     phases: dict[str, float] = {}
     for event in finished:
         for name, seconds in event.phases.items():

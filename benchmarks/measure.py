@@ -31,14 +31,14 @@ def warm_up() -> None:
         compiler(lambda x: x.sin() * 2, backend="eager")(torch.randn(3))
 
 
-def check_strictly(target: Any, inputs: tuple[torch.Tensor, ...]) -> int:
+def check_strictly(target: Any, inputs: tuple[torch.Tensor, ...], **options: Any) -> int:
     """On a copy: the same result as eager, guards equal to their reference definitions, a hit on the second call.
     Gives the number of graphs."""
     twin = copy.deepcopy(target)
     expected = twin(*inputs)
     seen: list[Any] = []
     with framelift.config.patch(strict=True), stream.listening(seen.append):
-        lifted = framelift.compile(twin, backend="eager")
+        lifted = framelift.compile(twin, backend="eager", **options)
         assert not difference(lifted(*inputs), expected), difference(lifted(*inputs), expected)
         captures = len(seen)
         assert not difference(lifted(*inputs), expected)
@@ -57,14 +57,17 @@ def constant_backend() -> Callable[..., Any]:
     return backend
 
 
-def capture_seconds(target: Any, inputs: tuple[torch.Tensor, ...], rounds: int = ROUNDS) -> dict[str, Any]:
+def capture_seconds(
+    target: Any, inputs: tuple[torch.Tensor, ...], rounds: int = ROUNDS, **options: Any
+) -> dict[str, Any]:
+    given = {"backend": "eager", **options}
     best = {"torch": float("inf"), "framelift": float("inf")}
     for _ in range(rounds):
         torch._dynamo.reset()
-        best["torch"] = min(best["torch"], _first_call(torch.compile(target, backend="eager"), inputs))
+        best["torch"] = min(best["torch"], _first_call(torch.compile(target, **given), inputs))
         framelift.reset()
-        best["framelift"] = min(best["framelift"], _first_call(framelift.compile(target, backend="eager"), inputs))
-    found = anatomy(target, inputs)
+        best["framelift"] = min(best["framelift"], _first_call(framelift.compile(target, **given), inputs))
+    found = anatomy(target, inputs, **options)
     seconds = best["framelift"]
     costs = {f"per_{what[:-1]}": seconds / max(1, found[what]) for what in ("bytecodes", "ops", "guards")}
     return {**best, "ratio": best["torch"] / seconds, **found, **costs}
@@ -110,7 +113,33 @@ def specialisations(count: int = 64) -> dict[str, Any]:
     return {**best, "two_entries": _per_call(ours, inputs[:2], 500)}
 
 
-def _interleaved(theirs: Any, ours: Any, inputs: list[torch.Tensor]) -> dict[str, float]:
+def symbolic_sizes(count: int = 16) -> dict[str, Any]:
+    """A function of so many tensors whose first dimensions have become symbolic."""
+    torch._dynamo.reset()
+    framelift.reset()
+    ours = framelift.compile(add_all, backend=first_input)
+    theirs = torch.compile(add_all, backend=first_input)
+    for size in (3, 4, 5):
+        tensors = [torch.randn(size, 4) for _ in range(count)]
+        ours(tensors)
+        theirs(tensors)
+    return _interleaved(theirs, ours, [tensors])
+
+
+def add_all(tensors: list[torch.Tensor]) -> torch.Tensor:
+    """What is called with symbolic sizes."""
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return total
+
+
+def first_input(graph_module: Any, example_inputs: Any) -> Callable[..., Any]:
+    """A backend whose graph costs nothing on a call, whatever sizes come."""
+    return lambda *args: (args[-1],)
+
+
+def _interleaved(theirs: Any, ours: Any, inputs: list[Any]) -> dict[str, float]:
     """Seconds per call of each, by turns, going round the inputs."""
     loops = {"torch": _loops(theirs, inputs), "framelift": _loops(ours, inputs)}
     best = {"torch": float("inf"), "framelift": float("inf")}
@@ -120,12 +149,12 @@ def _interleaved(theirs: Any, ours: Any, inputs: list[torch.Tensor]) -> dict[str
     return {**best, "ratio": best["torch"] / best["framelift"]}
 
 
-def _loops(function: Any, inputs: list[torch.Tensor]) -> int:
+def _loops(function: Any, inputs: list[Any]) -> int:
     """How many rounds fill some five milliseconds."""
     return max(1, int(0.005 / (_per_call(function, inputs, 10) * len(inputs))))
 
 
-def _per_call(function: Any, inputs: list[torch.Tensor], loops: int) -> float:
+def _per_call(function: Any, inputs: list[Any], loops: int) -> float:
     """The call stands in the loop itself: a wrapper around it would cost as much as what is measured."""
     best = float("inf")
     for _ in range(3):
@@ -161,7 +190,15 @@ def main() -> None:
     if case == "64 shapes":
         print(json.dumps({"call": specialisations()}))
         return
+    if case == "dynamic 16 tensors":
+        print(json.dumps({"call": symbolic_sizes()}))
+        return
     torch.manual_seed(0)
+    if case.startswith("dynamic "):
+        target, inputs = CASES[case.removeprefix("dynamic ")]()
+        graphs = check_strictly(target, inputs, dynamic=True)
+        print(json.dumps({"graphs": graphs, "capture": capture_seconds(target, inputs, 3, dynamic=True)}))
+        return
     target, inputs = CASES[case]()
     found: dict[str, Any] = {"graphs": check_strictly(target, inputs)}
     if case in GROWTH and given.growth:

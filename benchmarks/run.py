@@ -2,6 +2,7 @@
 
 python benchmarks/run.py                      everything
 python benchmarks/run.py inductor             all cases compiled with Inductor, nothing else
+python benchmarks/run.py dynamic              all cases with symbolic sizes, nothing else
 python benchmarks/run.py Llama-8 --no-growth  some cases, without the captures of 2, 8 and 32 layers
 python benchmarks/run.py --json figures.json
 """
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-INDUCTOR = "inductor"
+INDUCTOR, DYNAMIC = "inductor", "dynamic"
 # case -> what is measured -> the least ratio torch.compile / framelift
 BARS: dict[str, dict[str, float]] = {
     "MLP-100": {"capture": 5, "call": 10},
@@ -42,6 +43,13 @@ COMPILED: dict[str, dict[str, float]] = {
 }
 BARS |= COMPILED
 MODELS = [case for case, bars in BARS.items() if "capture" in bars]
+# Symbolic sizes: captures with dynamic=True, calls whose guards compute with sizes.
+SYMBOLIC: dict[str, dict[str, float]] = {
+    f"{DYNAMIC} Llama-8": {"capture": 3},
+    f"{DYNAMIC} 16 tensors": {"call": 15},
+}
+BARS |= SYMBOLIC
+GROUPS = {INDUCTOR: COMPILED, DYNAMIC: SYMBOLIC}
 # What is measured, the least geometric mean over which cases.
 MEANS = {
     "capture": (6.0, MODELS),
@@ -175,18 +183,18 @@ def _time(seconds: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help=", ".join([INDUCTOR, *BARS]))
+    parser.add_argument("cases", nargs="*", help=", ".join([*GROUPS, *BARS]))
     parser.add_argument("--no-growth", action="store_true", help="leave out the captures of 2, 8 and 32 layers")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     given = parser.parse_args()
-    unknown = [case for case in given.cases if case not in BARS and case != INDUCTOR]
+    unknown = [case for case in given.cases if case not in BARS and case not in GROUPS]
     if unknown:
-        parser.error(f"there is no case {unknown[0]!r}: {', '.join([INDUCTOR, *BARS])}")
+        parser.error(f"there is no case {unknown[0]!r}: {', '.join([*GROUPS, *BARS])}")
     console = Console(width=None if sys.stdout.isatty() else 180)
-    cases = [case for case in BARS if not given.cases or case in given.cases]
-    compiled = [case for case in COMPILED if case in cases or INDUCTOR in given.cases]
+    wanted = {*given.cases, *(case for group in given.cases for case in GROUPS.get(group, ()))}
+    cases = [case for case in BARS if not given.cases or case in wanted]
     results = {case: measure(case) for case in cases if case not in COMPILED}
-    results |= measure_compiled(compiled)
+    results |= measure_compiled([case for case in cases if case in COMPILED])
     table, short = ratios(results)
     console.print(table)
     console.print(costs(results))

@@ -71,6 +71,7 @@ class Options:
 
 
 def checked_fullgraph(value: object) -> bool:
+    """`compile(fullgraph=...)`, or TypeError."""
     if not isinstance(value, bool):
         raise TypeError(f"fullgraph is {short(value)}: True or False is needed")
     return value
@@ -83,6 +84,7 @@ def checked_deduplicate(value: object) -> bool:
 
 
 def checked_dynamic(value: object) -> bool | Wishes | None:
+    """`compile(dynamic=...)`, or TypeError."""
     if isinstance(value, Mapping):
         return _frozen_wishes(value)
     if value is not None and not isinstance(value, bool):
@@ -124,12 +126,14 @@ def _checked_bounds(name: str, dim: int, entry: Any) -> Any:
 
 
 def checked_recompile_limit(value: object) -> int | None:
+    """`compile(recompile_limit=...)`, or TypeError."""
     if value is not None and (type(value) is not int or value < 0):
         raise TypeError(f"recompile_limit is {short(value)}: None (config.recompile_limit) or a number is needed")
     return value
 
 
 def checked_mode(value: object) -> str | None:
+    """`compile(mode=...)`, or an error that names the modes."""
     if value is None:
         return None
     if not isinstance(value, str):

@@ -232,6 +232,7 @@ def frozen(value: Any) -> Any:
 
 
 def name_of(function: CompilerFunction) -> str:
+    """How a backend is called in events and errors."""
     return getattr(function, "__name__", None) or type(function).__name__
 
 
@@ -247,5 +248,6 @@ def last_line(graph_module: object) -> str:
 
 
 def short_text(error: BaseException) -> str:
+    """The first line of what an error says."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else "(no message)"

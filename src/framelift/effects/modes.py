@@ -96,6 +96,7 @@ def _switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., A
 
 
 def autocast_nesting() -> int:
+    """How many autocast blocks the thread is in; torch says so only while it counts."""
     torch.autocast_increment_nesting()
     nesting: int = torch.autocast_decrement_nesting()
     return nesting

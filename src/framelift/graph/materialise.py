@@ -182,6 +182,7 @@ def _argument(value: TensorRef | Body) -> Any:
 
 
 def known_fake(ref: TensorRef) -> torch.Tensor:
+    """The fake tensor of a value that must have one by now."""
     assert ref.known_fake is not None, f"{ref} has no fake yet"
     return ref.known_fake
 
@@ -217,6 +218,7 @@ def _came_late(ref: TensorRef) -> bool:
 
 
 def bind_fake(ref: TensorRef, fake: torch.Tensor) -> None:
+    """Give a value its fake tensor, and its storage the real one below it."""
     ref.known_fake = fake
     if ref.storage.untyped is None:
         ref.storage.untyped = storage_of(fake)

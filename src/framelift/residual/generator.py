@@ -207,4 +207,5 @@ def _fetched_name(index: int) -> str:
 
 
 def output_name(index: int) -> str:
+    """The variable of residual code that holds an output of the graph."""
     return f".out{index}"

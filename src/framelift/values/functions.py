@@ -307,6 +307,7 @@ def _store(generate: Generator, name: str, value: Any) -> None:
 
 
 def delete_entry(lift: Lift, namespace: DictValue, name: str) -> None:
+    """`del namespace[name]` for an attribute that is kept there."""
     if namespace.get_key(lift, name) is MISSING:
         raise_error(AttributeError, f"'function' object has no attribute '{name}'")
     namespace.delete_key(lift, name)

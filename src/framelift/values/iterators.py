@@ -221,6 +221,7 @@ class StrictZip(DerivedIterator):
 
 
 def enumerate_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """The next item of an `enumerate`."""
     item = py.next_item(lift, iterator.inputs[0])
     index = iterator.counter
     iterator.counter = py.binary(lift, "+", index, 1)
@@ -228,12 +229,14 @@ def enumerate_step(lift: Lift, iterator: DerivedIterator) -> Any:
 
 
 def zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """The next item of a `zip`."""
     if not iterator.inputs:
         raise Exhausted
     return lift.tuple([py.next_item(lift, part) for part in iterator.inputs])
 
 
 def strict_zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """The next item of a `zip(strict=True)`."""
     row: list[Any] = []
     for position, part in enumerate(iterator.inputs, 1):
         try:
@@ -263,11 +266,13 @@ def _complain(position: int, how: str) -> None:
 
 
 def map_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """The next item of a `map`."""
     function, *parts = iterator.inputs
     return py.call(lift, function, [py.next_item(lift, part) for part in parts], {})
 
 
 def filter_step(lift: Lift, iterator: DerivedIterator) -> Any:
+    """The next item of a `filter`."""
     function, part = iterator.inputs
     while True:
         item = py.next_item(lift, part)

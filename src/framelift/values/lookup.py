@@ -48,6 +48,7 @@ class Found:
 
 
 def mro_of(cls: type) -> tuple[type, ...]:
+    """The classes in which attributes are looked up, in order."""
     mro: tuple[type, ...] = _mro(cls)
     return mro
 
@@ -59,6 +60,7 @@ def own_entries(cls: type) -> Mapping[str, Any]:
 
 
 def name_of(cls: type) -> str:
+    """`cls.__name__`, whatever its metaclass says."""
     name: str = _name(cls)
     return name
 
@@ -82,6 +84,7 @@ def name_in_slot_errors(cls: type) -> str:
 
 
 def qualified_name_of(cls: type) -> str:
+    """`cls.__qualname__`, whatever its metaclass says."""
     name: str = _qualname(cls)
     return name
 
@@ -134,6 +137,7 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
 
 
 def has_instance_dict(cls: type) -> bool:
+    """Whether instances have a `__dict__`."""
     return bool(_dictoffset(cls) != 0)
 
 
@@ -215,10 +219,12 @@ def note_bases(lift: Lift, cls: type) -> None:
 
 
 def defines(cls: type, name: str) -> bool:
+    """Whether a class or one of its bases has something of that name."""
     return raw_lookup(cls, name) is not NotImplemented
 
 
 def is_data_descriptor(raw: Any) -> bool:
+    """Whether what a class holds goes before what the instance holds."""
     kind = type(raw)
     return defines(kind, "__set__") or defines(kind, "__delete__")
 

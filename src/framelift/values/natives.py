@@ -129,6 +129,7 @@ def runs_on_constants(function: Any) -> bool:
 
 
 def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a C function on constants, while capturing."""
     plain = [_consumed(lift, argument) for argument in args]
     return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
 

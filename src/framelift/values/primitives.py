@@ -71,6 +71,7 @@ class Arity:
 
 
 def primitive_of(target: Any) -> Model | None:
+    """The primitive that is registered for a function or class; None: there is none."""
     found = _PRIMITIVES.get(id(target))
     return None if found is None else found[1]
 

@@ -62,14 +62,17 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def type_of(value: Any) -> type:
+    """`type(value)`, without a guard."""
     return value.python_type() if isinstance(value, Value) else type(value)
 
 
 def describe(value: Any) -> str:
+    """What a value is, for reasons of breaks."""
     return value.describe() if isinstance(value, Value) else type(value).__name__
 
 
 def truth(lift: Lift, value: Any) -> bool:
+    """`bool(value)`."""
     if not isinstance(value, Value):
         return bool(value)
     value.note(lift)
@@ -77,6 +80,7 @@ def truth(lift: Lift, value: Any) -> bool:
 
 
 def length(lift: Lift, value: Any) -> Any:
+    """`len(value)`."""
     if not isinstance(value, Value):
         return fold(lift, len, value)
     value.note(lift)
@@ -84,6 +88,7 @@ def length(lift: Lift, value: Any) -> Any:
 
 
 def item(lift: Lift, container: Any, key: Any) -> Any:
+    """`container[key]`."""
     if isinstance(container, Value):
         container.note(lift)
         return container.item(lift, key)
@@ -95,6 +100,7 @@ def item(lift: Lift, container: Any, key: Any) -> Any:
 
 
 def set_item(lift: Lift, container: Any, key: Any, value: Any) -> None:
+    """`container[key] = value`."""
     if not isinstance(container, Value):
         raise_error(TypeError, f"'{type(container).__name__}' object does not support item assignment")
     container.note(lift)
@@ -102,6 +108,7 @@ def set_item(lift: Lift, container: Any, key: Any, value: Any) -> None:
 
 
 def delete_item(lift: Lift, container: Any, key: Any) -> None:
+    """`del container[key]`."""
     if not isinstance(container, Value):
         raise_error(TypeError, f"'{type(container).__name__}' object doesn't support item deletion")
     container.note(lift)
@@ -109,6 +116,7 @@ def delete_item(lift: Lift, container: Any, key: Any) -> None:
 
 
 def iterate(lift: Lift, value: Any) -> Value:
+    """`iter(value)`."""
     if isinstance(value, Value):
         value.note(lift)
         return value.iterate(lift)
@@ -143,6 +151,7 @@ _MANY = 1000
 
 
 def contains(lift: Lift, container: Any, element: Any) -> Any:
+    """`element in container`."""
     if isinstance(container, Value):
         container.note(lift)
         return container.contains(lift, element)
@@ -157,6 +166,7 @@ def contains(lift: Lift, container: Any, element: Any) -> Any:
 
 
 def call(lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`function(*args, **kwargs)`."""
     if not isinstance(function, Value):
         raise_error(TypeError, f"'{type(function).__name__}' object is not callable")
     function.note(lift)
@@ -164,6 +174,7 @@ def call(lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
 
 
 def attribute(lift: Lift, value: Any, name: str) -> Any:
+    """`value.name`."""
     if isinstance(value, Value):
         value.note(lift)
         return value.attribute(lift, name)
@@ -171,6 +182,7 @@ def attribute(lift: Lift, value: Any, name: str) -> Any:
 
 
 def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:
+    """`value.name = new`."""
     if not isinstance(value, Value):
         fold(lift, setattr, value, name, None)  # says why constants have no attributes to set
         return
@@ -179,6 +191,7 @@ def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:
 
 
 def delete_attribute(lift: Lift, value: Any, name: str) -> None:
+    """`del value.name`."""
     if not isinstance(value, Value):
         fold(lift, delattr, value, name)
         return
@@ -187,6 +200,7 @@ def delete_attribute(lift: Lift, value: Any, name: str) -> None:
 
 
 def unary(lift: Lift, symbol: str, value: Any) -> Any:
+    """`-value`, `+value`, `~value` or `not value`."""
     if symbol == "not":
         return not truth(lift, value)
     if not isinstance(value, Value):
@@ -196,6 +210,7 @@ def unary(lift: Lift, symbol: str, value: Any) -> Any:
 
 
 def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+    """`left + right` and its like, in place with `+=` and its like."""
     left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
     if not left_is_value and not right_is_value:
         _refuse_huge(symbol.removesuffix("="), left, right)
@@ -302,6 +317,7 @@ def _has_own_ways(symbol: str, left: type, right: type) -> bool:
 
 
 def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+    """`left < right` and its like."""
     left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
     if not left_is_value and not right_is_value:
         return fold(lift, COMPARE[symbol], left, right)
@@ -429,4 +445,5 @@ class NumberKey(EqualKey):
 
 
 def is_unknown_number(key: Any) -> bool:
+    """Whether a key is a number nobody knows, or has one in it."""
     return type(key) is NumberKey or (type(key) is TupleKey and any(map(is_unknown_number, key.keys)))

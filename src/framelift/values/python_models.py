@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def python_model(target: Any) -> Model | None:
+    """The model in Python of a function or class, ready to be inlined; None: there is none."""
     function = model_function(target)
     return None if function is None else _inlined(function, target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import random
 from typing import Any
@@ -103,9 +104,12 @@ class Program:
                 continue
 
     def finish(self) -> GraphModule:
+        """Most of what nobody uses is returned, so that it counts; and something that is used, or the same twice."""
         nodes = self.tensors()
-        count = min(len(nodes), self.random.randint(1, 4))
-        chosen = self.random.choices(nodes[-12:], k=count)
+        ends = [node for node in nodes if not node.users] or nodes
+        chosen = [node for node in ends if self.random.random() < 0.8][-8:] or ends[-1:]
+        if self.random.random() < 0.3:
+            chosen.append(self.random.choice(nodes))
         self.graph.output(tuple(chosen))
         return GraphModule(torch.nn.Module(), self.graph)
 
@@ -154,11 +158,10 @@ def each(program: Program, parts: list[Node]) -> list[Node]:
     """The same thing done to every piece."""
     how = program.random.random()
     sizes = list(program.values[parts[0]].shape)
-    if how < 0.3:
-        shape = list(sizes)
-        program.random.shuffle(shape)
+    if how < 0.4:
+        shape = regrouped(program, sizes)
         return [program.call("reshape", part, tuple(shape)) for part in parts]
-    if how < 0.5:
+    if how < 0.55:
         dim = program.dim(parts[0], 1)
         return [program.call(torch.unsqueeze, part, dim) for part in parts]
     if how < 0.7:
@@ -166,6 +169,23 @@ def each(program: Program, parts: list[Node]) -> list[Node]:
         return [program.call("squeeze", part, dim) for part in parts]
     function = program.random.choice((torch.relu, torch.tanh, torch.neg, F.relu))
     return [program.call(function, part) for part in parts]
+
+
+def regrouped(program: Program, sizes: list[int]) -> list[int]:
+    """Another shape for as many elements: an axis more, two axes merged, one cut in two, or the axes shuffled."""
+    shape = list(sizes)
+    at = program.random.randrange(len(shape) + 1)
+    how = program.random.randrange(4)
+    if how == 0:
+        shape.insert(at, 1)
+    elif how == 1:
+        at = program.random.randrange(max(len(shape) - 1, 1))
+        shape[at : at + 2] = [math.prod(shape[at : at + 2])]
+    elif how == 2 and at < len(shape) and shape[at] % 2 == 0:
+        shape[at : at + 1] = program.random.choice(([2, shape[at] // 2], [shape[at] // 2, 2]))
+    else:
+        program.random.shuffle(shape)
+    return shape
 
 
 def step_cat(program: Program) -> None:
@@ -268,6 +288,51 @@ def step_linear(program: Program) -> None:
             results[0] = program.call(operator.add, results[0], result)
 
 
+def step_norm(program: Program) -> None:
+    """Layer norms of one size, with weights or without."""
+    x = program.tensor(lambda value: value.dim() > 0 and value.dtype == torch.float32)
+    sizes = program.values[x].shape
+    weights = {name: program.new_input(sizes[-1]) for name in ("weight", "bias") if program.random.random() < 0.5}
+    for other in program.tensors(lambda value: value.shape == sizes and value.dtype == torch.float32)[:3]:
+        program.call(F.layer_norm, other, (sizes[-1],), **weights)
+
+
+def embeddings(program: Program) -> Node:
+    """A batch of matrices: one that is there, or a new one."""
+    found = program.tensors(lambda value: value.dim() == 3 and value.dtype == torch.float32 and value.numel() > 0)
+    return program.random.choice(found) if found else program.new_input(2, 4, 3)
+
+
+def step_compress(program: Program) -> None:
+    """Embeddings mixed by a linear across them; sometimes several times, sometimes joined for it."""
+    x = embeddings(program)
+    if program.random.random() < 0.3:
+        x = program.call(torch.cat, [x, x], 1)
+    turned = program.call("permute", x, 0, 2, 1)
+    biased = program.random.random() < 0.5
+    for _ in range(program.random.randint(1, 2)):
+        weight = program.new_input(program.random.randint(1, 3), program.values[x].shape[1])
+        bias = [program.new_input(program.values[weight].shape[0])] if biased else []
+        mixed = program.call("transpose", program.call(F.linear, turned, weight, *bias), 1, 2)
+        if program.random.random() < 0.7:
+            program.call("contiguous", mixed)
+
+
+def step_pairs(program: Program) -> None:
+    """Pairwise products, compressed at once."""
+    x = embeddings(program)
+    pairs = program.call(torch.bmm, x, program.call("transpose", x, 1, 2))
+    program.call(torch.matmul, pairs, program.new_input(program.values[x].shape[1], program.random.randint(1, 2)))
+
+
+def step_attention(program: Program) -> None:
+    query, key = embeddings(program), embeddings(program)
+    scores = program.call(torch.matmul, query, program.call("transpose", key, 1, 2))
+    if program.random.random() < 0.5:
+        scores = program.call(operator.mul, scores, 0.5)
+    program.call(torch.matmul, program.call(torch.softmax, scores, program.random.choice((-1, -1, 1))), key)
+
+
 def step_write(program: Program) -> None:
     x = program.tensor(lambda value: value.numel() > 0 and not is_overlapping(value))
     how = program.random.randrange(3)
@@ -290,6 +355,10 @@ GRAMMAR = {
     "unary": 2,
     "binary": 2,
     "linear": 1,
+    "norm": 1,
+    "compress": 1,
+    "pairs": 0.5,
+    "attention": 0.5,
     "write": 1,
 }
 WRITING = ("write",)
@@ -297,6 +366,6 @@ WRITING = ("write",)
 
 def program(chance: random.Random) -> tuple[GraphModule, list[torch.Tensor]]:
     """A graph and inputs for it."""
-    made = Program(chance, writes=chance.random() < 0.7)
+    made = Program(chance, writes=chance.random() < 0.4)
     made.grow(chance.randint(3, 14))
     return made.finish(), made.inputs

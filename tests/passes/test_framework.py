@@ -217,6 +217,16 @@ def test_a_graph_without_metadata_gets_it():
     assert all("example_value" in node.meta for node in gm.graph.nodes if node.op != "output")
 
 
+def test_what_is_missing_of_the_metadata_is_filled_in():
+    gm = exported(lambda x: torch.cat([x.reshape(2, 3), x], 0).relu(), torch.randn(2, 3))
+    for node in gm.graph.nodes:
+        if node.target is torch.cat:
+            node.meta.clear()
+    pre_grad_passes(gm, options=PassOptions(on_error="raise"))
+    assert calls(gm) == ["cat", "relu"]
+    assert all("example_value" in node.meta for node in gm.graph.nodes if node.op != "output")
+
+
 def test_a_graph_without_metadata_and_examples_is_an_error():
     with pytest.raises(MetadataError, match="1 example inputs are needed, not 0"):
         pre_grad_passes(traced())

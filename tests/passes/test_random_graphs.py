@@ -24,6 +24,8 @@ from tests.passes.test_default_passes import DEFAULT_PIECES, NORMAL
 DEFAULT_COUNT = 60
 COUNT = int(os.environ.get("FRAMELIFT_RANDOM_GRAPHS", DEFAULT_COUNT))
 EVERY = " ".join(name for name, each in REGISTRY.items() if each.exactness == "exact")
+# All that may round otherwise, in addition to the default passes.
+APPROXIMATE = ",".join(name for name, each in REGISTRY.items() if each.exactness == "approx")
 SPLIT_CAT = " ".join(name for name, each in REGISTRY.items() if each.group == "split_cat" and each.exactness == "exact")
 
 chances = st.randoms(use_true_random=False)
@@ -36,7 +38,7 @@ thorough = settings(
 )
 
 
-def check(chance, *, only: str | None = None, exact: bool = True, **options) -> None:
+def check(chance, *, only: str | None = None, add: str | None = None, exact: bool = True, **options) -> None:
     gm, inputs = program(chance)
     original = copy.deepcopy(gm)
     chosen = PassOptions(on_error="raise", min_fuse_set_size=2, ignore_profit=chance.random() < 0.5, **options)
@@ -44,7 +46,7 @@ def check(chance, *, only: str | None = None, exact: bool = True, **options) -> 
     def run():
         if only is not None:
             return run_passes(gm, only.split(), inputs, options=chosen)
-        return pre_grad_passes(gm, inputs, options=chosen).meta["pass_report"]
+        return pre_grad_passes(gm, inputs, add, options=chosen).meta["pass_report"]
 
     report = run()
     gm.graph.lint()
@@ -75,6 +77,21 @@ def test_every_exact_pass(chance):
 @given(chances)
 def test_the_default_passes_with_other_rounding(chance):
     check(chance, exact=False, approximate=True)
+
+
+@thorough
+@given(chances)
+def test_every_pass_with_other_rounding(chance):
+    check(chance, add=APPROXIMATE, exact=False, approximate=True, fusing_backend=chance.random() < 0.5)
+
+
+@thorough
+@given(chances)
+def test_any_few_passes(chance):
+    """Passes that others would leave nothing to do."""
+    names = chance.sample([name for name, each in REGISTRY.items() if each.exactness != "semantic"], 3)
+    exact = all(REGISTRY[name].exactness == "exact" for name in names)
+    check(chance, only=NORMAL + " ".join(names), exact=exact, approximate=not exact, threshold_to_cat=2)
 
 
 @thorough

@@ -73,8 +73,20 @@ class Metadata:
         self.describe(node, self._fake(self.attribute(str(node.target))))
 
     def _describe_all(self, example_inputs: Sequence[Any]) -> None:
-        """Fills in every node, from the inputs on."""
+        """Fills in every node, from the inputs on; where all inputs are described, what is missing."""
         placeholders = self.module.graph.find_nodes(op="placeholder")
+        is_anew = not all(map(is_described, placeholders))
+        if is_anew:
+            self._describe_inputs(placeholders, example_inputs)
+        for node in self.module.graph.nodes:
+            if is_described(node) and not is_anew:
+                continue
+            if node.op == "get_attr":
+                self.describe_attribute(node)
+            elif node.op in CALLS:
+                self._describe_call(node)
+
+    def _describe_inputs(self, placeholders: Sequence[Node], example_inputs: Sequence[Any]) -> None:
         if len(placeholders) != len(example_inputs):
             raise MetadataError(
                 f"the graph has no metadata, and to make it {len(placeholders)} example inputs are needed, "
@@ -82,11 +94,6 @@ class Metadata:
             )
         for node, example in zip(placeholders, example_inputs, strict=True):
             self.describe(node, self._fake(example))
-        for node in self.module.graph.nodes:
-            if node.op == "get_attr":
-                self.describe_attribute(node)
-            elif node.op in CALLS:
-                self._describe_call(node)
 
     def _describe_call(self, node: Node) -> None:
         if traits(node).is_mode:

@@ -233,3 +233,13 @@ def test_autocast_is_not_guessed_at() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         result = call(MetadataMemo(), F.linear, (torch.zeros(2, 3), torch.zeros(4, 3)))
     assert result.dtype is torch.bfloat16
+
+
+def test_an_input_gets_its_fake_after_views_of_it() -> None:
+    """The storage of this one is larger than its sizes and strides tell."""
+    builder = GraphBuilder(MetadataMemo())
+    example = torch.empty(0).set_(torch.UntypedStorage(48), 0, (3, 2), (4, 2))
+    x = builder.add_input("x", example)
+    view = builder.call_method("reshape", (x, -1))
+    assert view.fake._is_view() and view.fake.untyped_storage()._cdata == x.fake.untyped_storage()._cdata
+    assert x.fake.untyped_storage().nbytes() == 48

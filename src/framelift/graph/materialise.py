@@ -204,8 +204,9 @@ def _is_fresh(ref: TensorRef) -> bool:
 
 
 def _is_alone(ref: TensorRef) -> bool:
-    """Whether an input can be made without regard to others: nothing else is known to live in its storage."""
-    return _is_fresh(ref) and len(ref.storage.refs) == 1 and not ref.storage.changes
+    """Whether an input can be made without regard to others: no other input is known to live in its storage."""
+    storage = ref.storage
+    return _is_fresh(ref) and not storage.changes and all(one is ref or not one.is_input for one in storage.refs)
 
 
 def _came_late(ref: TensorRef) -> bool:

@@ -296,7 +296,7 @@ class Mixed(int, enum.Enum):
     ONE = 1
 
 
-@programs(expect_breaks=3)
+@programs
 def text_of_a_member_that_is_a_number(x):
     return x + 1, "{} {}".format(Mixed.ONE, 2), "%s" % Mixed.ONE, "%s %d" % (Mixed.ONE, Mixed.ONE), f"{Mixed.ONE}"
 
@@ -369,7 +369,7 @@ def class_that_hides_its_class(x):
     return x + 1, isinstance(Hiding(), int)
 
 
-@programs(expect_breaks=1, expect_hit=False)
+@programs
 def class_derived_from_one_with_slots(x):
     class Derived(Slotted):
         __slots__ = ("b",)
@@ -377,7 +377,7 @@ def class_derived_from_one_with_slots(x):
     return x + 1, Derived.__slots__
 
 
-@programs(expect_breaks=1, expect_hit=False)
+@programs
 def class_with_a_dict_derived_from_one_with_slots(x):
     class Derived(Slotted):
         pass

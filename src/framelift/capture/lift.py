@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
@@ -38,7 +38,6 @@ from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
-from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.generators import GeneratorValue
@@ -60,6 +59,7 @@ from framelift.values.python_models import python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue
+from framelift.values.shown import shown, shown_mapping
 from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, torch_control
@@ -226,18 +226,19 @@ class Lift:
         text: str = py.fold(self, format, value, self.constant(spec))
         return text
 
-    def refuse_members(self, shown: Iterable[Any]) -> None:
-        """A member of an enumeration that is a number or a string, too, has a text of its own."""
-        for value in shown:
-            if isinstance(value, EnumValue):
-                raise GraphBreak(FL0201, operation="formatting", type=value.describe())
-
     def format_by_percent(self, template: Any, arguments: Any) -> Any:
         """`template % arguments` for a str or bytes."""
         if shows_tensor(self, arguments):
             return percent(self, template, arguments)
-        self.refuse_members(py.items(self, arguments) if py.type_of(arguments) is tuple else [arguments])
-        return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
+        if py.type_of(template) is bytes:
+            return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
+        return py.fold(self, operator.mod, self.constant(template), shown_mapping(self, arguments))
+
+    def format_by_method(self, template: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """`template.format(*args, **kwargs)`, or `format_map`."""
+        plain = [shown_mapping(self, arg) if name == "format_map" else shown(self, arg) for arg in args]
+        named = {key: shown(self, arg) for key, arg in kwargs.items()}
+        return py.fold(self, getattr(template, name), *plain, **named)
 
     def as_set(self, value: Any) -> SetValue:
         return value if isinstance(value, SetValue) else SetValue(set(py.keys(self, value)), ordered=False)

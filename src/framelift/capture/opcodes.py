@@ -21,6 +21,8 @@ from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
 from framelift.values.generators import stop_iteration_error
 from framelift.values.later import LaterValue, formatted, joined, text_of
+from framelift.values.lookup import defines, name_of
+from framelift.values.objects import UserObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
@@ -397,6 +399,10 @@ def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
         iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
         raise_error(TypeError, f"cannot unpack non-iterable {type(iterable).__name__} object")
+    if isinstance(iterable, UserObjectValue):
+        frame.lift.type_of(iterable)
+        if not defines(iterable.cls, "__iter__") and not defines(iterable.cls, "__getitem__"):
+            raise_error(TypeError, f"cannot unpack non-iterable {name_of(iterable.cls)} object")
     return py.items(frame.lift, iterable)
 
 

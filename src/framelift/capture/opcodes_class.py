@@ -6,10 +6,12 @@ import builtins
 from typing import Any
 
 from framelift.capture.frame import Frame
-from framelift.capture.opcodes import delete_variable, load_deref, load_global
+from framelift.capture.opcodes import load_deref, load_global
 from framelift.capture.program import opcode
 from framelift.values import protocol as py
+from framelift.values.base import Raised
 from framelift.values.dicts import MISSING, DictValue
+from framelift.values.exceptions import ExceptionValue, raise_error
 
 
 @opcode("LOAD_BUILD_CLASS")
@@ -24,12 +26,26 @@ def load_name(frame: Frame, name: str) -> Any:
 
 @opcode("STORE_NAME")
 def store_name(frame: Frame, name: str, value: Any) -> None:
-    frame.names.set_key(frame.lift, name, value)
+    py.set_item(frame.lift, frame.names, name, value)
 
 
 @opcode("DELETE_NAME")
 def delete_name(frame: Frame, name: str) -> None:
-    delete_variable(frame, frame.names, name)
+    if _look_up(frame, frame.names, name) is MISSING:
+        raise_error(NameError, f"name '{name}' is not defined")
+    py.delete_item(frame.lift, frame.names, name)
+
+
+def _look_up(frame: Frame, names: Any, name: str) -> Any:
+    """A variable in the namespace, which a metaclass may have prepared; MISSING: there is none of the name."""
+    if type(names) is DictValue:
+        return names.get_key(frame.lift, name)
+    try:
+        return py.item(frame.lift, names, name)
+    except Raised as raised:
+        if not (isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, KeyError)):
+            raise
+        return MISSING
 
 
 @opcode("LOAD_LOCALS")
@@ -39,7 +55,7 @@ def load_locals(frame: Frame, arg: Any) -> Any:
 
 @opcode("LOAD_FROM_DICT_OR_GLOBALS")
 def load_from_dict_or_globals(frame: Frame, name: str, names: Any) -> Any:
-    found = names.get_key(frame.lift, name)
+    found = _look_up(frame, names, name)
     return load_global(frame, name) if found is MISSING else found
 
 
@@ -50,11 +66,11 @@ def load_classderef(frame: Frame, slot: int) -> Any:
 
 @opcode("LOAD_FROM_DICT_OR_DEREF")
 def load_from_dict_or_deref(frame: Frame, slot: int, names: Any) -> Any:
-    found = names.get_key(frame.lift, frame.program.canonical.slot_names[slot])
+    found = _look_up(frame, names, frame.program.canonical.slot_names[slot])
     return load_deref(frame, slot) if found is MISSING else found
 
 
 @opcode("SETUP_ANNOTATIONS")
 def setup_annotations(frame: Frame, arg: Any) -> None:
     if not py.contains(frame.lift, frame.names, "__annotations__"):
-        frame.names.set_key(frame.lift, "__annotations__", DictValue({}))
+        py.set_item(frame.lift, frame.names, "__annotations__", DictValue({}))

@@ -164,6 +164,9 @@ def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
     wanted = name if fromlist else name.partition(".")[0]
     if name not in sys.modules or not isinstance(sys.modules.get(wanted), ModuleType):
         raise GraphBreak(FL0102, what=f"import of {name}, which is not loaded yet")
+    for part in fromlist or ():
+        if part not in sys.modules[wanted].__dict__ and "__path__" in sys.modules[wanted].__dict__:
+            raise GraphBreak(FL0102, what=f"import of {part} from the package {name}")
     loaded = lift.module_namespace(sys).get_key(lift, "modules")
     loaded.note(lift)
     return py.item(lift, loaded, wanted)

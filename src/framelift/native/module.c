@@ -1,4 +1,5 @@
 /* framelift.native._core: what a thread has switched off, how deep its C stack is, and the start of it all. */
+#include "classes.h"
 #include "entry.h"
 #include "guards.h"
 #include "hook.h"
@@ -225,7 +226,8 @@ PyMODINIT_FUNC PyInit__core(void)
     PyObject *built_for = Py_BuildValue("(ii)", PY_MAJOR_VERSION, PY_MINOR_VERSION);
     if (!built_for || PyModule_AddObjectRef(module, "BUILT_FOR", built_for) < 0 ||
         PyModule_AddType(module, &Suspended_Type) < 0 || code_tables_init(module) < 0 || table_init_types(module) < 0 ||
-        entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0) {
+        entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0 ||
+        classes_init(module) < 0) {
         Py_CLEAR(module);
     }
     Py_XDECREF(built_for);

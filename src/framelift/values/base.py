@@ -48,6 +48,8 @@ class Value:
     has_twins = True
     # Whether two uses of a rebuilt value must give one object: a program could tell with `is`, or change it.
     shared = True
+    # Whether C functions that take any iterable are given its items.
+    is_read_by_items = False
     # Whether what it refers to lives at least as long as it does.
     keeps_parts = True
 

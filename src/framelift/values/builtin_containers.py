@@ -9,6 +9,7 @@ import torch
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted
+from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictIterator, DictValue, DictView
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import (
@@ -24,7 +25,7 @@ from framelift.values.iterators import (
     strict_zip_step,
     zip_step,
 )
-from framelift.values.lookup import name_of, raw_lookup, special_method
+from framelift.values.lookup import defines, name_of, raw_lookup, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.scalars import is_number
@@ -113,6 +114,8 @@ def _filter(lift: Lift, function: Any, iterable: Any, /) -> Any:
 def _reversed(lift: Lift, sequence: Any, /) -> Any:
     if isinstance(sequence, UserObjectValue):
         return _reversed_object(lift, sequence)
+    if isinstance(sequence, ClassValue) and defines(py.type_of(sequence), "__reversed__"):
+        return py.call(lift, special_method(lift, sequence, py.type_of(sequence), "__reversed__"), [], {})
     if isinstance(sequence, DictValue):
         return DictIterator(sequence, "keys", lift, backwards=True)
     if isinstance(sequence, DictView):

@@ -151,7 +151,7 @@ def _type(lift: Lift, obj: Any, *rest: Any) -> Any:
     if rest:
         if len(rest) != 2:
             raise_error(TypeError, "type() takes 1 or 3 arguments")
-        return make_type(lift, obj, *rest)
+        return make_type(lift, lift.known_object(type), obj, *rest, {})
     if isinstance(obj, Value) and obj.source is not None:
         lift.type_of(obj)
     return lift.known_object(py.type_of(obj))

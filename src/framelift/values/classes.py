@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,11 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import KnownObject, Value
+from framelift.values.constants import is_constant
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
+    METHOD_WRAPPERS,
     bind,
     class_lookup,
     container_base,
@@ -25,6 +29,7 @@ from framelift.values.lookup import (
     mro_of,
     name_of,
     note_if_data_descriptor,
+    own_entries,
     qualified_name_of,
     raw_lookup,
     scalar_base,
@@ -89,6 +94,10 @@ class ClassValue(KnownObject, models=type):
             return lift.constant(found) if lift.is_constant(value) else found  # a name may be a new string each time
         if name == "__flags__":
             return _lasting_flags(self, lift)
+        if name == "__dict__":
+            return ClassDictValue(self)
+        if name == "__abstractmethods__" and type.__dict__["__flags__"].__get__(self.concrete) & _ABSTRACT:
+            return lift.constant(lift.wrap(self.concrete.__abstractmethods__, known.child("GETATTR", name)))
         own = type.__dict__["__dict__"].__get__(self.concrete)
         if name in ("__doc__", "__module__", "__annotations__") and name in own:
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
@@ -97,9 +106,25 @@ class ClassValue(KnownObject, models=type):
     # -- change --------------------------------------------------------------------------------------------------
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if has_default(lift, type(self.concrete), "__setattr__", type.__setattr__):
+            self.plain_set_attribute(lift, name, value)
+        else:
+            self._by_metaclass(lift, "__setattr__", "", name, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        if has_default(lift, type(self.concrete), "__delattr__", type.__delattr__):
+            self.plain_delete_attribute(lift, name)
+        else:
+            self._by_metaclass(lift, "__delattr__", "", name)
+
+    def plain_delete_attribute(self, lift: Lift, name: str) -> None:
+        """`type.__delattr__(self, name)`."""
+        self.refuse(f"deletion of attribute {name!r}")
+
+    def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        """`type.__setattr__(self, name, value)`."""
         cls = self.concrete
-        plain = has_default(lift, type(cls), "__setattr__", type.__setattr__)
-        if not plain or not _is_changeable(cls, name) or class_lookup(lift, type(cls), name) is not None:
+        if not _is_changeable(cls, name) or class_lookup(lift, type(cls), name) is not None:
             self.refuse(f"assignment of the class attribute {name!r}")
         lift.journal.touch(self)
         lift.made.assign(name)
@@ -120,6 +145,31 @@ class ClassValue(KnownObject, models=type):
             generate.value(value)
             generate.call(3)
             generate.pop_top()
+
+    # -- its own namespace -----------------------------------------------------------------------------------------
+
+    def own_entry(self, lift: Lift, name: Any) -> Any:
+        """What stands in the class itself under a name, or MISSING; noted."""
+        if type(name) is not str:
+            return MISSING
+        if name in self.written:
+            return self.written[name]
+        found = class_lookup(lift, self.concrete, name)
+        if found is None:
+            return MISSING
+        if name in own_entries(self.concrete):
+            return lift.wrap(found.raw, found.source)
+        if not can_be_held(found.raw):  # that it is a base's could not be told from one of the class's own
+            self.refuse(f"looking for {name!r} in its own namespace")
+        found.note_identity(lift)
+        return MISSING
+
+    def own_entries(self, lift: Lift) -> dict[Any, Any]:
+        if not is_fixed(self.concrete):
+            self.refuse("listing the namespace")
+        known = lift.sources.known(self.concrete)
+        own = own_entries(self.concrete).items()
+        return {name: lift.wrap(raw, known.child("TYPE_LOOKUP", name)) for name, raw in own}
 
     # -- what its metaclass answers ------------------------------------------------------------------------------
 
@@ -191,6 +241,7 @@ class ClassValue(KnownObject, models=type):
         if (
             not is_plain_class(cls)
             and not is_subclass(cls, BaseException)
+            and not is_subclass(cls, type)
             and container_base(cls) is None
             and scalar_base(cls) is None
         ):
@@ -227,16 +278,81 @@ class ClassValue(KnownObject, models=type):
         meta = type(self.concrete)
         own = "__repr__" if has_default(lift, meta, "__str__", object.__str__) or conversion == "repr" else "__str__"
         if not has_default(lift, meta, own, raw_lookup(type, own)):
-            self.refuse(f"{conversion}() with a metaclass")
+            text: str = lift.constant(self._by_metaclass(lift, own, ""))
+            return text
         return type.__repr__(self.concrete)
 
 
+class ClassDictValue(DictValue):
+    """`cls.__dict__`: what stands in a class now, to be read only."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: ClassValue) -> None:
+        super().__init__({})
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return MappingProxyType
+
+    def get_key(self, lift: Lift, key: Any) -> Any:
+        return self.cls.own_entry(lift, key)
+
+    def entries(self, lift: Lift) -> dict[Any, Any]:
+        return self.cls.own_entries(lift)
+
+    def length(self, lift: Lift) -> Any:
+        return len(self.entries(lift))
+
+    def make(self, entries: dict[Any, Any]) -> DictValue:
+        return DictValue(entries)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name not in _READING:
+            self.refuse(f"attribute {name!r}")
+        return super().attribute(lift, name)
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def delete_item(self, lift: Lift, key: Any) -> None:
+        raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        self.refuse(f"{operator}")
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        self.refuse("'is'")
+
+    def parts(self) -> list[Any]:
+        return [self.cls]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.value(self.cls)
+        generate.load_attribute("__dict__")
+
+
+_READING = frozenset({"get", "keys", "values", "items", "copy", "__contains__", "__getitem__", "__iter__", "__len__"})
 _NUMBER_DTYPES = ((int, torch.int64), (float, torch.float64), (bool, torch.bool), (complex, torch.complex128))
 _PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__"})
 # The attributes of a class that `type` stores or computes: they go before what the class itself says.
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))
 _ABSTRACT = 1 << 20
 _HEAPTYPE, _IMMUTABLE, _VERSION_IS_VALID = 1 << 9, 1 << 8, 1 << 19
+
+
+def is_fixed(cls: type) -> bool:
+    """Whether nobody can change a class: it is C's own."""
+    flags = type.__dict__["__flags__"].__get__(cls)
+    return not flags & _HEAPTYPE or bool(flags & _IMMUTABLE)
+
+
+def can_be_held(raw: Any) -> bool:
+    """Whether a guard can hold an object: a constant, or weakly."""
+    return is_constant(raw) or bool(type.__dict__["__weakrefoffset__"].__get__(type(raw))) or type(raw) in _FIXED_KINDS
+
+
+_FIXED_KINDS = (types.GetSetDescriptorType, types.MemberDescriptorType, *METHOD_WRAPPERS, types.BuiltinFunctionType)
 
 
 def _lasting_flags(value: ClassValue, lift: Lift) -> int:

@@ -463,6 +463,7 @@ class DictView(Value):
     """`d.keys()`, `d.values()`, `d.items()`: live views."""
 
     __slots__ = ("owner", "part")
+    is_read_by_items = True
 
     def __init__(self, owner: DictValue, part: str) -> None:
         super().__init__()

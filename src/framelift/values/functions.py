@@ -244,6 +244,9 @@ class ClosureValue(FunctionLike):
         if name in _ASSIGNABLE:
             lift.journal.touch(self)
             self.written[name] = value
+        elif name == "__defaults__":
+            lift.journal.touch(self)
+            self._defaults = [] if value is None else py.items(lift, value)
         elif name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"assignment of {name}")
         else:
@@ -255,10 +258,10 @@ class ClosureValue(FunctionLike):
         delete_entry(lift, self.namespace, name)
 
     def state(self) -> Any:
-        return dict(self.written)
+        return dict(self.written), self._defaults
 
     def restore(self, state: Any) -> None:
-        self.written = state
+        self.written, self._defaults = state
 
     def describe(self) -> str:
         return f"function {self.code.co_qualname}"
@@ -351,6 +354,10 @@ if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have
     _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, lift: lift.tuple([])
 
 
+# Methods that C code binds to objects in a way of its own.
+_C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+
+
 class BoundMethodValue(Value, models=types.MethodType):
     """A function with its first argument."""
 
@@ -409,6 +416,15 @@ class BoundMethodValue(Value, models=types.MethodType):
         return [part for part in (self._function, self._instance) if part is not NULL]
 
     def rebuild(self, generate: Generator) -> None:
+        raw = self._function.concrete if isinstance(self._function, Value) else None
+        if type(raw) in _C_METHODS:
+            generate.value(self._function)
+            generate.load_method("__get__")
+            if type(raw) is types.ClassMethodDescriptorType:
+                generate.constant(None)
+            generate.value(self._instance)
+            generate.call(1 + (type(raw) is types.ClassMethodDescriptorType))
+            return
         generate.callable(types.MethodType)
         generate.value(self._function)
         generate.value(self._instance)

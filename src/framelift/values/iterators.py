@@ -26,6 +26,7 @@ class IteratorValue(Value):
     """An iterator: its own iterable, with a position that can be saved."""
 
     __slots__ = ()
+    is_read_by_items = True
 
     def iterate(self, lift: Lift) -> Any:
         return self

@@ -115,6 +115,11 @@ def scalar_base(cls: type) -> type | None:
     )
 
 
+def is_storage_class(cls: type) -> bool:
+    """Whether a class is a built-in container, number or string type whose subclasses are modelled."""
+    return any(cls is kind for kind in (*_CONTAINERS, *_SCALARS))
+
+
 _SCALARS = (str, int, float, complex, bytes, frozenset)
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, set)
 

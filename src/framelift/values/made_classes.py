@@ -9,22 +9,37 @@ code makes the class anew, if anything is left that needs it.
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import builtins
+import sys
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0107, FL0203, GraphBreak
 from framelift.guards.source import Source
+from framelift.native import _core
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.cells import CellValue
-from framelift.values.classes import ClassValue, SuperValue
+from framelift.values.classes import ClassValue, SuperValue, can_be_held
 from framelift.values.constants import is_constant
-from framelift.values.dicts import DictValue
-from framelift.values.exceptions import raise_error
+from framelift.values.dicts import MISSING, DictValue
+from framelift.values.exceptions import raise_error, raised_from
 from framelift.values.functions import FunctionLike
-from framelift.values.lookup import Found, is_plain_class, is_subclass, mro_of, name_of, raw_lookup, special_method
+from framelift.values.lookup import (
+    Found,
+    container_base,
+    is_data_descriptor,
+    is_plain_class,
+    is_storage_class,
+    is_subclass,
+    mro_of,
+    name_of,
+    raw_lookup,
+    scalar_base,
+    special_method,
+)
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
@@ -35,11 +50,18 @@ if TYPE_CHECKING:
 
 _own_dict = type.__dict__["__dict__"].__get__
 # What `type` takes out of a namespace, or needs when the class is made.
+_bases = type.__dict__["__bases__"].__get__
 _AT_BIRTH = ("__module__", "__qualname__", "__doc__", "__slots__")
 
 
 class StandIn:
     """Represents a value that is no function and no descriptor."""
+
+    __slots__ = ()
+
+
+class _OfTheTemplate(Value):
+    """Something that `type` or `abc` puts into every class."""
 
     __slots__ = ()
 
@@ -97,7 +119,9 @@ class MadeClasses:
         found = self._values.get(id(raw))
         if found is not None:
             return found[1]
-        return raw if is_constant(raw) else lift.known_object(raw)
+        if is_constant(raw):
+            return raw
+        return lift.known_object(raw) if can_be_held(raw) else _OfTheTemplate(None, raw)
 
     def stand_in(self, value: Any) -> Any:
         """What represents a value in a template."""
@@ -119,22 +143,15 @@ class MadeClasses:
     def release(self) -> None:
         """Templates are no subclasses of the user's classes any more."""
         for made in self._classes.values():
-            if made.concrete.__bases__ != (object,) and not is_subclass(made.concrete, BaseException):
-                made.concrete.__bases__ = (_Released,)
+            for base in _bases(made.concrete):
+                _core.forget_subclass(base, made.concrete)
 
 
-class _Released:
-    """The base of templates that have served."""
+class _Shield:
+    """A base of templates while they are made: `type` calls its hook, and not that of the user's base."""
 
-
-def _can_be_released(bases: Sequence[type], slots: bool) -> bool:
-    """Whether a template can get another base: that must not change what its instances look like in memory."""
-    derived = [base for base in bases if base is not object and not is_subclass(base, BaseException)]
-    return not derived or not (slots or any(_layout(base) != _layout(_Released) for base in derived))
-
-
-def _layout(cls: type) -> tuple[int, ...]:
-    return cls.__basicsize__, cls.__dictoffset__, cls.__weakrefoffset__
+    def __init_subclass__(cls) -> None:
+        pass
 
 
 def _does_nothing(*_: Any, **__: Any) -> None:
@@ -144,13 +161,15 @@ def _does_nothing(*_: Any, **__: Any) -> None:
 class MadeClassValue(ClassValue):
     """A class the program made; `entries` is its namespace, and `concrete` its template."""
 
-    __slots__ = ("bases", "entries", "cell")
+    __slots__ = ("bases", "entries", "cell", "is_abc")
 
     def __init__(self, template: type, bases: Sequence[Any], entries: dict[str, Any], cell: CellValue | None) -> None:
         super().__init__(None, template)
         self.bases = bases
         self.entries = entries
         self.cell = cell
+        # Whether `abc` knows the class.
+        self.is_abc = False
 
     def _computed(self, lift: Lift, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
@@ -162,32 +181,58 @@ class MadeClassValue(ClassValue):
         if name == "__mro__":
             return lift.tuple([lift.known_object(base) for base in mro_of(self.concrete)])
         if name == "__doc__" or (name in self.entries and name in ("__module__", "__annotations__")):
-            return self.entries.get(name)
-        if name == "__flags__":
+            found = self.entries.get(name)
+            if not isinstance(found, UserObjectValue):
+                return found
+            getter = special_method(lift, found, found.cls, "__get__")
+            return found if getter is None else py.call(lift, getter, [None, self], {})
+        if name in ("__flags__", "__dict__"):
             return super()._computed(lift, name)
+        if name in _READ_FROM_TEMPLATE:
+            return py.fold(lift, type.__getattribute__, self.concrete, name)
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     # -- change --------------------------------------------------------------------------------------------------
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if name in _own_dict(type) and name not in ("__init__", "__call__", "__repr__", "__doc__", "__module__"):
+    def own_entry(self, lift: Lift, name: Any) -> Any:
+        if name in self.entries:
+            return self.entries[name]
+        found = _own_dict(self.concrete).get(name, MISSING) if type(name) is str else MISSING
+        return MISSING if found is MISSING else lift.made.value_of(lift, found)
+
+    def own_entries(self, lift: Lift) -> dict[Any, Any]:
+        """As `type` leaves them: what the program gave, then what it adds itself."""
+        added = {name: raw for name, raw in _own_dict(self.concrete).items() if name not in self.entries}
+        return {**self.entries, **{name: lift.made.value_of(lift, raw) for name, raw in added.items()}}
+
+    def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        on_meta = raw_lookup(type(self.concrete), name)
+        goes_first = on_meta is not NotImplemented and is_data_descriptor(on_meta)
+        if goes_first and name in ("__name__", "__qualname__"):
+            lift.journal.touch(self)
+            type.__setattr__(self.concrete, name, lift.constant(value))
+            return
+        if goes_first and name not in ("__doc__", "__module__"):
             self.refuse(f"assignment of the class attribute {name!r}")
         lift.journal.touch(self)
         self.entries[name] = value
         type.__setattr__(self.concrete, name, lift.made.stand_in(value))
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def plain_delete_attribute(self, lift: Lift, name: str) -> None:
         if name not in self.entries:
-            raise_error(AttributeError, name)
+            raise_error(AttributeError, _no_attribute(self.concrete, name))
         lift.journal.touch(self)
         del self.entries[name]
         type.__delattr__(self.concrete, name)
 
     def state(self) -> Any:
-        return dict(self.entries), dict(_own_dict(self.concrete))
+        names = [type.__getattribute__(self.concrete, name) for name in ("__name__", "__qualname__")]
+        return dict(self.entries), dict(_own_dict(self.concrete)), names
 
     def restore(self, state: Any) -> None:
-        self.entries, before = state
+        self.entries, before, (name, qualified_name) = state
+        type.__setattr__(self.concrete, "__name__", name)
+        type.__setattr__(self.concrete, "__qualname__", qualified_name)
         now = _own_dict(self.concrete)
         for name in [name for name in now if name not in before]:
             type.__delattr__(self.concrete, name)
@@ -205,18 +250,28 @@ class MadeClassValue(ClassValue):
             raise GraphBreak(FL0107, what=self.describe())
         if self.cell is not None:
             self.cell.make_empty(generate)
-        generate.callable(type)
+        hook = raw_lookup(mro_of(self.concrete)[1], "__init_subclass__")
+        if hook is not _own_dict(object)["__init_subclass__"]:
+            raise GraphBreak(FL0107, what=self.describe())  # it would run again
+        generate.known_object(type)
+        generate.load_method("__new__")
+        generate.value(generate.lift.known_object(type(self.concrete)))
         generate.constant(name_of(self.concrete))
         for base in self.bases:
             generate.value(base)
         generate.build_tuple(len(self.bases))
         self._build_namespace(generate)
-        generate.call(3)
+        generate.call(4)
         generate.remember(self)
         # Methods may refer to the class, so it exists before they do.
         for name, value in self.entries.items():
             if name not in _AT_BIRTH:
                 self._store(generate, name, value)
+        if self.is_abc:
+            generate.callable(_abc._abc_init)
+            generate.load_remembered(self)
+            generate.call(1)
+            generate.pop_top()
 
     def _build_namespace(self, generate: Generator) -> None:
         given = {name: self.entries[name] for name in _AT_BIRTH if name in self.entries}
@@ -248,21 +303,50 @@ class MadeClassValue(ClassValue):
 
 @primitive(builtins.__build_class__)
 def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> Any:
-    if metaclass is not None:
-        raise GraphBreak(FL0102, what="a class statement with a metaclass")
-    namespace = DictValue({})
+    _check_bases(lift, bases)
+    if metaclass is not None and not isinstance(metaclass, ClassValue):
+        raise GraphBreak(FL0102, what="a class statement with a metaclass that is no class")
+    meta = lift.known_object(most_derived(lift, type if metaclass is None else metaclass.concrete, bases))
+    if meta.concrete is type:
+        namespace: Any = DictValue({})
+        lift.run_in_namespace(body, namespace)
+        return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
+    given = [name, lift.tuple(bases)]
+    namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), given, keywords)
     lift.run_in_namespace(body, namespace)
-    return make_class(lift, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
+    return py.call(lift, meta, [*given, namespace], keywords)
+
+
+def most_derived(lift: Lift, meta: type, bases: Sequence[Any]) -> type:
+    """The metaclass of a class with these bases."""
+    for base in bases:
+        other = type(base.concrete)
+        if is_subclass(other, meta):
+            meta = other
+        elif not is_subclass(meta, other):
+            raise_error(TypeError, _METACLASS_CONFLICT)
+    return meta
+
+
+_METACLASS_CONFLICT = (
+    "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass "
+    "of the metaclasses of all its bases"
+)
+
+
+@primitive(type.__dict__["__prepare__"])
+def _prepare(lift: Lift, *_: Any, **__: Any) -> Any:
+    return DictValue({})
 
 
 def make_class(
-    lift: Lift, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
+    lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
 ) -> MadeClassValue:
-    """`type(name, bases, entries, **keywords)`."""
-    _check_bases(lift, bases)
+    """`type.__new__(meta, name, bases, entries, **keywords)`."""
     cell = entries.pop("__classcell__", None)
     _adjust(entries)
-    made = MadeClassValue(_template(lift, name, bases, entries), bases or [lift.known_object(object)], entries, cell)
+    template = _template(lift, meta, name, bases, entries)
+    made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
     lift.made.add(made)
     for attribute, value in entries.items():
         if attribute not in _AT_BIRTH:
@@ -279,12 +363,20 @@ def _check_bases(lift: Lift, bases: Sequence[Any]) -> None:
         if not isinstance(base, ClassValue):
             raise GraphBreak(FL0102, what=f"a class statement with {py.describe(base)} as a base")
         base.note(lift)
-        cls = base.concrete
-        if type(cls) is not type or not (is_plain_class(cls) or is_subclass(cls, BaseException)):
+        if not _has_modelled_instances(base.concrete):
             raise GraphBreak(FL0102, what=f"a class statement with {base.describe()} as a base")
-        hook = raw_lookup(cls, "__init_subclass__")
-        if hook is not _own_dict(object)["__init_subclass__"] and lift.made.of(cls) is None:
-            raise GraphBreak(FL0102, what=f"a class statement with {base.describe()}, which has an __init_subclass__")
+
+
+def _has_modelled_instances(cls: type) -> bool:
+    return (
+        is_plain_class(cls)
+        or is_subclass(cls, BaseException)
+        or is_subclass(cls, type)
+        or is_subclass(cls, tuple)
+        or is_storage_class(cls)
+        or container_base(cls) is not None
+        or scalar_base(cls) is not None
+    )
 
 
 def _adjust(entries: dict[str, Any]) -> None:
@@ -300,26 +392,59 @@ def _adjust(entries: dict[str, Any]) -> None:
         entries["__hash__"] = None
 
 
+# What is the same for a class and its template.
+_READ_FROM_TEMPLATE = frozenset(
+    {"__abstractmethods__", "__basicsize__", "__itemsize__", "__dictoffset__", "__weakrefoffset__"}
+)
+
+
+def _no_attribute(cls: type, name: str) -> str:
+    """What is said of an attribute that cannot be deleted because it is not there."""
+    return f"type object '{name_of(cls)}' has no attribute '{name}'" if sys.version_info >= (3, 12) else name
+
+
 # What cannot be put into a class later: `type` has something of its own under these names.
 _OF_THE_METACLASS = frozenset({"__class__", "__dict__", "__bases__", "__mro__", "__name__", "__abstractmethods__"})
 
 
-def _template(lift: Lift, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
+def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
     odd = _OF_THE_METACLASS.intersection(entries)
     if odd:
         raise GraphBreak(FL0102, what=f"a class statement that defines {min(odd)}")
+    if raw_lookup(meta, "mro") is not type.mro:
+        raise GraphBreak(FL0102, what="a class statement with an mro() of its metaclass")
     given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
     for constant in ("__module__", "__slots__"):
         if constant in entries:
             given[constant] = lift.constant(entries[constant])
     if not is_constant(given.get("__slots__")):
         raise GraphBreak(FL0102, what="a class statement with a list of slots")
-    if not _can_be_released([base.concrete for base in bases], "__slots__" in given):
-        raise GraphBreak(FL0102, what="a class statement with slots that has a base")
+    template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
+    if not _has_modelled_instances(template):
+        raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
+    return template
+
+
+def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str, Any]) -> type:
+    """A class with these bases, without running any code of theirs."""
+    hooks = [raw_lookup(base, "__init_subclass__") for base in bases]
+    harmless = (_own_dict(object)["__init_subclass__"], *[hook for hook in hooks if _is_stand_in(hook)])
+    shielded = any(not any(hook is known for known in harmless) for hook in hooks)
     try:
-        return type(name, tuple([base.concrete for base in bases]), given)
+        made: type = type.__new__(meta, name, (_Shield, *bases) if shielded else bases, given)
+        if shielded:
+            type.__dict__["__bases__"].__set__(made, bases)
+            _core.forget_subclass(_Shield, made)
     except (TypeError, ValueError) as error:
-        raise GraphBreak(FL0102, what=f"a class statement that fails: {error}") from None
+        if shielded:
+            raise GraphBreak(FL0102, what=f"a class statement that fails: {error}") from None
+        raise raised_from(error) from None
+    return made
+
+
+def _is_stand_in(hook: Any) -> bool:
+    function = hook.__func__ if isinstance(hook, classmethod) else hook
+    return getattr(function, "__code__", None) is _does_nothing.__code__
 
 
 def _name_attributes(lift: Lift, made: MadeClassValue) -> None:
@@ -344,12 +469,77 @@ def _object_init_subclass(lift: Lift, cls: Any, /) -> None:
     """`object.__init_subclass__()`: with arguments it is not traced, and complains."""
 
 
-def make_type(lift: Lift, name: Any, bases: Any, namespace: Any) -> Any:
-    """`type(name, bases, namespace)`."""
-    if not isinstance(namespace, DictValue):
+def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
+    """`type.__new__(meta, name, bases, namespace, **keywords)`."""
+    inside = lift.dict_inside(namespace)
+    plain_bases = py.items(lift, bases)
+    if inside is None or (isinstance(name, Value) and py.type_of(name) is not str):
         raise GraphBreak(FL0102, what="type() with three arguments")
-    entries = {lift.constant(py.from_key(key)): value for key, value in namespace.entries(lift).items()}
+    _check_bases(lift, plain_bases)
+    winner = most_derived(lift, meta.concrete, plain_bases)
+    if winner is not meta.concrete and raw_lookup(winner, "__new__") is not _own_dict(type)["__new__"]:
+        new = py.attribute(lift, lift.known_object(winner), "__new__")
+        return py.call(lift, new, [lift.known_object(winner), name, bases, namespace], keywords)
+    entries = {lift.constant(py.from_key(key)): value for key, value in inside.entries(lift).items()}
     if "__module__" not in entries:
         assert lift.frame is not None
         entries["__module__"] = lift.constant(lift.frame.globals.get_key(lift, "__name__"))
-    return make_class(lift, lift.constant(name), py.items(lift, bases), entries, {})
+    return make_class(lift, winner, lift.constant(name), plain_bases, entries, keywords)
+
+
+@primitive(type.__new__)
+def _type_new(lift: Lift, meta: Any, /, *args: Any, **keywords: Any) -> Any:
+    if not isinstance(meta, ClassValue) or len(args) != 3:
+        raise GraphBreak(FL0102, what="type.__new__ with these arguments")
+    return make_type(lift, meta, *args, keywords)
+
+
+@primitive(type.__init__)
+def _type_init(lift: Lift, cls: Any, /, *args: Any, **keywords: Any) -> None:
+    """`type.__new__` did it all."""
+
+
+@primitive(_abc._abc_init)
+def _abc_init(lift: Lift, cls: Any, /) -> None:
+    """What `abc` does to a new class: find out which methods are abstract, and prepare for registrations."""
+    if not isinstance(cls, MadeClassValue) or not all(map(_is_plain_entry, _own_dict(cls.concrete).values())):
+        raise GraphBreak(FL0102, what="abc of this class")
+    inherited = [name for base in cls.bases for name in getattr(base.concrete, "__abstractmethods__", ())]
+    candidates = [*cls.entries.items(), *[(name, py.attribute(lift, cls, name)) for name in inherited]]
+    abstract = frozenset(name for name, value in candidates if _is_abstract(lift, value))
+    _abc._abc_init(cls.concrete)
+    type.__dict__["__abstractmethods__"].__set__(cls.concrete, abstract)
+    cls.is_abc = True
+
+
+def _is_abstract(lift: Lift, value: Any) -> bool:
+    if not isinstance(value, (FunctionLike, MadeDescriptor, UserObjectValue)):
+        return False
+    get = lift.known_object(getattr)
+    return py.truth(lift, py.call(lift, get, [value, "__isabstractmethod__", False], {}))
+
+
+def _is_plain_entry(raw: Any) -> bool:
+    """Whether reading the entry of a template runs nothing of the user's."""
+    return type(raw) in _PLAIN_ENTRIES or raw_lookup(type(raw), "__get__") is NotImplemented
+
+
+_PLAIN_ENTRIES = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    property,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.BuiltinFunctionType,
+)
+
+
+@primitive(type.__setattr__)
+def _type_setattr(lift: Lift, cls: Any, name: Any, value: Any, /) -> None:
+    cls.plain_set_attribute(lift, lift.constant(name), value)
+
+
+@primitive(type.__delattr__)
+def _type_delattr(lift: Lift, cls: Any, name: Any, /) -> None:
+    cls.plain_delete_attribute(lift, lift.constant(name))

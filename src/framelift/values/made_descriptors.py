@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import raw_lookup
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
+# The attributes of named tuples.
+_NamedField: type = type(collections.namedtuple("_Sample", "field").__dict__["field"])
 _PROPERTY_PARTS = ("fget", "fset", "fdel", "__doc__")
+# What instances of these types may have besides what their types have.
+_ADDED = frozenset({"__dict__", "__name__", "__annotations__"})
 _SETTERS = {"getter": 0, "setter": 1, "deleter": 2}
 
 
@@ -32,12 +39,34 @@ class MadeDescriptor(Value):
         return self.kind
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__isabstractmethod__":
+            return any(_is_abstract(lift, part) for part in self.given[:3])
+        if name == "__get__":
+            return lift.builtin_method(self, name, lambda instance, owner=None: self.get(lift, instance, owner))
         if self.kind is property:
             return self._of_property(lift, name)
         if name in ("__func__", "__wrapped__"):
             return self.given[0]
         if name in ("__name__", "__qualname__", "__doc__", "__module__"):
             return py.attribute(lift, self.given[0], name)
+        return self._other(lift, name)
+
+    def get(self, lift: Lift, instance: Any, owner: Any) -> Any:
+        """What the descriptor gives when it is read through an instance or a class."""
+        if self.kind is staticmethod:
+            return self.given[0]
+        if self.kind is classmethod:
+            bound_to = lift.known_object(lift.type_of(instance)) if owner is None else owner
+            return lift.bound_method(self.given[0], bound_to)
+        if instance is None:
+            return self
+        if self.kind is not property or self.given[0] is None:
+            self.refuse("__get__()")
+        return py.call(lift, self.given[0], [instance], {})
+
+    def _other(self, lift: Lift, name: str) -> Any:
+        if raw_lookup(self.python_type(), name) is NotImplemented and name not in _ADDED:
+            raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         return super().attribute(lift, name)
 
     def _of_property(self, lift: Lift, name: str) -> Any:
@@ -45,7 +74,10 @@ class MadeDescriptor(Value):
             return lift.builtin_method(self, name, lambda function: self._with(_SETTERS[name], function))
         if name in _PROPERTY_PARTS[:3]:
             return self.given[_PROPERTY_PARTS.index(name)]
-        return super().attribute(lift, name)
+        if name in ("__set__", "__delete__"):
+            part = self.given[1 if name == "__set__" else 2]
+            return lift.builtin_method(self, name, lambda *args: py.call(lift, part, list(args), {}))
+        return self._other(lift, name)
 
     def _with(self, position: int, function: Any) -> MadeDescriptor:
         given = list(self.given)
@@ -67,6 +99,11 @@ class MadeDescriptor(Value):
         generate.call(len(self.given))
 
 
+def _is_abstract(lift: Lift, part: Any) -> bool:
+    get = lift.known_object(getattr)
+    return isinstance(part, Value) and py.truth(lift, py.call(lift, get, [part, "__isabstractmethod__", False], {}))
+
+
 @primitive(property)
 def _property(lift: Lift, fget: Any = None, fset: Any = None, fdel: Any = None, doc: Any = None) -> Any:
     return MadeDescriptor(property, [fget, fset, fdel, doc])
@@ -80,3 +117,8 @@ def _staticmethod(lift: Lift, function: Any, /) -> Any:
 @primitive(classmethod)
 def _classmethod(lift: Lift, function: Any, /) -> Any:
     return MadeDescriptor(classmethod, [function])
+
+
+@primitive(_NamedField)
+def _named_field(lift: Lift, index: Any, doc: Any, /) -> Any:
+    return MadeDescriptor(_NamedField, [lift.constant(index), lift.constant(doc)])

@@ -12,7 +12,6 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import IteratorValue
 from framelift.values.methods import BoundBuiltin
 from framelift.values.primitives import Arity
 
@@ -136,7 +135,7 @@ def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs:
 
 def _consumed(lift: Lift, argument: Any) -> Any:
     """A constant; an iterator is read to its end, as the functions that take one do."""
-    if isinstance(argument, IteratorValue):
+    if isinstance(argument, Value) and argument.is_read_by_items:
         return [lift.constant(item) for item in py.items(lift, argument)]
     return lift.constant(argument)
 
@@ -151,7 +150,7 @@ class ConstantMethodValue(BoundBuiltin):
         if model is not None:
             return model(lift, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
-            lift.refuse_members([*args, *kwargs.values()])
+            return lift.format_by_method(self.owner, self.name, args, kwargs)
         return fold_call(lift, getattr(self.owner, self.name), args, kwargs)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
-from framelift.values.base import Exhausted, Identity, Value
+from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error, raised_from
 
@@ -56,6 +56,8 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     """Run a C-level function on plain constants; what it raises is raised in the traced program."""
     try:
         result = function(*args, **kwargs)
+    except (Raised, GraphBreak):  # of the traced program, which is asked for what stands for a value
+        raise
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
         raise raised_from(error) from None
     return lift.from_constant(result)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.lookup import class_lookup
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -23,11 +25,12 @@ _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 class SignatureValue(Value):
     """The signature of a function: `parameters` by name."""
 
-    __slots__ = ("function", "parameters")
+    __slots__ = ("function", "parameters", "returns")
 
-    def __init__(self, function: Any, parameters: dict[str, Any]) -> None:
+    def __init__(self, function: Any, parameters: dict[str, Any], returns: Any) -> None:
         super().__init__()
         self.function = function
+        self.returns = returns
         self.parameters = ParametersValue(self, parameters)
 
     def python_type(self) -> type:
@@ -39,6 +42,12 @@ class SignatureValue(Value):
         if name == "__class__":
             return lift.known_object(inspect.Signature)
         return super().attribute(lift, name)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        if conversion != "str":
+            self.refuse("repr()")
+        real = [parameter.real(lift) for parameter in self.parameters.entries(lift).values()]
+        return str(inspect.Signature(real, return_annotation=_annotation(lift, self.returns)))
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
@@ -79,11 +88,12 @@ class ParametersValue(DictValue):
 class ParameterValue(Value):
     """One parameter."""
 
-    __slots__ = ("signature", "name", "kind", "default")
+    __slots__ = ("signature", "name", "kind", "default", "annotation")
 
     def __init__(self, name: str, kind: Any, default: Any) -> None:
         super().__init__()
         self.signature: SignatureValue | None = None
+        self.annotation: Any = MISSING
         self.name = name
         self.kind = kind
         self.default = default
@@ -102,6 +112,11 @@ class ParameterValue(Value):
             return lift.known_object(getattr(inspect.Parameter, name))
         return super().attribute(lift, name)
 
+    def real(self, lift: Lift) -> inspect.Parameter:
+        """A parameter that looks the same."""
+        default = inspect.Parameter.empty if self.default is MISSING else _Shown(lift.text(self.default, "repr"))
+        return inspect.Parameter(self.name, self.kind, default=default, annotation=_annotation(lift, self.annotation))
+
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
@@ -113,6 +128,34 @@ class ParameterValue(Value):
         generate.value(self.signature.parameters)
         generate.value(self.name)
         generate.builder.binary_subscr()
+
+
+def _is_of_the_library(cls: type) -> bool:
+    """Whether the text of an annotation of this type runs nothing of the user's."""
+    return cls.__module__ in ("builtins", "typing", "dataclasses", "types", "abc", "enum")
+
+
+class _Shown:
+    """Has the text of something else."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _annotation(lift: Lift, value: Any) -> Any:
+    """What a signature shows for an annotation: classes and constants."""
+    if value is MISSING:
+        return inspect.Signature.empty
+    if isinstance(value, ClassValue) and _is_of_the_library(type(value.concrete)):
+        value.note(lift)
+        return value.concrete
+    if isinstance(value, Value) and value.source is not None and _is_of_the_library(type(value.concrete)):
+        lift.guard(value.source, "IS", value.concrete)
+        return value.concrete
+    return lift.constant(value)
 
 
 _CLASS_ATTRIBUTES = frozenset(
@@ -148,6 +191,8 @@ def _signature(lift: Lift, function: Any, /) -> Any:
     if isinstance(function, Value):
         function.note(lift)
     plain = function.function(lift) if isinstance(function, BoundMethodValue) else function
+    if isinstance(function, ClassValue):
+        plain = _initialiser(lift, function)
     if not isinstance(plain, FunctionLike):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
     plain.note(lift)
@@ -160,7 +205,20 @@ def _signature(lift: Lift, function: Any, /) -> Any:
             raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
         if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
             parameters = parameters[1:]
-    signature = SignatureValue(function, {parameter.name: parameter for parameter in parameters})
+    annotations = py.attribute(lift, plain, "__annotations__")
+    given = annotations.entries(lift) if isinstance(annotations, DictValue) else {}
+    named = {parameter.name: parameter for parameter in parameters}
+    signature = SignatureValue(function, named, given.get("return", MISSING))
     for parameter in parameters:
         parameter.signature = signature
+        parameter.annotation = given.get(parameter.name, MISSING)
     return signature
+
+
+def _initialiser(lift: Lift, cls: ClassValue) -> Any:
+    """The method that says how a class is called: `__init__`, where neither the metaclass nor `__new__` does."""
+    new = class_lookup(lift, cls.concrete, "__new__")
+    if type(cls.concrete) is not type or new is None or new.raw is not object.__new__:
+        raise GraphBreak(FL0102, what=f"inspect.signature of {cls.describe()}")
+    new.note_identity(lift)
+    return py.attribute(lift, cls, "__init__")

@@ -1,0 +1,34 @@
+/* Classes that exist for us only: nobody must find them among the subclasses of others. */
+#include "classes.h"
+
+static PyObject *forget_subclass(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *base, *cls;
+    if (!PyArg_ParseTuple(args, "O!O!:forget_subclass", &PyType_Type, &base, &PyType_Type, &cls)) {
+        return NULL;
+    }
+    /* Since 3.12 those of static types are kept elsewhere, where nothing but CPython reaches them. */
+    if (SINCE_312 && !(base->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        Py_RETURN_NONE;
+    }
+    PyObject *subclasses = (PyObject *)base->tp_subclasses, *key = PyLong_FromVoidPtr(cls);
+    if (!key) {
+        return NULL;
+    }
+    if (subclasses && PyDict_CheckExact(subclasses) && PyDict_DelItem(subclasses, key) < 0) {
+        PyErr_Clear(); /* it is not among them */
+    }
+    Py_DECREF(key);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"forget_subclass", forget_subclass, METH_VARARGS,
+     "forget_subclass(base, cls)\n\n`base.__subclasses__()` does not list the class any more, though it is one."},
+    {NULL, NULL, 0, NULL},
+};
+
+int classes_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,61 @@
+"""Frames of the traced program as objects: what `sys._getframe()` gives, as far as programs ask."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
+    from framelift.capture.lift import Lift
+
+
+class FrameObjectValue(Value):
+    """The frame of a function that is being traced. What called the captured function is not known."""
+
+    __slots__ = ("frame",)
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self.frame = frame
+
+    def python_type(self) -> type:
+        return types.FrameType
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "f_globals":
+            return self.frame.globals
+        if name == "f_back":
+            return _frame_above(self.frame, 1)
+        if name == "f_builtins":
+            return lift.builtins
+        if name == "__class__":
+            return lift.known_object(types.FrameType)
+        return super().attribute(lift, name)
+
+
+def _frame_above(frame: Frame | None, depth: int) -> FrameObjectValue:
+    while frame is not None and depth > 0:
+        frame, depth = frame.caller, depth - 1
+    if frame is None:
+        raise GraphBreak(FL0102, what="sys._getframe() of the frame that calls the compiled function")
+    return FrameObjectValue(frame)
+
+
+@primitive(sys._getframe)
+def _getframe(lift: Lift, depth: Any = 0, /) -> Any:
+    return _frame_above(lift.frame, max(lift.as_index(depth), 0))
+
+
+if hasattr(sys, "_getframemodulename"):
+
+    @primitive(sys._getframemodulename)
+    def _getframemodulename(lift: Lift, depth: Any = 0) -> Any:
+        found = _frame_above(lift.frame, max(lift.as_index(depth), 0))
+        return py.attribute(lift, found.frame.function, "__module__")

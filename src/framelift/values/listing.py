@@ -1,0 +1,59 @@
+"""What objects and classes have: `dir()`, `object.__dir__`, `type.mro`."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue, is_fixed, note_mro
+from framelift.values.dicts import MISSING
+from framelift.values.lookup import bind, class_lookup, mro_of
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+@primitive(dir)
+def _dir(lift: Lift, obj: Any = MISSING, /) -> Any:
+    if obj is MISSING:
+        return _sorted(lift, py.call(lift, lift.known_object(locals), [], {}))
+    if not isinstance(obj, Value):
+        return py.fold(lift, dir, obj)
+    kind = lift.type_of(obj)
+    if isinstance(obj, ClassValue) and kind is type and all(map(is_fixed, mro_of(obj.concrete))):
+        return py.fold(lift, dir, obj.concrete)
+    found = class_lookup(lift, kind, "__dir__")
+    assert found is not None
+    if type(found.raw) is types.FunctionType or found.raw is object.__dir__:
+        return _sorted(lift, py.call(lift, bind(lift, found, obj, kind), [], {}))
+    raise GraphBreak(FL0102, what=f"dir() of {py.describe(obj)}")
+
+
+def _sorted(lift: Lift, names: Any) -> Any:
+    return py.call(lift, lift.known_object(sorted), [names], {})
+
+
+@primitive(object.__dir__)
+def _object_dir(lift: Lift, obj: Any, /) -> Any:
+    if not isinstance(obj, UserObjectValue):
+        raise GraphBreak(FL0102, what=f"object.__dir__ of {py.describe(obj)}")
+    namespace = obj.namespace(lift)
+    names = [] if namespace is None else list(namespace.entries(lift))
+    for cls in mro_of(obj.cls):
+        names += lift.known_object(cls).own_entries(lift)
+    return ListValue(list(dict.fromkeys(names)))
+
+
+@primitive(type.mro)
+def _mro(lift: Lift, cls: Any, /) -> Any:
+    cls.note(lift)
+    order = mro_of(cls.concrete)
+    if lift.made.of(cls.concrete) is None:
+        note_mro(lift, cls.concrete, len(order))
+    return ListValue([lift.known_object(base) for base in order])

@@ -1,0 +1,85 @@
+"""Values as arguments of text formatting: `"%s" % value`, `"{0.name}".format(value)`.
+
+Python's own formatting runs while capturing, on constants and on *stand-ins* for everything else. A stand-in is asked
+for what formatting needs, a text, an attribute, an item, and asks the traced program for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.constants import is_constant
+from framelift.values.dicts import DictValue
+from framelift.values.lookup import defines, name_of
+from framelift.values.scalar_objects import ScalarObjectValue
+from framelift.values.sequences import TupleValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_OF = "_framelift_shown"
+
+
+class Shown:
+    """Stands for a value. What formatting asks of it is traced."""
+
+    def __str__(self) -> str:
+        lift, value = self.__dict__[_OF]
+        text: str = lift.text(value, "str")
+        return text
+
+    def __repr__(self) -> str:
+        lift, value = self.__dict__[_OF]
+        text: str = lift.text(value, "repr")
+        return text
+
+    def __format__(self, spec: str) -> str:
+        lift, value = self.__dict__[_OF]
+        text: str = lift.format(value, spec)
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        lift, value = self.__dict__[_OF]
+        return shown(lift, py.attribute(lift, value, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        lift, value = self.__dict__[_OF]
+        return shown(lift, py.item(lift, value, key))
+
+
+def shown(lift: Lift, value: Any) -> Any:
+    """What stands for a value in the arguments of text formatting."""
+    if not isinstance(value, Value):
+        return value
+    value.note(lift)
+    if isinstance(value, TupleValue):
+        return tuple([shown(lift, item) for item in value.items(lift)])
+    if isinstance(value, ScalarObjectValue) and value.base is not None:
+        return _stand_in(lift, value, value.base, value.constant(lift))
+    kind = lift.type_of(value)
+    if value.source is not None and is_constant(value.concrete):
+        return lift.constant(value)
+    if any(defines(kind, name) for name in _NUMBERS):
+        value.refuse("formatting")
+    return _stand_in(lift, value)
+
+
+# A conversion to a number is not asked of the program.
+_NUMBERS = ("__int__", "__float__", "__index__")
+
+
+def _stand_in(lift: Lift, value: Value, base: type = object, *plain: Any) -> Any:
+    bases = (Shown,) if base is object else (Shown, base)
+    made: Any = base.__new__(type(name_of(py.type_of(value)), bases, {}), *plain)  # errors show its name
+    made.__dict__[_OF] = (lift, value)
+    return made
+
+
+def shown_mapping(lift: Lift, value: Any) -> Any:
+    """The same for a mapping whose items are shown by name."""
+    if isinstance(value, DictValue) and value.python_type() is dict:
+        value.note(lift)
+        return {lift.constant(py.from_key(key)): shown(lift, item) for key, item in value.entries(lift).items()}
+    return shown(lift, value)

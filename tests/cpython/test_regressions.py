@@ -351,7 +351,7 @@ class Slotted:
     __slots__ = ("a",)
 
 
-@programs(expect_breaks=1, expect_hit=False)
+@programs
 def class_with_a_list_of_slots(x):
     class Listed:
         __slots__ = ["a"]  # noqa: RUF012

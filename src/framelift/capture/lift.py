@@ -66,6 +66,7 @@ from framelift.values.steering import error_on_graph_break, torch_control
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.torch_functions import torch_model
 from framelift.values.tuples import tuple_class_model
+from framelift.values.twins import twin_of
 
 
 class Lift:
@@ -164,6 +165,8 @@ class Lift:
             return SetValue(result)
         if isinstance(result, type):
             return self.known_object(result)
+        if hasattr(type(result), "__next__"):
+            return SequenceIterator([self.from_constant(item) for item in result], type(result))
         raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
 
     def tuple(self, items: Sequence[Any]) -> Any:
@@ -345,7 +348,12 @@ class Lift:
             or python_model(target)
             or tuple_class_model(target)
             or torch_control(target)
+            or self._model_of_twin(target)
         )
+
+    def _model_of_twin(self, target: Any) -> Model | None:
+        twin = twin_of(target)
+        return None if twin is None else self.model_of(twin)
 
     def inline(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a Python function by tracing it."""

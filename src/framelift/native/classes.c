@@ -1,4 +1,5 @@
-/* Classes that exist for us only: nobody must find them among the subclasses of others. */
+/* About classes and functions, what Python does not tell. Some classes exist for us only: nobody must find them among
+ * the subclasses of others. */
 #include "classes.h"
 
 static PyObject *forget_subclass(PyObject *Py_UNUSED(module), PyObject *args)
@@ -22,7 +23,20 @@ static PyObject *forget_subclass(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *is_same_function(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "OO:is_same_function", &a, &b)) {
+        return NULL;
+    }
+    return PyBool_FromLong(PyCFunction_CheckExact(a) && PyCFunction_CheckExact(b) &&
+                           ((PyCFunctionObject *)a)->m_ml == ((PyCFunctionObject *)b)->m_ml);
+}
+
 static PyMethodDef functions[] = {
+    {"is_same_function", is_same_function, METH_VARARGS,
+     "is_same_function(a, b) -> bool\n\nWhether two builtin functions run the same C function, as those of two copies "
+     "of a module do."},
     {"forget_subclass", forget_subclass, METH_VARARGS,
      "forget_subclass(base, cls)\n\n`base.__subclasses__()` does not list the class any more, though it is one."},
     {NULL, NULL, 0, NULL},

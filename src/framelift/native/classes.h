@@ -1,4 +1,4 @@
-/* Classes that exist for us only. */
+/* About classes and functions, what Python does not tell. */
 #ifndef FRAMELIFT_CLASSES_H
 #define FRAMELIFT_CLASSES_H
 

@@ -175,17 +175,16 @@ def _default_dict(lift: Lift, factory: Any = None, source: Any = (), /, **kwargs
     return fill(lift, DefaultDictValue({}, factory=factory), source, kwargs)
 
 
-@primitive(dict.__dict__["fromkeys"])
+@primitive(dict.__dict__["fromkeys"], OrderedDict.__dict__["fromkeys"])
 def _fromkeys(lift: Lift, cls: Any, keys: Any, value: Any = None, /) -> Any:
     cls.note(lift)
-    makers = {dict: DictValue, OrderedDict: OrderedDictValue}
-    if cls.concrete not in makers:
-        cls.refuse("fromkeys")
-    result = makers[cls.concrete]({})
+    makers: dict[Any, Any] = {dict: DictValue, OrderedDict: OrderedDictValue}
+    made_by = next((maker for kind, maker in makers.items() if kind is cls.concrete), None)
+    result = py.call(lift, cls, [], {}) if made_by is None else made_by({})
     if cls.concrete is dict:
         for key in py.keys(lift, keys):
             result.set_key(lift, key, value)
     else:
         for item in py.items(lift, keys):
-            result.set_item(lift, item, value)
+            py.set_item(lift, result, item, value)
     return result

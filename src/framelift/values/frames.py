@@ -59,3 +59,11 @@ if hasattr(sys, "_getframemodulename"):
     def _getframemodulename(lift: Lift, depth: Any = 0) -> Any:
         found = _frame_above(lift.frame, max(lift.as_index(depth), 0))
         return py.attribute(lift, found.frame.function, "__module__")
+
+
+@primitive(sys.gettrace)
+def _gettrace(lift: Lift) -> Any:
+    """Where somebody traces, captured code does not run."""
+    if sys.gettrace() is not None:
+        raise GraphBreak(FL0102, what="sys.gettrace() of a program that is traced")
+    return None

@@ -137,8 +137,13 @@ class MadeClasses:
             raw = object.__new__(value.cls)  # of its class, for that may be a descriptor
         else:
             raw = StandIn()
-        self._values[id(raw)] = (raw, value)
+        self.represent(raw, value)
         return raw
+
+    def represent(self, raw: Any, value: Any) -> None:
+        """Note which value an object in a template stands for."""
+        if isinstance(value, Value):
+            self._values[id(raw)] = (raw, value)
 
     def release(self) -> None:
         """Templates are no subclasses of the user's classes any more."""
@@ -348,6 +353,8 @@ def make_class(
     template = _template(lift, meta, name, bases, entries)
     made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
     lift.made.add(made)
+    if "__slots__" in entries:
+        lift.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
     for attribute, value in entries.items():
         if attribute not in _AT_BIRTH:
             type.__setattr__(made.concrete, attribute, lift.made.stand_in(value))
@@ -414,15 +421,23 @@ def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: 
     if raw_lookup(meta, "mro") is not type.mro:
         raise GraphBreak(FL0102, what="a class statement with an mro() of its metaclass")
     given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
-    for constant in ("__module__", "__slots__"):
-        if constant in entries:
-            given[constant] = lift.constant(entries[constant])
-    if not is_constant(given.get("__slots__")):
-        raise GraphBreak(FL0102, what="a class statement with a list of slots")
+    if "__module__" in entries:
+        given["__module__"] = lift.constant(entries["__module__"])
+    if "__slots__" in entries:
+        given["__slots__"] = _slots(lift, entries["__slots__"])
     template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
     if not _has_modelled_instances(template):
         raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
     return template
+
+
+def _slots(lift: Lift, given: Any) -> Any:
+    if py.type_of(given) is list:
+        return [lift.constant(name) for name in py.items(lift, given)]
+    plain = lift.constant(given)
+    if type(plain) not in (str, tuple):
+        raise GraphBreak(FL0102, what="a class statement with odd slots")
+    return plain
 
 
 def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str, Any]) -> type:

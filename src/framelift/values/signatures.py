@@ -165,7 +165,7 @@ _CLASS_ATTRIBUTES = frozenset(
 
 def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
     """The parameters of a plain function, in order."""
-    code = py.attribute(lift, function, "__code__")
+    code = lift.constant(py.attribute(lift, function, "__code__"))
     defaults = function.defaults(lift)
     keyword_defaults = function.keyword_defaults(lift)
     count, only = code.co_argcount, code.co_kwonlyargcount

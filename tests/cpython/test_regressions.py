@@ -648,4 +648,137 @@ def iterators_keep_their_type_over_a_break(x):
     return y, first, type(made), list(made)
 
 
+# -- small rules ------------------------------------------------------------------------------------------------------
+
+
+class Odd:
+    def __float__(self):
+        return "text"
+
+    def __int__(self):
+        return 1.5
+
+
+@programs
+def conversions_that_give_something_else(x):
+    found = []
+    for kind in (float, int):
+        try:
+            kind(Odd())
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+class Failing:
+    @property
+    def __eq__(self):  # noqa: PLE0302  (no method)
+        raise AttributeError("no comparison")
+
+    __hash__ = None
+
+
+@programs
+def comparisons_whose_lookup_fails(x):
+    made = Failing()
+    return x + 1, made == made, made == Failing()
+
+
+@programs
+def super_without_what_it_needs(x):
+    def deleted(a):
+        del a
+        super()
+
+    def unknown(a):
+        super()
+
+    def nothing():
+        super()
+
+    class Empty:
+        def method(self):
+            nonlocal __class__
+            del __class__
+            super()
+
+    found = []
+    for function, args in ((deleted, [1]), (unknown, [1]), (nothing, []), (Empty().method, [])):
+        try:
+            function(*args)
+        except RuntimeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+class Growing:
+    def __init__(self, table):
+        self.table = table
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        self.table[f"key {len(self.table)}"] = 1
+        return False
+
+
+@programs
+def dict_that_grows_while_it_is_merged(x):
+    table = {}
+    table[Growing(table)] = 1
+    target = {Growing(table): 2}
+    try:
+        target.update(table)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@programs
+def list_that_is_changed_and_changed_back_while_it_is_sorted(x):
+    items = [3, 1, 2]
+
+    def key(item):
+        items.append(item)
+        items.pop()
+        return item
+
+    try:
+        items.sort(key=key)
+    except ValueError as error:
+        return x + 1, str(error), items
+
+
+@programs
+def tee_entered_while_it_runs(x):
+    class Source:
+        first = True
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.first:
+                self.first = False
+                return next(second)
+            return 1
+
+    first, second = itertools.tee(Source())
+    try:
+        next(first)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@programs
+def deleting_an_attribute_that_is_not_there(x):
+    class Some:
+        pass
+
+    try:
+        del Some.field
+    except AttributeError as error:
+        return x + 1, str(error)
+
+
 test_programs = programs.test()

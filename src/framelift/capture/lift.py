@@ -59,7 +59,7 @@ from framelift.values.python_models import python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue
-from framelift.values.shown import shown, shown_mapping
+from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, torch_control
@@ -235,11 +235,11 @@ class Lift:
             return percent(self, template, arguments)
         if py.type_of(template) is bytes:
             return py.fold(self, operator.mod, self.constant(template), self.constant(arguments))
-        return py.fold(self, operator.mod, self.constant(template), shown_mapping(self, arguments))
+        return py.fold(self, operator.mod, self.constant(template), shown_arguments(self, arguments))
 
     def format_by_method(self, template: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`template.format(*args, **kwargs)`, or `format_map`."""
-        plain = [shown_mapping(self, arg) if name == "format_map" else shown(self, arg) for arg in args]
+        plain = [shown_arguments(self, arg) if name == "format_map" else shown(self, arg) for arg in args]
         named = {key: shown(self, arg) for key, arg in kwargs.items()}
         return py.fold(self, getattr(template, name), *plain, **named)
 

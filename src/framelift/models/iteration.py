@@ -275,18 +275,25 @@ def tee(iterable: Iterable[Any], n: int = 2, /) -> Any:
         raise ValueError("n must be >= 0")
     iterator = iter(iterable)
     taken: list[Any] = []
-    return tuple([_retold(iterator, taken) for _ in range(n)])
+    running: list[bool] = []
+    return tuple([_retold(iterator, taken, running) for _ in range(n)])
 
 
-def _retold(iterator: Iterator[Any], taken: list[Any]) -> Iterator[Any]:
+def _retold(iterator: Iterator[Any], taken: list[Any], running: list[bool]) -> Iterator[Any]:
     position = 0
     while True:
         if position == len(taken):
-            for item in iterator:
-                taken.append(item)
-                break
-            else:
-                return
+            if running:
+                raise RuntimeError("cannot re-enter the tee iterator")
+            running.append(True)
+            try:
+                for item in iterator:
+                    taken.append(item)
+                    break
+                else:
+                    return
+            finally:
+                running.pop()
         yield taken[position]
         position += 1
 

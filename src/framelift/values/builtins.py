@@ -13,8 +13,8 @@ import framelift.values.dict_types
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.base import Raised, Value
-from framelift.values.cells import CellValue
+from framelift.values.base import NULL, Raised, Value
+from framelift.values.cells import EMPTY, CellValue
 from framelift.values.classes import ClassValue, SuperValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
@@ -224,12 +224,20 @@ def _arguments_of_super(lift: Lift) -> tuple[Any, Any]:
     """What `super()` without arguments means in the calling frame."""
     frame = lift.frame
     assert frame is not None
-    names = frame.program.canonical.slot_names
-    if "__class__" not in names or not frame.program.canonical.argument_slots:
+    canonical = frame.program.canonical
+    if not canonical.argument_slots:
         raise_error(RuntimeError, "super(): no arguments")
-    cls = frame.locals[names.index("__class__")].get(lift)
     instance = frame.locals[0]
-    return cls, instance.get(lift) if isinstance(instance, CellValue) else instance
+    if canonical.slot_kinds[0] != "local" and isinstance(instance, CellValue):  # not one that was passed
+        instance = instance.get(lift)
+    if instance is NULL or instance is EMPTY:
+        raise_error(RuntimeError, "super(): arg[0] deleted")
+    if "__class__" not in canonical.slot_names:
+        raise_error(RuntimeError, "super(): __class__ cell not found")
+    cls = frame.locals[canonical.slot_names.index("__class__")].get(lift)
+    if cls is EMPTY:
+        raise_error(RuntimeError, "super(): empty __class__ cell")
+    return cls, instance
 
 
 @primitive(super)
@@ -264,7 +272,12 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if isinstance(value, TensorValue):
         return as_number(lift, value, name)
     if isinstance(value, UserObjectValue):
-        return py.call(lift, lift.special_method(value, name, "number"), [], {})
+        result = py.call(lift, lift.special_method(value, name, "number"), [], {})
+        if not is_subclass(py.type_of(result), kind):
+            owner = f"{name_of(value.cls)}." if kind is float else ""
+            what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
+            raise_error(TypeError, f"{owner}{name} returned {what}")
+        return result
     if base is MISSING and isinstance(value, NumpyFloatValue):
         return py.fold(lift, kind, value.plain())
     if base is MISSING and is_number(value):

@@ -398,8 +398,11 @@ class DictValue(Value, models=dict):
 
     @method
     def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
+        size = len(other.entries(lift)) if isinstance(other, DictValue) else 0
         for key, value in pairs(lift, other):
             self.set_item(lift, key, value)
+            if isinstance(other, DictValue) and other is not self and len(other.entries(lift)) != size:
+                raise_error(RuntimeError, "dict mutated during update")
         for name, value in kwargs.items():
             self.set_key(lift, name, value)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
 import builtins
-import sys
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -407,7 +406,7 @@ _READ_FROM_TEMPLATE = frozenset(
 
 def _no_attribute(cls: type, name: str) -> str:
     """What is said of an attribute that cannot be deleted because it is not there."""
-    return f"type object '{name_of(cls)}' has no attribute '{name}'" if sys.version_info >= (3, 12) else name
+    return f"type object '{name_of(cls)}' has no attribute '{name}'"
 
 
 # What cannot be put into a class later: `type` has something of its own under these names.

@@ -217,13 +217,15 @@ class ListValue(SequenceValue, models=list):
     does not depend on what the list holds.
     """
 
-    __slots__ = ("_appended",)
+    __slots__ = ("_appended", "changes")
     item_access = "LIST_ITEM"
     kind: type = list
 
     def __init__(self, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(items, source, concrete)
         self._appended: list[Any] = []
+        # How often it was changed: sorting looks whether somebody interferes.
+        self.changes = 0
 
     def items(self, lift: Lift) -> list[Any]:
         if self._items is None and self._appended:
@@ -244,11 +246,13 @@ class ListValue(SequenceValue, models=list):
         """The items, about to be changed in place."""
         items = self.items(lift)
         lift.journal.touch(self)
+        self.changes += 1
         return items
 
     def add(self, lift: Lift, new: list[Any]) -> None:
         """Put items at the end, without looking at what is there."""
         lift.journal.touch(self)
+        self.changes += 1
         (self._appended if self._items is None else self._items).extend(new)
 
     def state(self) -> Any:
@@ -361,11 +365,12 @@ class ListValue(SequenceValue, models=list):
         items = self.change(lift)
         before = list(items)
         items.clear()  # a list is empty while it is sorted
+        changes = self.changes
         order = list(range(len(before)))
         try:
             sort_positions(lift, order, before, key, backwards)
         finally:  # where a comparison fails, the list stays as far as it was sorted
-            was_changed = bool(items)
+            was_changed = self.changes != changes
             items[:] = [before[i] for i in order]
         if was_changed:
             raise_error(ValueError, "list modified during sort")

@@ -12,7 +12,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
-from framelift.values.lookup import defines, name_of
+from framelift.values.lookup import defines, is_subclass, name_of
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.sequences import TupleValue
 
@@ -77,9 +77,11 @@ def _stand_in(lift: Lift, value: Value, base: type = object, *plain: Any) -> Any
     return made
 
 
-def shown_mapping(lift: Lift, value: Any) -> Any:
-    """The same for a mapping whose items are shown by name."""
+def shown_arguments(lift: Lift, value: Any) -> Any:
+    """The same for what `%` is given: a tuple of arguments, or a mapping whose items are shown by name."""
     if isinstance(value, DictValue) and value.python_type() is dict:
         value.note(lift)
         return {lift.constant(py.from_key(key)): shown(lift, item) for key, item in value.entries(lift).items()}
+    if isinstance(value, Value) and is_subclass(py.type_of(value), tuple):
+        return tuple([shown(lift, item) for item in py.items(lift, value)])
     return shown(lift, value)

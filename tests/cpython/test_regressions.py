@@ -8,6 +8,7 @@ import itertools
 import sys
 
 import pytest
+import torch
 
 import framelift
 from framelift import config
@@ -782,3 +783,15 @@ def deleting_an_attribute_that_is_not_there(x):
 
 
 test_programs = programs.test()
+
+
+def test_long_lists_are_rebuilt_in_pieces():
+    def f(x):
+        items = []
+        for n in range(3000):
+            items.append((n, x))
+        return x + 1, items, collections.deque(items), {n for n, _ in items}
+
+    x = torch.ones(1)
+    _, items, queue, numbers = framelift.compile(f, backend="eager", fullgraph=True)(x)
+    assert items == [(n, x) for n in range(3000)] and list(queue) == items and numbers == set(range(3000))

@@ -7,6 +7,7 @@ which the guard check fills in; so an attribute chain is walked once per call, b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.builder import Builder
@@ -161,6 +162,19 @@ class Generator:
     def build_list(self, count: int) -> None:
         self.builder.build_list(count)
 
+    def list_of(self, items: Sequence[Any]) -> None:
+        """Leave a list of values on the stack: long ones are put together of short ones, for the stack's sake."""
+        first, *rest = [items[start : start + _LONG_LIST] for start in range(0, len(items), _LONG_LIST)] or [[]]
+        self._short_list(first)
+        for more in rest:
+            self._short_list(more)
+            self.list_extend()
+
+    def _short_list(self, items: Sequence[Any]) -> None:
+        for item in items:
+            self.value(item)
+        self.build_list(len(items))
+
     def build_map(self, count: int) -> None:
         self.builder.build_map(count)
 
@@ -196,6 +210,9 @@ class Generator:
 
     def delete_subscript(self) -> None:
         self.builder.delete_subscr()
+
+
+_LONG_LIST = 64
 
 
 def _length_name(index: int) -> str:

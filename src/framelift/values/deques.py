@@ -222,9 +222,7 @@ class DequeValue(ListValue, models=deque):
     def _extend(self, generate: Generator) -> None:
         """Put the items into the deque on top of the stack, which is taken."""
         generate.load_method("extend")
-        for item in self.parts():
-            generate.value(item)
-        generate.build_list(len(self.parts()))
+        generate.list_of(self.parts())
         generate.call(1)
         generate.pop_top()
 

@@ -165,7 +165,8 @@ def _register_from_arguments() -> None:
     while pending:
         cls = pending.pop()
         pending += [sub for sub in cls.__subclasses__() if sub.__module__ == "builtins"]
-        for name, model in (("__new__", _new_from_arguments), ("__init__", _init_from_arguments)):
+        new = _new_from_arguments if issubclass(cls, OSError) else _exception_new
+        for name, model in (("__new__", new), ("__init__", _init_from_arguments)):
             if name in cls.__dict__:
                 primitive(cls.__dict__[name])(model)
 

@@ -272,9 +272,7 @@ class ListValue(SequenceValue, models=list):
         if self._items is None:
             generate.source(self.source)
             generate.load_method("extend")
-        for item in self.parts():
-            generate.value(item)
-        generate.build_list(len(self.parts()))
+        generate.list_of(self.parts())
         if self._items is None:
             generate.call(1)
             generate.pop_top()
@@ -380,9 +378,7 @@ class ListValue(SequenceValue, models=list):
         generate.build_list(0)
         generate.remember(self)
         if self.parts():
-            for item in self.parts():
-                generate.value(item)
-            generate.build_list(len(self.parts()))
+            generate.list_of(self.parts())
             generate.list_extend()
 
 

@@ -252,6 +252,8 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def copy(self, lift: Lift) -> Any:
+        if self.python_type() is frozenset:
+            return self
         members = self.members(lift)
         return self.make(members.copy(), self.ordered)
 
@@ -318,9 +320,7 @@ class SetValue(Value, models=(set, frozenset)):
     def rebuild(self, generate: Generator) -> None:
         members = self.ordered_members()
         generate.callable(self.kind)
-        for member in members:
-            generate.value(py.from_key(member))
-        generate.build_list(len(members))
+        generate.list_of([py.from_key(member) for member in members])
         generate.call(1)
 
 
@@ -354,9 +354,7 @@ class ListedSet(SetValue):
         return [py.from_key(key) for key in self.keys]
 
     def rebuild(self, generate: Generator) -> None:
-        for part in self.parts():
-            generate.value(part)
-        generate.build_list(len(self.keys))
+        generate.list_of(self.parts())
 
 
 class SetIterator(IteratorValue):

@@ -69,3 +69,48 @@ def test_training() -> None:
         assert_same(expected, actual, partial(tolerance, "inductor"))
         counts.append(captures)
     assert counts == [1, 1, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64])
+def test_floats(dtype: torch.dtype) -> None:
+    """Floats that change are inputs; the dtype of results is that which numbers give."""
+
+    def fn(x, f):
+        return x * f, x + f / 2, x / f, torch.full((2,), f), f * 2
+
+    lifted = framelift.compile(fn)
+    counts = []
+    for f in (1.5, 2.5, 3.5, 0.1, -7.25):
+        x = torch.arange(1, 5).to(dtype)
+        result, captures = counted(lifted, x, f)
+        assert_same(fn(x, f), result, partial(tolerance, "inductor"))
+        counts.append(captures)
+    assert counts == [1, 1, 0, 0, 0]
+
+
+@pytest.mark.slow
+def test_floats_in_training() -> None:
+    def fn(x, f):
+        return ((x * f).sin() * f).sum()
+
+    lifted = framelift.compile(fn)
+    counts = []
+    for f in (1.5, 2.5, 3.5):
+        x = torch.linspace(0, 1, 6).requires_grad_()
+        result, captures = counted(lifted, x, f)
+        expected, actual = [torch.autograd.grad(value, x)[0] for value in (fn(x, f), result)]
+        assert_same(expected, actual, partial(tolerance, "inductor"))
+        counts.append(captures)
+    assert counts == [1, 1, 0]
+
+
+@pytest.mark.slow
+def test_floats_that_are_decided_on() -> None:
+    def fn(x, f):
+        return torch.add(x, x, alpha=f) if f > 2.0 else torch.lerp(x, x + 1, f)
+
+    lifted = framelift.compile(fn)
+    for f in (1.5, 1.25, 3.5, 4.5, 1.0):
+        x = torch.linspace(0, 1, 6)
+        assert_same(fn(x, f), lifted(x, f), partial(tolerance, "inductor"))

@@ -118,9 +118,8 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 policy.insist_on_numbers(needs.names)
                 break_before = None
             except (BackendError, CannotCheck) as error:
-                if not graph.depends_on_data or (request.options.fullgraph and isinstance(error, BackendError)):
+                if not _make_easier(request, graph, policy, error):
                     raise
-                request.history.trust.withdraw()
                 break_before = None
             except Again as again:
                 depth = again.depth
@@ -133,6 +132,19 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 lift.modes.leave()
                 lift.graph.release()
                 lift.made.release()
+
+
+def _make_easier(request: Request, graph: GraphBuilder, policy: Policy, error: Exception) -> bool:
+    """Whether a graph that was rejected can be captured again with less that is open in it."""
+    floats = tuple(ref.source_name for ref in graph.live_inputs if type(ref.example) is float and ref.source_name)
+    if floats:
+        policy.insist_on_numbers(floats)
+        request.history.refused_numbers.update(floats)
+        return True
+    if graph.depends_on_data and not (request.options.fullgraph and isinstance(error, BackendError)):
+        request.history.trust.withdraw()
+        return True
+    return False
 
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:

@@ -36,6 +36,8 @@ class History:
     numbers: dict[str, Number] = field(default_factory=dict)
     dynamic_sizes: dict[str, set[int]] = field(default_factory=dict)
     dynamic_numbers: set[str] = field(default_factory=set)
+    # Numbers the backend would not take as symbols.
+    refused_numbers: set[str] = field(default_factory=set)
     # Whether sizes and numbers that depend on data are left to the graph.
     trust: Trust = field(default_factory=Trust)
 
@@ -138,6 +140,8 @@ class Policy:
     def is_symbolic(self, name: str, number: Number) -> bool:
         """Whether the number at a source is symbolic in this capture."""
         if not _is_ordinary(number) or name in self._plain or (type(number) is float and not self._floats):
+            return False
+        if name in self._history.refused_numbers:
             return False
         wish = self._wishes.get(name)
         if isinstance(wish, bool):

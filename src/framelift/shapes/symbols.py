@@ -13,15 +13,17 @@ note in the ShapeEnv what they had to assume about them; `Symbols.program` turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 import torch
 from torch._guards import GuardSource, Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift.shapes.presuming import PresumingEnv
@@ -212,6 +214,19 @@ class Symbols:
             # What cannot be said in general is said of these very numbers.
             for symbol in sorted(expression.free_symbols, key=str):
                 writer.fact(sympy.Eq(symbol, self.shape_env.backed_var_to_val[symbol], evaluate=False))
+
+
+@contextmanager
+def hidden_floats(shape_env: ShapeEnv) -> Iterator[None]:
+    """While a graph is compiled that takes tensors for floats: their symbols are nothing to the compiler."""
+    values = shape_env.backed_var_to_val
+    floats = {symbol: value for symbol, value in values.items() if symbol_is_type(symbol, SymT.FLOAT)}
+    for symbol in floats:
+        del values[symbol]
+    try:
+        yield
+    finally:
+        values.update(floats)
 
 
 def settled(number: Any) -> int | float | bool | None:

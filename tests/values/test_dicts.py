@@ -472,3 +472,48 @@ def test_deleting_keys_that_are_objects():
         framelift.compile(without_tensor, backend="eager", fullgraph=True)(table, x), torch.full((2,), 2.0)
     )
     assert table == {3: 4}
+
+
+def test_ordered_dicts_have_attributes():
+    def function(x, given):
+        made = collections.OrderedDict(a=x)
+        made.note = {"version": 1}
+        made.note["more"] = given.note
+        given.note = x + 1
+        given.other = len(vars(made)) if hasattr(made, "__dict__") else 0
+        return made, made.note, hasattr(made, "missing"), getattr(given, "nothing", 3)
+
+    given = collections.OrderedDict(k=1)
+    given.note = 5
+    check(function, torch.ones(2), given)
+
+
+def test_an_attribute_of_an_ordered_dict_that_changes_is_seen():
+    def function(x, given):
+        return x + given.note
+
+    lifted = framelift.compile(function, backend="eager", fullgraph=True)
+    given = collections.OrderedDict()
+    for note in (1, 2):
+        given.note = note
+        assert lifted(torch.zeros(1), given).item() == note
+
+
+def test_the_state_of_a_module():
+    layer = torch.nn.Linear(2, 2)
+
+    def function(x):
+        state = layer.state_dict()
+        return x + sum(value.sum() for value in state.values()), list(state), state._metadata[""]["version"]
+
+    check(function, torch.ones(2), expect_breaks=None)
+
+
+def test_a_missing_attribute_of_an_ordered_dict():
+    def function(x, given):
+        try:
+            return given.nothing
+        except AttributeError as error:
+            return x + 1, str(error)
+
+    check(function, torch.ones(2), collections.OrderedDict())

@@ -10,7 +10,9 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
+from framelift.values.lookup import instance_dict
 from framelift.values.methods import method
+from framelift.values.namespaces import NamespaceValue
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
 
 
 class OrderedDictValue(DictValue, models=OrderedDict):
-    """A dict whose order can be changed; `reordered` says that replay has to bring its keys in order."""
+    """A dict whose order can be changed; `reordered` says that replay has to bring its keys in order.
 
-    __slots__ = ("reordered",)
+    Unlike plain dicts it has attributes: torch keeps the versions of modules in one, for instance.
+    """
+
+    __slots__ = ("reordered", "_namespace")
     kind = OrderedDict
 
     def __init__(
@@ -29,6 +34,31 @@ class OrderedDictValue(DictValue, models=OrderedDict):
     ) -> None:
         super().__init__(entries, source, concrete)
         self.reordered = False
+        self._namespace: DictValue | None = None
+
+    def namespace(self, lift: Lift) -> DictValue:
+        """The attributes that instances may have."""
+        if self._namespace is None:
+            if self.source is None:
+                self._namespace = NamespaceValue(self)
+            else:
+                self._namespace = lift.wrap(instance_dict(self.concrete), self.source.child("INSTANCE_DICT"))
+        return self._namespace
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__dict__":
+            return self.namespace(lift)
+        if hasattr(OrderedDict, name):
+            return super().attribute(lift, name)
+        found = self.namespace(lift).get_key(lift, name)
+        if found is MISSING:
+            raise_error(AttributeError, f"'collections.OrderedDict' object has no attribute '{name}'")
+        return found
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if hasattr(OrderedDict, name):
+            self.refuse(f"assignment of attribute {name!r}")
+        self.namespace(lift).set_key(lift, name, value)
 
     def changed_during_iteration(self, size_changed: bool) -> None:
         raise_error(RuntimeError, "OrderedDict mutated during iteration")
@@ -81,6 +111,14 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             for key in self.overlay:
                 self.emit_call(generate, "move_to_end", py.from_key(key))
                 generate.pop_top()
+
+    def parts(self) -> list[Any]:
+        return super().parts() if self._namespace is None else [*super().parts(), self._namespace]
+
+    def rebuild(self, generate: Generator) -> None:
+        super().rebuild(generate)
+        if isinstance(self._namespace, NamespaceValue):
+            generate.fill_namespace(self._namespace)
 
     def rebuild_empty(self, generate: Generator) -> None:
         generate.callable(OrderedDict)

@@ -22,8 +22,8 @@ def leaves(result: Any) -> list[Any]:
     return found
 
 
-def difference(actual: Any, expected: Any) -> str:
-    """The first difference in words; empty if there is none."""
+def difference(actual: Any, expected: Any, allowed: float = 0.0) -> str:
+    """The first difference in words; empty if there is none. `allowed` is for floating point, relative and absolute."""
     if type(actual) is not type(expected):
         return f"type {type(actual).__name__} instead of {type(expected).__name__}"
     ours, theirs = leaves(actual), leaves(expected)
@@ -33,8 +33,14 @@ def difference(actual: Any, expected: Any) -> str:
         if isinstance(other, torch.Tensor):
             if not isinstance(one, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
                 return f"value {index} is of another kind"
-            if not torch.equal(one.nan_to_num(), other.nan_to_num()):
+            if not _is_same(one.nan_to_num(), other.nan_to_num(), allowed):
                 return f"value {index} differs by {(one.double() - other.double()).abs().max().item():.1e}"
         elif type(one) is not type(other):
             return f"value {index} is {type(one).__name__} instead of {type(other).__name__}"
     return ""
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor, allowed: float) -> bool:
+    if allowed and other.is_floating_point():
+        return torch.allclose(one, other, rtol=allowed, atol=allowed)
+    return torch.equal(one, other)

@@ -3,6 +3,8 @@
     python -m benchmarks.zoo                              all of them, framelift alone
     python -m benchmarks.zoo --torch --jobs 2             beside torch.compile, measured in the same run
     python -m benchmarks.zoo --names bloom opt --json out.json
+    python -m benchmarks.zoo --passes all                 with every exact default pass (or none, or names with commas)
+    python -m benchmarks.zoo --backend inductor --names opt    compared within its rounding
 
 A model is called three times: the first call captures, the second (same inputs) must not, and the third (other numbers
 in the same shapes) only where the program depends on them. All results are compared with eager PyTorch, bit by bit.
@@ -28,10 +30,10 @@ SECONDS = 600  # for one model; a process that takes longer is ended and reporte
 FORKS = multiprocessing.get_context("forkserver")
 
 
-def measure(name: str, compiler: str) -> dict[str, Any]:
+def measure(name: str, compiler: str, passes: str = "default", backend: str = "eager") -> dict[str, Any]:
     """What one compiler makes of one model; a process that dies is a result, too."""
     receiver, sender = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=report, args=(name, compiler, sender))
+    process = FORKS.Process(target=report, args=(name, compiler, sender, passes, backend))
     process.start()
     sender.close()
     try:
@@ -59,6 +61,7 @@ def line(name: str, found: dict[str, Any], theirs: dict[str, Any] | None) -> str
         again += f", {found['other']} captures for other numbers" if found["other"] else ""
         text = (
             f"{name:28} [{colour}]{graphs:9}[/] {len(found['breaks'])} breaks {found['ops']:5} ops "
+            f"{found['rewrites']:4} rewrites "
             f"{found['seconds']:7.3f} s  {equal}{again}"
         )
     if theirs is not None and "error" in theirs:
@@ -89,6 +92,7 @@ def totals(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "captured_again": sum(bool(result["again"]) for result in good),
         "captured_for_other_numbers": sum(bool(result["other"]) for result in good),
         "ops": sum(result["ops"] for result in good),
+        "rewrites": sum(result.get("rewrites", 0) for result in good),
         "seconds": sum(result["seconds"] for result in good),
         "capture": sum(result["capture"] for result in good),
     }
@@ -99,7 +103,7 @@ def summary(who: str, total: dict[str, Any]) -> str:
         f"{who:13} {total['models']} models: {total['equal']} equal to eager, {total['one_graph']} in one graph, "
         f"{total['graphs']} graphs, {total['breaks']} breaks, "
         f"{total['captured_again']} captured again on the second call, "
-        f"{total['failed']} failed, {total['ops']} ops, {total['seconds']:.1f} s"
+        f"{total['failed']} failed, {total['ops']} ops, {total['rewrites']} rewrites, {total['seconds']:.1f} s"
     )
 
 
@@ -113,6 +117,8 @@ def main() -> None:
     parser.add_argument("--torch", action="store_true", help="also measure torch.compile")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--passes", default="default", help="default, none, all, or names of passes with commas")
+    parser.add_argument("--backend", default="eager", help="of framelift")
     given = parser.parse_args()
     names = given.names or NAMES
     unknown = [name for name in names if name not in NAMES]
@@ -126,7 +132,11 @@ def main() -> None:
     theirs: dict[str, dict[str, Any]] = {}
 
     def both(name: str) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
-        return name, measure(name, "framelift"), measure(name, "torch") if given.torch else None
+        return (
+            name,
+            measure(name, "framelift", given.passes, given.backend),
+            measure(name, "torch") if given.torch else None,
+        )
 
     with ThreadPoolExecutor(given.jobs) as pool:
         for name, found, other in pool.map(both, names):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from framelift.api import mark_static as mark_static
     from framelift.api import maybe_mark_dynamic as maybe_mark_dynamic
     from framelift.api import optimize as optimize
+    from framelift.api import pass_stats as pass_stats
     from framelift.api import patch_torch as patch_torch
     from framelift.api import register_backend as register_backend
     from framelift.api import reset as reset
@@ -51,6 +52,7 @@ __all__ = [
     "export",
     "explain",
     "counters",
+    "pass_stats",
     "set_logs",
     "set_stance",
     "list_backends",

@@ -34,6 +34,7 @@ from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
 from framelift.report.logs import set_logs
+from framelift.report.pass_stats import PASS_STATS
 from framelift.runtime.stance import set_stance
 from framelift.shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 
@@ -51,6 +52,7 @@ __all__ = [
     "mark_static",
     "maybe_mark_dynamic",
     "optimize",
+    "pass_stats",
     "patch_torch",
     "register_backend",
     "reset",
@@ -370,6 +372,7 @@ def reset() -> None:
     """Forget all entries and counts, as in a new process."""
     runtime.reset()
     _counters.COUNTERS.reset()
+    PASS_STATS.reset()
 
 
 def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
@@ -413,3 +416,12 @@ def explain(
 def counters() -> _counters.Counts:
     """How much was captured, broken, recompiled and run in Python since the start, or since `reset()`."""
     return _counters.COUNTERS.counts()
+
+
+def pass_stats() -> dict[str, dict[str, Any]]:
+    """What each pass did since the start, or since `reset()`: matches, rewrites, nodes, time, and why it did not.
+
+    >>> framelift.pass_stats()["merge_concats_pass"]["rewrites"]
+    1
+    """
+    return PASS_STATS.as_dict()

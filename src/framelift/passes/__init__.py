@@ -10,10 +10,12 @@
 | know the rules every rewrite must keep | `rules`, `effects`, `interface` |
 | see how a graph is changed | `work` (the driver), `order`, `groups`, `metadata` |
 | repeated layers as one subgraph | `deduplication`, `regions`, `repeats` |
+| check, compare, find the culprit | `verify`, `diff`, `bisect` |
 | find a pass | `library/`: one idea per file |
 """
 
 from framelift.passes import library as library
+from framelift.passes.bisect import Culprit, bisect_passes
 from framelift.passes.declare import Fusion, Match, Pass, Respelling, Rewrite, Several, register
 from framelift.passes.deduplication import apply_graph_deduplication
 from framelift.passes.facts import Reject
@@ -27,6 +29,8 @@ __all__ = [
     "pre_grad_passes",
     "run_passes",
     "apply_graph_deduplication",
+    "bisect_passes",
+    "Culprit",
     "PassOptions",
     "PassReport",
     "PassRecord",

@@ -30,6 +30,7 @@ class Metadata:
 
     def __init__(self, module: GraphModule, example_inputs: Sequence[Any] = ()) -> None:
         self.module = module
+        self.example_inputs = example_inputs
         self.key = _key(module.graph)
         self.mode = _mode(module.graph, example_inputs)
         if not all(is_described(node) for node in module.graph.nodes if node.op != "output"):

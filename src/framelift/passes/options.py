@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from framelift.errors import short, unknown
@@ -10,6 +11,7 @@ from framelift.errors import short, unknown
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("strict", "relaxed"),
     "on_error": ("revert", "raise"),
+    "verify": ("meta", "numeric"),
 }
 
 
@@ -41,6 +43,10 @@ class PassOptions:
     # Rewrites are made even where they do not pay (tests of legality want that).
     ignore_profit: bool = False
     on_error: Literal["revert", "raise"] = "revert"
+    # What is checked after each pass: the promises of the graph, or also what it computes, gradients included.
+    verify: Literal["meta", "numeric"] = "meta"
+    # Where to write a page for each pass that changed the graph, both graphs side by side.
+    diff_dir: str | Path | None = None
     # No new pass is started after so many milliseconds; no rewrite made after so many rewrites (for bisection).
     budget_ms: float | None = None
     max_rewrites: int | None = None

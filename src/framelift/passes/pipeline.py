@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch.fx import GraphModule
@@ -11,13 +12,14 @@ from torch.fx import GraphModule
 from framelift.errors import short, unknown
 from framelift.passes import order
 from framelift.passes.declare import REGISTRY, Pass, Respelling
+from framelift.passes.diff import html_diff, lines, text_diff
 from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord, PassReport
 from framelift.passes.work import Work
 from framelift.report import stream
-from framelift.report.events import PassRan, PassReverted
+from framelift.report.events import PassChanged, PassRan, PassReverted
 
 # The order in which passes run by default.
 DEFAULT = (
@@ -184,7 +186,8 @@ def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRe
         if not is_done and each.applies(work):
             each.run(work)
         if record.rewrites:
-            work.finish()
+            work.finish(each.exactness)
+            _show_change(record, work)
     except Exception as error:  # whatever a pass raises, the graph it was given is still good
         work.revert()
         if work.options.on_error == "raise":
@@ -196,12 +199,25 @@ def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRe
     return record
 
 
+def _show_change(record: PassRecord, work: Work) -> None:
+    """The difference a pass made, for whoever wants to see it."""
+    folder = work.options.diff_dir
+    if work.snapshot is None or (folder is None and not stream.wanted(PassChanged)):
+        return
+    before, after = lines(work.snapshot.graph()), lines(work.graph)
+    stream.emit(PassChanged(record.name, text_diff(before, after, record.name)))
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        page = Path(folder) / f"{len(list(Path(folder).iterdir())):03d}_{record.name}.html"
+        page.write_text(html_diff(before, after, record.name))
+
+
 def _tell(record: PassRecord) -> None:
     if record.reverted:
         stream.emit(PassReverted(record.name, record.error))
     if stream.wanted(PassRan):
         counts = (record.rewrites, record.nodes_before, record.nodes_after, record.seconds)
-        stream.emit(PassRan(record.name, *counts, dict(record.rejected)))
+        stream.emit(PassRan(record.name, *counts, dict(record.rejected), record.matches))
 
 
 def _run_inside(gm: GraphModule, chosen: list[Pass], options: PassOptions, report: PassReport) -> None:

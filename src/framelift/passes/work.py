@@ -23,6 +23,7 @@ from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
 from framelift.passes.snapshot import Snapshot
+from framelift.passes.verify import verify
 
 MAX_ROUNDS = 100
 # What a new node takes over from the node it stands for.
@@ -177,8 +178,9 @@ class Work:
         for name in self.folded:
             delattr(self.module, name)
 
-    def finish(self) -> None:
-        """Order, dead nodes, form and promises, after a pass that changed more than spellings."""
+    def finish(self, exactness: str) -> None:
+        """Order, dead nodes, form and promises, after a pass that changed more than spellings; what the graph computes,
+        if that is asked for."""
         if self._is_restructured:
             order.sort(self.graph, self.memory)
             order.remove_dead(self.graph, self.memory)
@@ -186,6 +188,8 @@ class Work:
             assert self._promised is not None
             self._promised.check(self._interface())
             self._changed()
+        if self.options.verify == "numeric" and self.snapshot is not None:
+            verify(self.module, self.snapshot.graph(), exactness, self.metadata.example_inputs)
 
     def _interface(self) -> Interface:
         return Interface(self.graph, self.memory, strides=self.options.layout == "strict")

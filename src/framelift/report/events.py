@@ -169,6 +169,15 @@ class PassRan(Event):
     nodes_after: int
     seconds: float
     rejected: Mapping[str, int] = field(default_factory=dict)  # why candidates were left alone, and how often
+    matches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PassChanged(Event):
+    """What a pass changed in a graph, as a unified difference. Made only where somebody listens."""
+
+    name: str
+    diff: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,5 +201,6 @@ EVENTS: tuple[type[Event], ...] = (
     InternalFailure,
     RanEagerly,
     PassRan,
+    PassChanged,
     PassReverted,
 )

@@ -29,6 +29,7 @@ from framelift.report.events import (
     GraphCaptured,
     GuardsBuilt,
     InternalFailure,
+    PassChanged,
     PassRan,
     PassReverted,
     RanEagerly,
@@ -89,6 +90,7 @@ LOGS: Mapping[str, Log] = {
             RanEagerly: lambda event: Text(f"ran in Python: {event.reason}"),
         },
     ),
+    "pass_diffs": Log("what each pass changed in a graph", {PassChanged: lambda event: Text(event.diff)}),
     "passes": Log(
         "what each pass did to a graph",
         {PassRan: pass_line, PassReverted: lambda event: Text(f"{event.name} was reverted: {event.error}")},
@@ -96,7 +98,7 @@ LOGS: Mapping[str, Log] = {
 }
 
 # torch's names for the same thing; names it has for other things are its own business.
-TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "passes")} | {
+TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "passes", "pass_diffs")} | {
     "dynamo": "capture",
     "graph_code_verbose": "graph_code",
     "recompiles_verbose": "recompiles",

@@ -365,7 +365,7 @@ def _run_on_meta(record: Record, tensors: Sequence[TensorRef], interner: Interne
     try:
         with unobserved():
             result = function(*args, **kwargs)
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError):
         return None  # an error of the program's, or of meta tensors only: fake tensors tell
     return None if metas.are_written else metas.template(result, device, interner)
 

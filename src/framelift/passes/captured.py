@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal
+from typing import Literal
 
 from torch.fx import GraphModule
 
@@ -21,6 +20,7 @@ from framelift.passes.deduplication import apply_graph_deduplication, call_subgr
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
+from framelift.shapes.symbols import forbids_guards
 
 
 def checked_passes(given: object) -> tuple[str, ...] | None:
@@ -52,7 +52,11 @@ def improve(module: GraphModule, names: tuple[str, ...] | None, is_bitwise: bool
     chosen = [REGISTRY[name] for name in names] if names is not None else _default(options)
     if not may_apply(module, chosen, options):
         return PassReport()
-    with _without_new_guards(module):
+    # Symbolic sizes stay as unknown as they are: a rewrite that would have to assume something is not made.
+    without_guards = forbids_guards(getattr(module, "shape_env", None))
+    if without_guards is None:
+        return PassReport()
+    with without_guards:
         return run_planned(module, (), chosen, options)
 
 
@@ -64,9 +68,3 @@ def _options(is_bitwise: bool, is_strict: bool) -> PassOptions:
 
 def _default(options: PassOptions) -> list[Pass]:
     return [each for each in planned(None, None, options) if not isinstance(each, Respelling)]
-
-
-def _without_new_guards(module: GraphModule) -> AbstractContextManager[Any]:
-    """Symbolic sizes stay as unknown as they are: a rewrite that would have to assume something is not made."""
-    shape_env = getattr(module, "shape_env", None)
-    return nullcontext() if shape_env is None else shape_env.error_on_new_guards()

@@ -14,9 +14,9 @@ note in the ShapeEnv what they had to assume about them; `Symbols.program` turns
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import sympy
 import torch
@@ -227,6 +227,14 @@ def hidden_floats(shape_env: ShapeEnv) -> Iterator[None]:
         yield
     finally:
         values.update(floats)
+
+
+def forbids_guards(shape_env: ShapeEnv | None) -> AbstractContextManager[Any] | None:
+    """A block in which nothing new is assumed about symbols; None where this version of torch has none to offer."""
+    if shape_env is None or not shape_env.var_to_range:
+        return nullcontext()
+    forbid = getattr(shape_env, "error_on_new_guards", None)  # new in torch 2.13
+    return None if forbid is None else cast(AbstractContextManager[Any], forbid())
 
 
 def settled(number: Any) -> int | float | bool | None:

@@ -10,12 +10,13 @@ import triton.language as tl
 from torch import Tensor
 
 
+# Triton reads annotations as its own: plain arguments have none.
 @triton.jit
-def _compress_kernel(
-    x: Any, weight: Any, bias: Any, out: Any,
-    count: Any, size: Any, width: Any,
-    x_batch: Any, x_row: Any, x_column: Any,
-    weight_row: Any, weight_column: Any, bias_step: Any,
+def _compress_kernel(  # type: ignore[no-untyped-def]
+    x, weight, bias, out,
+    count, size, width,
+    x_batch, x_row, x_column,
+    weight_row, weight_column, bias_step,
     has_bias: tl.constexpr, precision: tl.constexpr,
     block_rows: tl.constexpr, block_inner: tl.constexpr, block_columns: tl.constexpr,
 ) -> None:  # fmt: skip
@@ -68,11 +69,11 @@ def compress(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @triton.jit
-def _dot_compress_kernel(
-    x: Any, y: Any, out: Any,
-    count: Any, size: Any, width: Any,
-    x_batch: Any, x_row: Any, x_column: Any,
-    y_batch: Any, y_row: Any, y_column: Any,
+def _dot_compress_kernel(  # type: ignore[no-untyped-def]
+    x, y, out,
+    count, size, width,
+    x_batch, x_row, x_column,
+    y_batch, y_row, y_column,
     precision: tl.constexpr, second: tl.constexpr,
     block_rows: tl.constexpr, block_size: tl.constexpr, block_width: tl.constexpr,
 ) -> None:  # fmt: skip

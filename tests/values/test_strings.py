@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -223,3 +224,19 @@ def representations(x):
 
 
 test = cases.test
+
+
+class TakesRemainders:
+    def __rmod__(self, other: object) -> str:
+        return "never asked by a text"
+
+    def __repr__(self) -> str:
+        return "shown"
+
+
+def test_texts_format_before_the_operand_is_asked() -> None:
+    def f(x: torch.Tensor) -> object:
+        operand = TakesRemainders()
+        return x + 1, "<%s>" % operand, 3 % operand
+
+    check(f, torch.ones(2))

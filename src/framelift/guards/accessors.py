@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.guards.equality import is_constant, is_instance
+from framelift.guards.equality import has_type, is_constant, is_instance
 from framelift.guards.reading import (
     C_DESCRIPTORS,
     COMPOSED,
@@ -127,7 +127,7 @@ def iterated(obj: Any, _: Any) -> Any:
 
 @accessor("REDUCED", "{source}.__reduce__()")
 def reduced(obj: Any, _: Any) -> Any:
-    return obj.__reduce__() if type(obj) in COMPOSED else MISSING
+    return obj.__reduce__() if has_type(obj, COMPOSED) else MISSING
 
 
 @accessor("CELL_CONTENTS", "{source}.cell_contents")
@@ -167,7 +167,7 @@ def slot_value(obj: Any, slot: Any) -> Any:
 @accessor("GETATTR", "{source}.{arg}")
 def c_attribute(obj: Any, name: str) -> Any:
     descriptor = type_lookup(type(obj), name)
-    if type(descriptor) not in C_DESCRIPTORS:
+    if not has_type(descriptor, C_DESCRIPTORS):
         return MISSING
     try:
         return descriptor.__get__(obj)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.guards.equality import constants_equal, is_instance, same_item, same_object
+from framelift.guards.equality import constants_equal, has_type, is_instance, same_item, same_object
 from framelift.guards.reading import (
     MISSING,
     WALKING,
@@ -135,7 +135,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 )
 def compares(obj: Any, spec: tuple[str, Any, bool]) -> bool:
     op, constant, expected = spec
-    if type(obj) not in (int, float, bool, str):
+    if not has_type(obj, (int, float, bool, str)):
         return False
     try:
         return COMPARISONS[op](obj, constant) is expected
@@ -203,7 +203,7 @@ def has_no_member(obj: Any, member: Any) -> bool:
     lambda source, items: f"{source} == {set_shown(items)}",
     lambda source, items, found: (
         f"{source} was {set_shown(items)}, now "
-        + (set_shown(found) if type(found) in (set, frozenset) else shown(found))
+        + (set_shown(found) if has_type(found, (set, frozenset)) else shown(found))
     ),
 )
 def set_equals(obj: Any, items: Any) -> bool:
@@ -265,7 +265,7 @@ def cell_empty(obj: Any, _: Any) -> bool:
     lambda source, steps, found: f"{source} ended after {steps} items, now it does not",
 )
 def nothing_ahead(obj: Any, steps: int) -> bool:
-    if type(obj) not in WALKING:
+    if not has_type(obj, WALKING):
         return False
     try:
         return steps >= len(items_ahead(obj)[1])

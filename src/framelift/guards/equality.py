@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 from framelift.native import core
@@ -13,17 +14,20 @@ def is_instance(obj: Any, classes: type | tuple[type, ...]) -> bool:
     return issubclass(type(obj), classes)
 
 
-_ATOMS = (int, str, bool, float, type(None), bytes, complex, range, type(Ellipsis), type(NotImplemented))
-_CONTAINERS = (tuple, frozenset)
+def has_type(obj: Any, classes: Iterable[type]) -> bool:
+    """Whether an object is of exactly one of these types. Not `in`: the metaclass of its type may have an `==`."""
+    kind = type(obj)
+    return any(kind is cls for cls in classes)
 
 
 def is_constant(value: Any) -> bool:
     """Whether `value` is compared by value: its type is C code all the way down."""
-    if type(value) in _CONTAINERS or (is_instance(value, tuple) and core.is_constant_type(type(value))):
-        return all(map(is_constant, value))
-    if type(value) is slice:
+    kind = type(value)
+    if not core.is_constant_type(kind):
+        return False
+    if kind is slice:
         return is_constant(value.start) and is_constant(value.stop) and is_constant(value.step)
-    return type(value) in _ATOMS or core.is_constant_type(type(value))
+    return all(map(is_constant, value)) if issubclass(kind, (tuple, frozenset)) else True
 
 
 def constants_equal(expected: Any, found: Any) -> bool:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final
 
-from framelift.guards.equality import is_constant, is_instance, same_item, same_object
+from framelift.guards.equality import has_type, is_constant, is_instance, same_item, same_object
 from framelift.native import core
 from framelift.native.tensor_spec import TensorSpec
 
@@ -35,7 +35,7 @@ def instance_dict(obj: Any) -> Any:
     """The `__dict__` of an instance, below an attribute of that name; MISSING if it has none."""
     for base in () if is_instance(obj, type) else _type_mro(type(obj)):
         descriptor = _type_dict(base).get("__dict__")
-        if type(descriptor) in C_DESCRIPTORS:
+        if has_type(descriptor, C_DESCRIPTORS):
             found = descriptor.__get__(obj)
             return found if is_instance(found, dict) else MISSING
     return MISSING
@@ -69,7 +69,7 @@ class LostTrack(Exception):
 
 def items_ahead(iterator: Any) -> tuple[Any, range]:
     """The sequence that an iterator walks and the positions it will visit, without advancing it."""
-    if type(iterator) in OF_DICTS:
+    if has_type(iterator, OF_DICTS):
         try:
             rest = iterator.__reduce__()[1][0]
         except RuntimeError as error:
@@ -84,7 +84,7 @@ def items_ahead(iterator: Any) -> tuple[Any, range]:
 
 def item_ahead(iterator: Any, steps: int) -> Any:
     """What an iterator gives in so many steps; MISSING past its end, or where it would complain."""
-    if type(iterator) not in WALKING:
+    if not has_type(iterator, WALKING):
         return MISSING
     try:
         sequence, positions = items_ahead(iterator)
@@ -95,9 +95,9 @@ def item_ahead(iterator: Any, steps: int) -> Any:
 
 def sequence_of(iterator: Any) -> Any:
     """The list, tuple or dictionary an iterator walks; MISSING once it met the end."""
-    if type(iterator) in OF_DICTS:
+    if has_type(iterator, OF_DICTS):
         return next((obj for obj in gc.get_referents(iterator) if is_instance(obj, dict)), MISSING)
-    if type(iterator) not in WALKING or type(iterator) is type(iter(range(0))):
+    if not has_type(iterator, WALKING) or type(iterator) is type(iter(range(0))):
         return MISSING
     return items_ahead(iterator)[0] if len(iterator.__reduce__()) == 3 else MISSING
 
@@ -133,7 +133,7 @@ def stored_length(obj: Any) -> int | None:
     for cls in _LENGTHS:
         if is_instance(obj, cls):
             return cls.__len__(obj)
-    return len(obj) if type(obj) in _EXACT_LENGTHS else None
+    return len(obj) if has_type(obj, _EXACT_LENGTHS) else None
 
 
 def stored_keys(mapping: Any) -> Iterator[Any]:
@@ -162,7 +162,7 @@ def lru_entry(wrapper: Any, key: Any) -> tuple[Any, Any] | None:
 def number_at(obj: Any, kind: int, index: int) -> int | float | None:
     """What a program loads: a plain int or float, a size or stride, a length; None where there is none."""
     if kind == core.LOAD_VALUE:
-        return obj if type(obj) in (int, float) and not _is_too_large(obj) else None
+        return obj if has_type(obj, (int, float)) and not _is_too_large(obj) else None
     if kind == core.LOAD_LENGTH:
         return stored_length(obj)
     facts = core.tensor_facts(obj)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from framelift.guards.equality import is_constant, is_instance
+from framelift.guards.equality import has_type, is_constant, is_instance
 from framelift.native import core
 
 _qualname = type.__dict__["__qualname__"].__get__
@@ -33,7 +33,7 @@ def name_of(obj: Any) -> str:
     """The name of a class, function or module; what else it is."""
     if is_instance(obj, type):  # not by getattr: a metaclass may answer
         return str(_qualname(obj))
-    if type(obj) in _NAMED:
+    if has_type(obj, _NAMED):
         return str(getattr(obj, "__qualname__", None) or obj.__name__)
     return f"<{_qualname(type(obj))}>"
 

@@ -58,7 +58,7 @@ def _shows_tensors(obj: Any, depth: int) -> bool:
         return True
     if depth == 0:
         return False
-    if kind in (list, tuple):
+    if kind is list or kind is tuple:  # not `in`: a metaclass may have an `==`
         return any(_shows_tensors(item, depth - 1) for item in obj[:_WIDTH])
     if kind is dict:
         return any(_shows_tensors(item, depth - 1) for item in list(obj.values())[:_WIDTH])

@@ -122,7 +122,7 @@ def _reversed(lift: Lift, sequence: Any, /) -> Any:
         return DictIterator(sequence.owner, sequence.part, lift, backwards=True)
     if type(sequence) is range:
         return RangeIterator(sequence[::-1])
-    if py.type_of(sequence) not in (list, tuple, str, bytes, range, torch.Size):
+    if not py.has_type(sequence, list, tuple, str, bytes, range, torch.Size):
         raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
     items = py.items(lift, sequence)
     if py.type_of(sequence) is list:
@@ -158,7 +158,7 @@ def _in_any_order(lift: Lift, iterable: Any, key: Any) -> list[Any]:
 @primitive(sum)
 def _sum(lift: Lift, iterable: Any, /, start: Any = 0) -> Any:
     items = py.items(lift, iterable)
-    if py.type_of(start) in (str, bytes, bytearray):
+    if py.has_type(start, str, bytes, bytearray):
         raise GraphBreak(FL0102, what="sum() of strings")
     if all(map(is_number, items)) and is_number(start) and any(py.type_of(item) is float for item in items):
         # Newer versions of Python sum floats more exactly than one by one.

@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.guards.equality import constants_equal
+from framelift.guards.equality import constants_equal, has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Identity, Raised, Value
@@ -39,7 +39,7 @@ def _is_pinned(lift: Lift, key: Any) -> bool:
     if type(obj) is types.FunctionType and key.value.source is not None:
         lift.guard(key.value.source, "IS", obj)
         return True
-    return type(obj) in _GUARDED_BY_IDENTITY or any(base is type for base in mro_of(type(obj))) or key.value.pin(lift)
+    return has_type(obj, _GUARDED_BY_IDENTITY) or any(base is type for base in mro_of(type(obj))) or key.value.pin(lift)
 
 
 def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:

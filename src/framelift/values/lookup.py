@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0203, GraphBreak
+from framelift.guards.equality import has_type
+from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -135,7 +137,7 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     """The `__dict__` of an instance, without running a user's code; None where it has none."""
     for base in mro_of(type(obj)):
         descriptor = _namespace(base).get("__dict__")
-        if type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+        if has_type(descriptor, C_DESCRIPTORS):
             found: dict[str, Any] = descriptor.__get__(obj)
             return found
     return None

@@ -94,7 +94,7 @@ def number(lift: Lift, value: Any) -> Any:
     """A plain number or `numpy.float64`, guarded; None for everything else."""
     if isinstance(value, NumpyFloatValue):
         return value.concrete
-    return lift.constant(value) if py.type_of(value) in _NUMBERS else None
+    return lift.constant(value) if py.has_type(value, *_NUMBERS) else None
 
 
 def compute(function: Any, operands: list[Any], name: str) -> NumpyFloatValue:

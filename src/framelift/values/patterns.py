@@ -118,7 +118,7 @@ def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: 
 
 
 def _is_text(value: Any) -> bool:
-    return py.type_of(value) in (str, bytes)
+    return py.has_type(value, str, bytes)
 
 
 def _run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -58,6 +58,6 @@ def _dumps(
 
 @primitive(os.fspath)
 def _fspath(lift: Lift, path: Any) -> Any:
-    if py.type_of(path) in (str, bytes):
+    if py.has_type(path, str, bytes):
         return path
     return py.call(lift, lift.special_method(path, "__fspath__", "path"), [], {})

@@ -68,6 +68,12 @@ def type_of(value: Any) -> type:
     return value.python_type() if isinstance(value, Value) else type(value)
 
 
+def has_type(value: Any, *classes: type) -> bool:
+    """Whether a value is of exactly one of these types. Not `in`: the metaclass of its type may have an `==`."""
+    kind = type_of(value)
+    return any(kind is cls for cls in classes)
+
+
 def describe(value: Any) -> str:
     """What a value is, for reasons of breaks."""
     return value.describe() if isinstance(value, Value) else type(value).__name__
@@ -238,12 +244,12 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         result = left.binary(lift, symbol if in_place else plain, right)
         if result is not NotImplemented:
             return result
+    if plain == "%" and has_type(left, str, bytes):  # which take every operand
+        return lift.format_by_percent(left, right)
     if right_is_value and not right_first:
         result = right.reflected(lift, plain, left)
         if result is not NotImplemented:
             return result
-    if symbol in ("%", "%=") and type_of(left) in (str, bytes):
-        return lift.format_by_percent(left, right)
     known = _operands_are_known(left) and _operands_are_known(right)
     if known and not _has_own_ways(symbol, type_of(left), type_of(right)):
         raise_error(TypeError, _no_operation(symbol, type_of(left), type_of(right)))

@@ -108,7 +108,7 @@ class ScalarObjectValue(UserObjectValue):
         return py.binary(lift, symbol, plain, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator == "%" and py.type_of(other) in (str, bytes):
+        if operator == "%" and py.has_type(other, str, bytes):
             return NotImplemented  # numbers leave formatting to the text, which asks the object for its own
         method = BINARY_METHODS[operator][1]
         if method in _NOT_REFLECTED and not hasattr(self.base, method):

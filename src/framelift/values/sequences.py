@@ -99,15 +99,15 @@ class SequenceValue(Value):
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, self.items(lift) + py.items(lift, other))
-        if operator == "*" and py.type_of(other) in (int, bool):
+        if operator == "*" and py.has_type(other, int, bool):
             return self._repeated(lift, lift.constant(other))
-        if operator == "+" and py.type_of(other) in _PLAIN_OPERANDS:
+        if operator == "+" and py.has_type(other, *_PLAIN_OPERANDS):
             kind, given = self.kind.__name__, py.type_of(other).__name__
             raise_error(TypeError, f'can only concatenate {kind} (not "{given}") to {kind}')
         return NotImplemented
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator == "*" and py.type_of(other) in (int, bool):
+        if operator == "*" and py.has_type(other, int, bool):
             return self._repeated(lift, lift.constant(other))
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(lift, py.items(lift, other) + self.items(lift))
@@ -308,7 +308,7 @@ class ListValue(SequenceValue, models=list):
         if operator == "+=":
             self.add(lift, py.items(lift, other))
             return self
-        if operator == "*=" and py.type_of(other) in (int, bool):
+        if operator == "*=" and py.has_type(other, int, bool):
             repeated = self._repeated(lift, lift.constant(other)).items(lift)
             self.change(lift)[:] = repeated
             return self

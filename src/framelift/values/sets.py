@@ -448,7 +448,7 @@ def as_operand(lift: Lift, iterable: Any) -> SetValue:
     if isinstance(iterable, Value):
         iterable.note(lift)
     found = _as_set(lift, iterable)
-    return ListedSet(py.keys(lift, iterable)) if found is None or py.type_of(iterable) in _VIEWS else found
+    return ListedSet(py.keys(lift, iterable)) if found is None or py.has_type(iterable, *_VIEWS) else found
 
 
 _VIEWS: Iterable[type] = (type({}.keys()), type({}.items()))
@@ -460,7 +460,7 @@ def _as_set(lift: Lift, other: Any) -> SetValue | None:
         return other
     if type(other) is frozenset:
         return SetValue(other, frozenset)
-    if py.type_of(other) in _VIEWS:
+    if py.has_type(other, *_VIEWS):
         return SetValue(set(py.keys(lift, other)), ordered=False)
     return None
 

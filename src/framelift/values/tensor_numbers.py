@@ -156,7 +156,7 @@ def _taken(lift: Lift, entry: Any) -> int:
     if _is_tensor(entry):
         descriptor = entry.ref(lift).descriptor
         return len(descriptor.shape) if descriptor.dtype is torch.bool else 1
-    if py.type_of(entry) in (int, slice):
+    if py.has_type(entry, int, slice):
         return 1
     raise GraphBreak(FL0301, what="an index that begins or ends at a number of a tensor")
 

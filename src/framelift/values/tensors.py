@@ -277,7 +277,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
 def _is_operand(other: Any) -> bool:
     """Whether torch's operators take `other` beside a tensor."""
-    return py.type_of(other) in (int, float, bool, complex) or isinstance(other, TensorValue)
+    return py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue)
 
 
 def _known(size: Any) -> int | None:

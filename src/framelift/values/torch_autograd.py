@@ -130,7 +130,8 @@ class _Differentiation:
         mark, questions = lift.graph.mark(), lift.graph.layout_questions
         with torch.no_grad(), later(lift) as journal:
             result = py.call(lift, method, [self.context, *map(lift.from_graph, gradients)], {})
-            arriving = py.items(lift, result) if lift.type_of(result) in (tuple, list) else [result]
+            kind = lift.type_of(result)
+            arriving = py.items(lift, result) if kind is tuple or kind is list else [result]
             if journal.changed or len(arriving) < count:
                 raise GraphBreak(FL0102, what=f"{self.what}, whose backward does more than compute gradients")
         self.asks_layout = lift.graph.layout_questions > questions

@@ -32,7 +32,8 @@ class _Traced:
         modes = lift.modes.state()
         with later(lift) as journal:
             self.output = py.call(lift, function, args, kwargs)
-            self.is_tuple = lift.type_of(self.output) in (tuple, list)
+            kind = lift.type_of(self.output)
+            self.is_tuple = kind is tuple or kind is list
             values = py.items(lift, self.output) if self.is_tuple else [self.output]
             if journal.changed or lift.modes.state() != modes:
                 raise GraphBreak(FL0102, what=f"{what} of a function that does more than compute")

@@ -173,6 +173,14 @@ def test_rows_need_not_be_regrouped(function, expected):
     assert after(function, X435, passes="remove_reshape_pass") == expected
 
 
+def test_a_returned_view_does_not_become_a_copy_to_keep_its_strides():
+    def f(x):
+        part = x.narrow(-1, 3, 1).unbind(0)[1]
+        return part.reshape((1,)).unsqueeze(1), part
+
+    optimised(f, torch.randn(3, 1, 4), passes="remove_reshape_pass")
+
+
 def test_cats_inside_several_cats():
     a, b, c = tensors((2, 3), (2, 3), (2, 3))
 

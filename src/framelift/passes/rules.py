@@ -73,6 +73,8 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
         if not _may_lie_so(rule, old, new, work):
             if not rule.may_copy or not _is_dense(facts.tensor(old)):
                 raise Reject("the result would lie otherwise in memory")
+            if _is_seen_as_view(match, old, outside, work):
+                raise Reject("returned or written later: the result must stay a view")
             replacements[old] = new = build.clone(new)
         if new not in build.made and not getattr(match, "is_same_object", False):
             _check_identity(old, new)
@@ -120,6 +122,14 @@ def _must_be_copied(
     if was_alias and escapes:
         raise Reject("returned: the result must stay a view")
     return becomes_alias and escapes and not _is_alone(old, new, replacements, work)
+
+
+def _is_seen_as_view(match: Match, old: Node, outside: frozenset[int], work: Work) -> bool:
+    """Whether somebody could tell that a view has become a tensor of its own."""
+    own = work.memory.of(old)
+    if not own & outside:
+        return False
+    return work.effects.is_written_after(own, min(match.nodes)) or _reaches_output(old, work)
 
 
 def _is_alone(old: Node, new: Node, replacements: dict[Node, Node], work: Work) -> bool:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import abc
 import copy
 import inspect
-import threading
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType
@@ -24,6 +23,8 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
+
+from framelift.locks import Lock
 
 # How a plain function is made into the one that is called: the lifting, or the disabling, of compile() and disable().
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -181,7 +182,7 @@ class _Subclasses:
     """The subclass made for each module class, while it is in use. Weak both ways: a subclass keeps its base alive."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._made: weakref.WeakKeyDictionary[type, weakref.ref[type[LiftedModule]]] = weakref.WeakKeyDictionary()
 
     def __call__(self, kind: type) -> type[LiftedModule]:

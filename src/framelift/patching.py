@@ -7,7 +7,6 @@ Three names lead to torch's compiler: `torch.compile`, `torch.compiler.compile`,
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from framelift.errors import short, unknown
+from framelift.locks import Lock
 
 # Arguments of torch.compile that only name or limit what torch's own front end keeps: nothing changes without them.
 WITHOUT_MEANING = frozenset({"name", "isolate_recompiles"})
@@ -49,7 +49,7 @@ class Patches:
     """The replaced names of torch, for as long as somebody wants them replaced."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._users = 0
         self._originals: Mapping[str, Any] = MappingProxyType({})
 

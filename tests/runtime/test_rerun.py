@@ -234,7 +234,7 @@ def test_a_write_to_memory_another_input_shows() -> None:
 
 def test_indices_raise_on_the_cpu_and_stop_a_gpu() -> None:
     def tensor(device: str) -> TensorRef:
-        facts = (torch.Size([2]), (1,), 0, torch.int64, torch.device(device), False, True, *[False] * 6, 16, True)
+        facts = (torch.Size([2]), (1,), 0, torch.int64, torch.device(device), False, True, *[False] * 6, 16, True, True)
         return TensorRef(Interner().intern(facts), Storage(), None, (), lambda ref: torch.empty(0))
 
     cpu, gpu = tensor("cpu"), tensor("cuda")

@@ -145,3 +145,66 @@ def test_a_capture_that_fails_on_one_thread_does_not_block_the_others() -> None:
         return lifted(x)
 
     assert all(torch.equal(result, x + 1) for result in together(work))
+
+
+def test_sizes_become_symbolic_once() -> None:
+    lifted = framelift.compile(lambda x: x.sin() * x.shape[0], backend="eager")
+
+    def work(i: int) -> Any:
+        return [(n, lifted(torch.ones(n))) for n in range(2 + i, 12 + i)]
+
+    for row in together(work):
+        for n, result in row:
+            assert torch.equal(result, torch.ones(n).sin() * n)
+    assert len(lifted.table.entries) == 2  # the first size, and all others
+
+
+def test_modules_counters_and_breaks() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.linear(x).relu()
+            framelift.graph_break()
+            return x.sum(0)
+
+    models = [Model(2 + i % 3) for i in range(THREADS)]
+
+    def work(i: int) -> Any:
+        lifted = framelift.compile(models[i], backend="eager")
+        inputs = [torch.randn(n, 2 + i % 3) for n in (2, 3, 4, 2, 3)]
+        return [(lifted(x), models[i](x)) for x in inputs]
+
+    for row in together(work):
+        for actual, expected in row:
+            assert torch.equal(actual, expected)
+    assert framelift.counters().failures == {} and framelift.counters().eager == {}
+
+
+def test_entries_go_while_others_use_them() -> None:
+    lifted = framelift.compile(lambda x: x * 2, backend="eager", dynamic=False, recompile_limit=2)
+
+    def work(i: int) -> Any:
+        with framelift.config.patch(evict_entries=True, total_recompile_limit=10_000):
+            return [(n, lifted(torch.ones(n))) for n in [1 + (i + j) % 5 for j in range(20)]]
+
+    for row in together(work):
+        assert all(torch.equal(result, torch.full((n,), 2.0)) for n, result in row)
+    assert len(lifted.table.entries) <= 2
+
+
+def test_stances_belong_to_their_thread() -> None:
+    lifted = framelift.compile(lambda x: framelift.is_compiling(), backend="eager")
+    lifted(torch.ones(1))
+
+    def work(i: int) -> Any:
+        seen = []
+        for _ in range(30):
+            with framelift.set_stance("force_eager" if i % 2 else "eager_on_recompile"):
+                seen.append(lifted(torch.ones(1)))
+        return seen
+
+    for i, row in enumerate(together(work)):
+        assert row == [i % 2 == 0] * 30

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
+from framelift.locks import Lock
 from framelift.report import stream
 from framelift.report.events import (
     BackendCalled,
@@ -72,7 +72,7 @@ class Counters:
     """Listens to the stream and counts. Several threads may capture; the lock is not on the path of a hit."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._totals: Counter[str] = Counter()
         self._seconds: dict[str, float] = {}
         self._reasons: dict[str, Counter[str]] = {}

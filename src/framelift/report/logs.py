@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from framelift.errors import short, unknown
+from framelift.locks import Lock
 from framelift.report import stream
 from framelift.report.events import (
     BecameDynamic,
@@ -133,7 +133,7 @@ class Logs:
     """The logs that are on, as one listener of the stream."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._names: tuple[str, ...] = ()
         self._stop: Callable[[], None] | None = None
         self._functions: dict[int, str] = {}  # of the captures under way

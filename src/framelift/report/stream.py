@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from framelift.locks import Lock
 from framelift.report.events import EVENTS, Event
 
 Listener = Callable[[Any], object]
@@ -32,7 +32,7 @@ class Stream:
     """Listeners by event type. Tables are replaced, never changed, so emitting needs no lock."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._process: _Table = _NOBODY
         # Listeners of one context (a test, an explain()) hear what happens in that context only.
         self._context: ContextVar[_Table] = ContextVar("framelift_listeners", default=_NOBODY)

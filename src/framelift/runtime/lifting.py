@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from types import CodeType, FunctionType
 from typing import Any
@@ -22,6 +21,7 @@ from framelift.errors import (
     warn_user,
 )
 from framelift.graph import GraphBuilder, MetadataMemo
+from framelift.locks import Lock
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
@@ -50,7 +50,7 @@ class Runtime:
         self.programs = Programs()
         self.pieces = Pieces()
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.memo = MetadataMemo(check=config.check)
         # Kept by lifted callables and by the residual code of frames that broke.
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
@@ -120,17 +120,18 @@ class Context:
         """A resume function has no entry for these arguments."""
         options = self.options.get()
         frames = self._parts(function, slots)
-        if self._is_unpromising(function.__code__):
+        if self._is_unpromising(function, slots):
             stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
             return None
         if options is None or not any(has_tensors_in_sight(f.code, f.function, tuple(f.arguments)) for f in frames):
             return None
         return self.capture(function, slots, options)
 
-    def _is_unpromising(self, code: CodeType) -> bool:
+    def _is_unpromising(self, function: FunctionType, slots: tuple[Any, ...]) -> bool:
         """Whether entries of a resume function are for one call each: a number or an object that is always another."""
-        table = _core.table_for(code, self.key)
-        return table.misses >= _PATIENCE_WITH_RESTS and table.hits < table.misses
+        table = _core.table_for(function.__code__, self.key)
+        captures = self._known.of(table, function, slots).captures
+        return captures >= _PATIENCE_WITH_RESTS and table.hits < captures
 
     def join(self, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
         """Frames were left together: as which function they are to be lifted."""

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from framelift.errors import short, unknown
+from framelift.locks import Lock
 from framelift.native import _core
 
 AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ class Stances:
 
     def __init__(self) -> None:
         # Native code may ask while it is held: a finalizer can call anything.
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._process = "default"
         self._context: ContextVar[str | None] = ContextVar("framelift_stance", default=None)
         # How many blocks force Python just now, on all threads.

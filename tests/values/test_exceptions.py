@@ -737,3 +737,24 @@ def test_constructors_that_refuse():
         return x + 1, found
 
     check(f, torch.ones(2))
+
+
+def test_notes():
+    class Own(ValueError):
+        pass
+
+    def function(x):
+        error = Own("k")
+        error.add_note("first")
+        try:
+            error.add_note("second")
+            raise error
+        except ValueError as caught:
+            notes = list(caught.__notes__)
+        try:
+            caught_again = KeyError()
+            caught_again.add_note(3)
+        except TypeError as wrong:
+            return x + len(notes), notes, str(wrong)
+
+    check(function, torch.ones(2), fullgraph=True)

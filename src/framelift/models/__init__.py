@@ -9,7 +9,16 @@ that the call is not traced.
 
 from __future__ import annotations
 
-from framelift.models import collecting, descriptors, generics, iteration, ordering, output, reduction  # noqa: F401  (register their models)
+from framelift.models import (  # noqa: F401  (register their models)
+    collecting,
+    descriptors,
+    generics,
+    iteration,
+    notes,
+    ordering,
+    output,
+    reduction,
+)
 from framelift.models.registry import model_function, models
 
 __all__ = ["models", "model_function"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class DequeValue(ListValue, models=deque):
     """A list that is short at both ends: what does not fit leaves at the other side."""
 
-    __slots__ = ("limit", "changes")
+    __slots__ = ("limit", "structure")
     item_access = "DEQUE_ITEM"
     kind: type = deque
 
@@ -34,7 +34,7 @@ class DequeValue(ListValue, models=deque):
         super().__init__(kept, source, concrete)
         self.limit = limit
         # How often it was changed but by replacing an item: iterators notice.
-        self.changes = 0
+        self.structure = 0
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -115,14 +115,14 @@ class DequeValue(ListValue, models=deque):
 
     def change(self, lift: Lift) -> list[Any]:
         items = super().change(lift)
-        self.changes += 1
+        self.structure += 1
         return items
 
     def state(self) -> Any:
-        return super().state(), self.changes
+        return super().state(), self.structure
 
     def restore(self, state: Any) -> None:
-        items, self.changes = state
+        items, self.structure = state
         super().restore(items)
 
     def add(self, lift: Lift, new: list[Any]) -> None:
@@ -131,7 +131,7 @@ class DequeValue(ListValue, models=deque):
             return
         if self.limit is None:
             super().add(lift, new)
-            self.changes += 1
+            self.structure += 1
             return
         items = self.change(lift)
         items.extend(new)
@@ -241,12 +241,12 @@ class DequeValue(ListValue, models=deque):
 class DequeIterator(IteratorValue):
     """Walks a deque that must not change meanwhile: but for items that are replaced."""
 
-    __slots__ = ("owner", "changes", "position")
+    __slots__ = ("owner", "structure", "position")
 
     def __init__(self, owner: DequeValue) -> None:
         super().__init__()
         self.owner = owner
-        self.changes = owner.changes
+        self.structure = owner.structure
         self.position = 0
 
     def python_type(self) -> type:
@@ -255,7 +255,7 @@ class DequeIterator(IteratorValue):
     def next(self, lift: Lift) -> Any:
         items = self.owner.items(lift)
         lift.journal.touch(self)
-        if self.owner.changes != self.changes:
+        if self.owner.structure != self.structure:
             raise_error(RuntimeError, "deque mutated during iteration")
         if self.position == len(items):
             raise Exhausted
@@ -272,7 +272,7 @@ class DequeIterator(IteratorValue):
         return [self.owner]
 
     def rebuild(self, generate: Generator) -> None:
-        if self.owner.changes != self.changes:
+        if self.owner.structure != self.structure:
             raise GraphBreak(FL0107, what="an iterator over a deque that has changed")
         generate.callable(advance)
         generate.value(self.owner)

@@ -185,9 +185,10 @@ def _gradients(results: list[Any], leaves: list[Any], parameters: list[Any]) -> 
     total: Any = 0.0
     generator = torch.Generator().manual_seed(1)
     for result in results:
-        if isinstance(result, torch.Tensor) and result.is_floating_point() and result.requires_grad:
+        if isinstance(result, torch.Tensor) and result.is_floating_point():
+            # Drawn for every result: which of them need gradients may differ where the graph was made without.
             weights = torch.randn(result.shape, generator=generator, dtype=torch.float64).to(result.dtype)
-            total = total + (result * weights).sum()
+            total = total + (result * weights).sum() if result.requires_grad else total
     if not isinstance(total, torch.Tensor):
         return None
     wanted = [x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]

@@ -23,6 +23,7 @@ from framelift.options import (
     Options,
     checked_deduplicate,
     checked_dynamic,
+    checked_dynamic_shapes,
     checked_fullgraph,
     checked_inductor,
     checked_mode,
@@ -375,15 +376,30 @@ def reset() -> None:
     PASS_STATS.reset()
 
 
-def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
+def export(
+    function: Callable[..., Any],
+    *args: Any,
+    aten_graph: bool = False,
+    dynamic_shapes: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Any:
     """Capture one call as one graph: `(graph_module, guards)`. Raises if the function does not fit into one graph.
 
+    Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`. `dynamic_shapes` names the
+    sizes that may differ, as `dynamic` of `compile` does, or with torch's `Dim`.
+
     >>> graph_module, guards = framelift.export(lambda x: (x + x).relu(), torch.randn(2, 2))
+    >>> graph_module, guards = framelift.export(f, dynamic_shapes={"x": {0: (2, 64)}})(torch.randn(2, 2))
     """
     _checked_callable(function, "export")
     if not isinstance(aten_graph, bool):
         raise TypeError(f"aten_graph is {short(aten_graph)}: True or False is needed")
-    return runtime.export(function, *args, aten_graph=aten_graph, **kwargs)
+    wishes = None if dynamic_shapes is None else checked_dynamic_shapes(dynamic_shapes)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return runtime.export(function, args, kwargs, aten_graph, wishes)
+
+    return run(*args, **kwargs) if args or kwargs else run
 
 
 def explain(

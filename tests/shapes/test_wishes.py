@@ -14,6 +14,17 @@ from tests.helpers.record import Record
 from tests.shapes.test_sequences import captures, rows
 
 
+def sin(x: torch.Tensor) -> torch.Tensor:
+    return x.sin()
+
+
+def once_per_row(x: torch.Tensor) -> torch.Tensor:
+    """Needs the very size."""
+    for _ in range(x.shape[0]):
+        x = x + 1
+    return x
+
+
 class TestDynamicTrue:
     def test_one_entry_for_all_sizes(self) -> None:
         def fn(x):
@@ -22,17 +33,11 @@ class TestDynamicTrue:
         assert captures(fn, rows(3, 4, 5), dynamic=True) == [1, 0, 0]
 
     def test_zero_and_one_are_cases_of_their_own(self) -> None:
-        def fn(x):
-            return x.sin()
-
-        assert captures(fn, rows(1, 2, 3, 0), dynamic=True) == [1, 1, 0, 1]
+        assert captures(sin, rows(1, 2, 3, 0), dynamic=True) == [1, 1, 0, 1]
 
     def test_equal_sizes_stay_equal(self) -> None:
-        def fn(x):
-            return x.sin()
-
         calls = [(torch.ones(*shape),) for shape in ((3, 3), (4, 4), (5, 6))]
-        assert captures(fn, calls, dynamic=True) == [1, 0, 1]
+        assert captures(sin, calls, dynamic=True) == [1, 0, 1]
 
     def test_int_arguments(self) -> None:
         def fn(x, n):
@@ -59,10 +64,7 @@ class TestDict:
         assert captures(fn, calls, dynamic={"x": {0: (2, 64)}}) == [1, 0, 0]
 
     def test_bounds_are_guarded(self) -> None:
-        def fn(x):
-            return x.sin()
-
-        assert captures(fn, rows(3, 4, 9, 10, 8), dynamic={"x": {0: (2, 8)}}) == [1, 0, 1, 1, 0]
+        assert captures(sin, rows(3, 4, 9, 10, 8), dynamic={"x": {0: (2, 8)}}) == [1, 0, 1, 1, 0]
 
     def test_bounds_are_known(self) -> None:
         def fn(x):
@@ -122,52 +124,33 @@ class TestDict:
 
 class TestMarks:
     def test_dynamic(self) -> None:
-        def fn(x):
-            return x.sin()
-
         (first,), *others = rows(3, 4, 5)
         framelift.mark_dynamic(first, 0)
-        assert captures(fn, [(first,), *others]) == [1, 0, 0]
+        assert captures(sin, [(first,), *others]) == [1, 0, 0]
 
     def test_a_size_that_is_needed_is_an_error_with_the_line(self) -> None:
-        def fn(x):
-            for _ in range(x.shape[0]):
-                x = x + 1
-            return x
-
         x = torch.ones(3)
         framelift.mark_dynamic(x, 0)
         with pytest.raises(
             DynamicError, match=r"L\['x'\].size\(\)\[0\] was marked dynamic, but .*test_wishes.py:\d+ needs"
         ):
-            framelift.compile(fn, backend="eager")(x)
+            framelift.compile(once_per_row, backend="eager")(x)
 
     def test_maybe(self) -> None:
-        def fn(x):
-            for _ in range(x.shape[0]):
-                x = x + 1
-            return x
-
         x = torch.ones(3)
         framelift.maybe_mark_dynamic(x, 0)
-        assert captures(fn, [(x,), (torch.ones(4),)]) == [1, 1]
+        assert captures(once_per_row, [(x,), (torch.ones(4),)]) == [1, 1]
 
     def test_static(self) -> None:
-        def fn(x):
-            return x.sin()
-
         calls = rows(3, 4, 5, 6)
         for (x,) in calls:
             framelift.mark_static(x)
-        assert captures(fn, calls) == [1, 1, 1, 1]
+        assert captures(sin, calls) == [1, 1, 1, 1]
 
     def test_marks_of_torch(self) -> None:
-        def fn(x):
-            return x.sin()
-
         (first,), *others = rows(3, 4, 5)
         first._dynamo_dynamic_indices = {0}
-        assert captures(fn, [(first,), *others]) == [1, 0, 0]
+        assert captures(sin, [(first,), *others]) == [1, 0, 0]
 
     def test_dimensions_that_do_not_exist(self) -> None:
         with pytest.raises(IndexError):
@@ -208,3 +191,34 @@ class TestExport:
         framelift.mark_dynamic(x, 0)
         with pytest.raises(DynamicError, match="test_wishes.py"):
             framelift.export(lambda x: [x + i for i in range(x.shape[0])], x)
+
+    def test_named_sizes(self) -> None:
+        def fn(x, y):
+            return x.sin(), y.view(-1, 2)
+
+        shapes = {"x": {0: (2, 64)}, "y": {0: torch.export.Dim("rows", min=2, max=32), 1: None}}
+        module, guards = framelift.export(fn, dynamic_shapes=shapes)(torch.ones(4), torch.ones(4, 2))
+        for size in (3, 7):
+            first, second = module(torch.ones(size), torch.ones(size + 1, 2))
+            assert first.shape == (size,) and second.shape == (size + 1, 2)
+        words = " ".join(map(str, guards))
+        assert "L['x'].size()[0] <= 64" in words and "L['y'].size()[0] <= 32" in words
+
+    def test_arguments_of_forward(self) -> None:
+        module, _ = framelift.export(torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes={"input": {0: True}})
+        assert module(torch.ones(7, 3)).shape == (7, 2)
+
+    def test_a_named_size_that_is_needed_is_an_error(self) -> None:
+        with pytest.raises(DynamicError, match="test_wishes.py"):
+            framelift.export(once_per_row, torch.ones(4), dynamic_shapes={"x": {0: torch.export.Dim("rows")}})
+
+    def test_hints_of_torch(self) -> None:
+        dim = torch.export.Dim
+        module, _ = framelift.export(sin, torch.ones(4, 3), dynamic_shapes={"x": {0: dim.AUTO, 1: dim.STATIC}})
+        (x,) = [node.meta["example_value"] for node in module.graph.nodes if node.op == "placeholder"]
+        assert [type(size) is int for size in x.shape] == [False, True]
+
+    @pytest.mark.parametrize("wrong", [{"x": 3}, {1: True}, {"x": {0: "a"}}, 5])
+    def test_nonsense_is_refused(self, wrong: Any) -> None:
+        with pytest.raises(TypeError, match="dynamic"):
+            framelift.export(sin, torch.ones(3), dynamic_shapes=wrong)

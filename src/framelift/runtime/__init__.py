@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from framelift.native import _core
-from framelift.options import Options
+from framelift.options import Options, Wishes
 from framelift.runtime.export import export_call
 from framelift.runtime.lifting import Runtime
 
@@ -31,6 +31,12 @@ def hooked(options: Options) -> AbstractContextManager[Any]:
     return _core.hooked(_RUNTIME.context(options), options)
 
 
-def export(function: Callable[..., Any], *args: Any, aten_graph: bool = False, **kwargs: Any) -> Any:
+def export(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    aten_graph: bool,
+    dynamic: Wishes | None,
+) -> Any:
     """`(graph_module, guards)` of one call."""
-    return export_call(_RUNTIME, function, args, kwargs, aten_graph)
+    return export_call(_RUNTIME, function, args, kwargs, aten_graph, dynamic)

@@ -20,8 +20,9 @@ from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.guardset import Guard, Relation
 from framelift.native import _core
-from framelift.options import Options
+from framelift.options import Options, Wishes
 from framelift.report import stream
+from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
@@ -31,13 +32,20 @@ from framelift.values.tensors import TensorValue
 
 
 def export_call(
-    runtime: Runtime, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], aten_graph: bool
+    runtime: Runtime,
+    target: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    aten_graph: bool,
+    dynamic: Wishes | None = None,
 ) -> tuple[GraphModule, list[Guard | Relation]]:
     """`(graph_module, guards)` of the call: the module takes the tensors among the arguments, in order."""
     given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     function, args = _as_function(target, args)
-    options = Options(_no_backend, fullgraph=True)  # type: ignore[arg-type]
-    request = Request(function, _bind(function, args, kwargs), options, None, runtime.pieces, runtime.make_graph)
+    options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
+    slots = _bind(function, args, kwargs)
+    wishes = wishes_for(options, slots)
+    request = Request(function, slots, options, None, runtime.pieces, runtime.make_graph, wishes=wishes)
     with runtime.lock:
         lift, result = trace_whole(request, runtime.programs, stream.new_capture())
     if lift.journal.changed:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
 from framelift.values.constants import SCALAR_TYPES
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
+from framelift.values.settled import SettledValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -43,7 +43,7 @@ class Expression(NamedTuple):
     size: int
 
 
-class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
+class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
     """`concrete`, computed from the values at `leaves`."""
 
     __slots__ = ("leaves", "outcome", "expression")
@@ -87,9 +87,6 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
             lift.guard(self.source, "COMPARE", ("!=", _ZEROS[type(self.concrete)], truth))
             return truth
         return bool(self.constant(lift))
-
-    def key(self, lift: Lift) -> Any:
-        return self.constant(lift)
 
     def graph_argument(self, lift: Lift) -> Any:
         return self.constant(lift)
@@ -164,38 +161,6 @@ class ScalarValue(Value, models=tuple(SCALAR_TYPES - {range})):
             raise GraphBreak(FL0201, operation="'is'", type=self.describe())
         lift.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
         return self.concrete is constant
-
-    # -- the rest needs the value ------------------------------------------------------------------------------------
-
-    def length(self, lift: Lift) -> Any:
-        return fold(lift, len, self.constant(lift))
-
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.constant(lift), key)
-
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        py.set_item(lift, self.constant(lift), key, value)
-
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        py.delete_item(lift, self.constant(lift), key)
-
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.constant(lift))
-
-    def next(self, lift: Lift) -> Any:
-        return py.next_item(lift, self.constant(lift))
-
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.constant(lift), item)
-
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return lift.constant_attribute(self.constant(lift), name)
-
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        py.set_attribute(lift, self.constant(lift), name, value)
-
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.constant(lift), args, kwargs)
 
     def rebuild(self, generate: Generator) -> None:
         if self.expression is None:

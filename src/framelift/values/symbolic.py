@@ -16,6 +16,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.scalars import is_number
+from framelift.values.settled import SettledValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -50,7 +51,7 @@ class SizeOf(NamedTuple):
     dim: int
 
 
-class SymbolicValue(Value):
+class SymbolicValue(SettledValue):
     """An int, float or bool that is a symbol, or an expression of symbols."""
 
     __slots__ = ("_ref", "origin")
@@ -97,9 +98,6 @@ class SymbolicValue(Value):
             return bool(lift.settle(self._ref))
         return py.truth(lift, self.compare(lift, "!=", 0))
 
-    def key(self, lift: Lift) -> Any:
-        return self.constant(lift)
-
     def text(self, lift: Lift, conversion: str) -> str:
         return lift.text(self.constant(lift), conversion)
 
@@ -108,36 +106,6 @@ class SymbolicValue(Value):
 
     def is_constant_object(self, lift: Lift, constant: Any) -> bool:
         return type(constant) is self.python_type() and self.constant(lift) is constant
-
-    def length(self, lift: Lift) -> Any:
-        return py.length(lift, self.constant(lift))
-
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.constant(lift), key)
-
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        py.set_item(lift, self.constant(lift), key, value)
-
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        py.delete_item(lift, self.constant(lift), key)
-
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.constant(lift))
-
-    def next(self, lift: Lift) -> Any:
-        return py.next_item(lift, self.constant(lift))
-
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.constant(lift), item)
-
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return lift.constant_attribute(self.constant(lift), name)
-
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        py.set_attribute(lift, self.constant(lift), name, value)
-
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.constant(lift), args, kwargs)
 
     # -- computing ---------------------------------------------------------------------------------------------------
 

@@ -280,12 +280,13 @@ class Work:
             return False
         self.record.matches += 1
         try:
+            # Asked first: it is the quickest to answer.
+            if not self.options.ignore_profit and not rule.profit(match, self):
+                raise Reject("does not pay")
             rules.check_nodes(match, self)
             reason = rule.condition(match, self)
             if reason is not None:
                 raise Reject(reason)
-            if not self.options.ignore_profit and not rule.profit(match, self):
-                raise Reject("does not pay")
             self.will_change()
             self._rewrite(rule, match)
         except Reject as rejection:

@@ -40,7 +40,8 @@ class NestedCat(Rewrite):
         return "operands differ in dtype" if len(dtypes) > 1 else None
 
     def profit(self, match: Match, work: Work) -> bool:
-        return len(match.leaves) <= work.options.max_fuse_set_size
+        # One operand that is left would be copied all the same (where it need not be, remove_noop_pass sees it).
+        return len(match.filled) > 1 and len(match.leaves) <= work.options.max_fuse_set_size
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         return {match.root: build.cat(match.filled, match.dim)}

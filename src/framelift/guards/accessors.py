@@ -51,26 +51,23 @@ class Accessor:
 ACCESSORS: dict[int, Accessor] = {}
 
 
-def accessor(name: str, words: str | Callable[[str, Any], str]) -> Callable[[Callable[[Any, Any], Any]], Accessor]:
-    """Defines an accessor from its words (a template over {source} and {arg}, or a function) and its step."""
-
-    def spell(source: str, argument: Any) -> str:
-        return words.format(source=source, arg=argument) if isinstance(words, str) else words(source, argument)
+def accessor(name: str, words: Callable[[str, Any], str]) -> Callable[[Callable[[Any, Any], Any]], Accessor]:
+    """Defines an accessor from its words and its step."""
 
     def define(step: Callable[[Any, Any], Any]) -> Accessor:
         number = getattr(core, f"ACCESS_{name}")
-        ACCESSORS[number] = kind = Accessor(name, number, spell, step)
+        ACCESSORS[number] = kind = Accessor(name, number, words, step)
         return kind
 
     return define
 
 
-@accessor("ARG", "argument {arg}")
+@accessor("ARG", lambda source, arg: f"argument {arg}")
 def argument_at(slots: Any, index: int) -> Any:
     return slots[index]
 
 
-@accessor("FUNCTION", "the function")
+@accessor("FUNCTION", lambda source, arg: "the function")
 def called_function(function: Any, _: Any) -> Any:
     return function
 
@@ -85,52 +82,52 @@ def dict_item(obj: Any, key: Any) -> Any:
     return dict_lookup(obj, key)
 
 
-@accessor("INSTANCE_DICT", "{source}.__dict__")
+@accessor("INSTANCE_DICT", lambda source, arg: f"{source}.__dict__")
 def object_dict(obj: Any, _: Any) -> Any:
     return instance_dict(obj)
 
 
-@accessor("TYPE_LOOKUP", "{source}.{arg}")
+@accessor("TYPE_LOOKUP", lambda source, arg: f"{source}.{arg}")
 def class_attribute(obj: Any, name: str) -> Any:
     return type_lookup(obj, name) if is_instance(obj, type) else MISSING
 
 
-@accessor("TYPE_OF", "type({source})")
+@accessor("TYPE_OF", lambda source, arg: f"type({source})")
 def type_of(obj: Any, _: Any) -> Any:
     return type(obj)
 
 
-@accessor("LIST_ITEM", "{source}[{arg}]")
+@accessor("LIST_ITEM", lambda source, arg: f"{source}[{arg}]")
 def list_item(obj: Any, index: int) -> Any:
     return list.__getitem__(obj, index) if is_instance(obj, list) and index < list.__len__(obj) else MISSING
 
 
-@accessor("TUPLE_ITEM", "{source}[{arg}]")
+@accessor("TUPLE_ITEM", lambda source, arg: f"{source}[{arg}]")
 def tuple_item(obj: Any, index: int) -> Any:
     return tuple.__getitem__(obj, index) if is_instance(obj, tuple) and index < tuple.__len__(obj) else MISSING
 
 
-@accessor("DEQUE_ITEM", "{source}[{arg}]")
+@accessor("DEQUE_ITEM", lambda source, arg: f"{source}[{arg}]")
 def deque_item(obj: Any, index: int) -> Any:
     return obj[index] if type(obj) is collections.deque and index < len(obj) else MISSING
 
 
-@accessor("AHEAD", "the item of {source} in {arg} steps")
+@accessor("AHEAD", lambda source, arg: f"the item of {source} in {arg} steps")
 def ahead(obj: Any, steps: int) -> Any:
     return item_ahead(obj, steps)
 
 
-@accessor("ITERATED", "the sequence of {source}")
+@accessor("ITERATED", lambda source, arg: f"the sequence of {source}")
 def iterated(obj: Any, _: Any) -> Any:
     return sequence_of(obj)
 
 
-@accessor("REDUCED", "{source}.__reduce__()")
+@accessor("REDUCED", lambda source, arg: f"{source}.__reduce__()")
 def reduced(obj: Any, _: Any) -> Any:
     return obj.__reduce__() if has_type(obj, COMPOSED) else MISSING
 
 
-@accessor("CELL_CONTENTS", "{source}.cell_contents")
+@accessor("CELL_CONTENTS", lambda source, arg: f"{source}.cell_contents")
 def cell_contents(obj: Any, _: Any) -> Any:
     return contents_of_cell(obj) if type(obj) is types.CellType else MISSING
 
@@ -143,18 +140,22 @@ def _method_part(name: str) -> Callable[[Any, Any], Any]:
     return lambda obj, _: getattr(obj, name) if type(obj) is types.MethodType else MISSING
 
 
-function_code = accessor("FUNC_CODE", "{source}.__code__")(_function_part("__code__"))
+function_code = accessor("FUNC_CODE", lambda source, arg: f"{source}.__code__")(_function_part("__code__"))
 function_globals = accessor("FUNC_GLOBALS", lambda source, _: "G" if source == "F" else f"{source}.__globals__")(
     _function_part("__globals__")
 )
-function_closure = accessor("FUNC_CLOSURE", "{source}.__closure__")(_function_part("__closure__"))
-function_defaults = accessor("FUNC_DEFAULTS", "{source}.__defaults__")(_function_part("__defaults__"))
-function_kwdefaults = accessor("FUNC_KWDEFAULTS", "{source}.__kwdefaults__")(_function_part("__kwdefaults__"))
-method_self = accessor("METHOD_SELF", "{source}.__self__")(_method_part("__self__"))
-method_func = accessor("METHOD_FUNC", "{source}.__func__")(_method_part("__func__"))
+function_closure = accessor("FUNC_CLOSURE", lambda source, arg: f"{source}.__closure__")(_function_part("__closure__"))
+function_defaults = accessor("FUNC_DEFAULTS", lambda source, arg: f"{source}.__defaults__")(
+    _function_part("__defaults__")
+)
+function_kwdefaults = accessor("FUNC_KWDEFAULTS", lambda source, arg: f"{source}.__kwdefaults__")(
+    _function_part("__kwdefaults__")
+)
+method_self = accessor("METHOD_SELF", lambda source, arg: f"{source}.__self__")(_method_part("__self__"))
+method_func = accessor("METHOD_FUNC", lambda source, arg: f"{source}.__func__")(_method_part("__func__"))
 
 
-@accessor("MODULE_DICT", "{source}.__dict__")
+@accessor("MODULE_DICT", lambda source, arg: f"{source}.__dict__")
 def module_dict(obj: Any, _: Any) -> Any:
     return instance_dict(obj) if is_instance(obj, types.ModuleType) else MISSING
 
@@ -164,7 +165,7 @@ def slot_value(obj: Any, slot: Any) -> Any:
     return core.read_slot(obj, *slot, MISSING)
 
 
-@accessor("GETATTR", "{source}.{arg}")
+@accessor("GETATTR", lambda source, arg: f"{source}.{arg}")
 def c_attribute(obj: Any, name: str) -> Any:
     descriptor = type_lookup(type(obj), name)
     if not has_type(descriptor, C_DESCRIPTORS):
@@ -181,21 +182,21 @@ def cached_result(obj: Any, key: Any) -> Any:
     return MISSING if found is None else found[1]
 
 
-@accessor("CONTEXT_VALUE", "{source}.get()")
+@accessor("CONTEXT_VALUE", lambda source, arg: f"{source}.get()")
 def context_value(obj: Any, _: Any) -> Any:
     return value_in_context(obj) if type(obj) is contextvars.ContextVar else MISSING
 
 
-@accessor("CONTEXT_OWN", "{source}.get(...)")
+@accessor("CONTEXT_OWN", lambda source, arg: f"{source}.get(...)")
 def context_own(obj: Any, _: Any) -> Any:
     return obj.get(MISSING) if type(obj) is contextvars.ContextVar else MISSING
 
 
-@accessor("THREAD_DICT", "{source}.__dict__")
+@accessor("THREAD_DICT", lambda source, arg: f"{source}.__dict__")
 def thread_dict(obj: Any, _: Any) -> Any:
     return obj.__dict__ if type(obj) is threading.local else MISSING
 
 
-@accessor("PROXIED", "the mapping of {source}")
+@accessor("PROXIED", lambda source, arg: f"the mapping of {source}")
 def proxied(obj: Any, _: Any) -> Any:
     return mapping_of(obj) if type(obj) is types.MappingProxyType else MISSING

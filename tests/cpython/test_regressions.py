@@ -782,6 +782,123 @@ def deleting_an_attribute_that_is_not_there(x):
         return x + 1, str(error)
 
 
+class Left:
+    def __or__(self, other):
+        return "left"
+
+    def __ror__(self, other):
+        return "right"
+
+
+class Right(Left):
+    pass
+
+
+class Overriding(Left):
+    def __ror__(self, other):
+        return "own"
+
+
+@programs
+def reflected_operators_go_first_where_they_are_overridden(x):
+    return x + 1, Left() | Right(), Left() | Overriding(), Right() | Left()
+
+
+class Powerful(int):
+    def __pow__(self, other, mod=None):
+        return ("pow", int(other), mod)
+
+
+@programs
+def powers_with_a_modulus(x):
+    return x + 1, pow(Powerful(2), 3, 5), pow(2, 3, 5)
+
+
+@programs
+def cells_that_are_not_handed_on(x):
+    class Meta(type):
+        def __new__(mcs, name, bases, namespace):
+            namespace.pop("__classcell__", None)
+            return super().__new__(mcs, name, bases, namespace)
+
+    try:
+
+        class Made(metaclass=Meta):
+            def method(self):
+                return __class__
+
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@programs(expect_breaks=None, expect_hit=False, expect_ops=0)
+def names_that_are_no_text(x):
+    class Some:
+        pass
+
+    found = []
+    for function in (type.__setattr__, setattr, object.__setattr__):
+        try:
+            function(Some if function is type.__setattr__ else Some(), b"x", 1)
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+@programs
+def documentation_by_a_descriptor(x):
+    class Doc:
+        def __get__(self, instance, owner):
+            return f"doc of {instance is None}"
+
+    class Documented:
+        __doc__ = Doc()
+
+    return x + 1, Documented.__doc__, Documented().__doc__
+
+
+@programs
+def metaclass_attributes_that_can_only_be_set(x):
+    class Meta(type):
+        pass
+
+    class Made(metaclass=Meta):
+        pass
+
+    Made.field = 42
+    Meta.field = OnlySet()
+    return x + Made.field
+
+
+@programs
+def deque_changed_by_a_count(x):
+    queue = collections.deque()
+
+    class Emptying:
+        def __eq__(self, other):
+            queue.clear()
+            return NotImplemented
+
+    queue.append(Emptying())
+    try:
+        queue.count(3)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+def test_objects_that_are_their_own_namespace():
+    def f(x):
+        class Own(dict):
+            def __init__(self):
+                self.__dict__ = self
+
+        made = Own()
+        made.attr = x + 1
+        return made["attr"]
+
+    assert framelift.compile(f, backend="eager")(torch.ones(1)).equal(torch.full((1,), 2.0))
+
+
 test_programs = programs.test()
 
 

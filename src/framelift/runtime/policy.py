@@ -65,7 +65,7 @@ def _shows_tensors(obj: Any, depth: int) -> bool:
     if is_subclass(kind, type) or is_subclass(kind, ModuleType):
         return False
     attributes = instance_dict(obj)
-    return attributes is not None and _shows_tensors(attributes, 1)
+    return type(attributes) is dict and _shows_tensors(attributes, 1)  # not the object itself
 
 
 def _is_torch(obj: Any) -> bool:

@@ -148,6 +148,10 @@ class Value:
         """`other <operator> self`, or NotImplemented."""
         return NotImplemented
 
+    def goes_first(self, operator: str, other: type) -> bool:
+        """Whether the operand on the right, of a subclass of `other`, has a reflected operator of its own."""
+        return True
+
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         """`self <operator> other`, or NotImplemented. The default is identity, as for `object`."""
         if operator in ("==", "!="):

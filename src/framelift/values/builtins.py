@@ -15,7 +15,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import NULL, Raised, Value
 from framelift.values.cells import EMPTY, CellValue
-from framelift.values.classes import ClassValue, SuperValue
+from framelift.values.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
@@ -174,20 +174,13 @@ def _has_known_hash(key: Any) -> bool:
 
 @primitive(hasattr)
 def _hasattr(lift: Lift, obj: Any, name: Any, /) -> bool:
-    return lift.has_attribute(obj, _attribute_name(lift, name))
-
-
-def _attribute_name(lift: Lift, name: Any) -> str:
-    plain = lift.constant(name)
-    if type(plain) is not str:
-        raise GraphBreak(FL0102, what=f"an attribute whose name is {py.describe(name)}")
-    return plain
+    return lift.has_attribute(obj, attribute_name(lift, name))
 
 
 @primitive(getattr)
 def _getattr(lift: Lift, obj: Any, name: Any, default: Any = MISSING, /) -> Any:
     try:
-        return py.attribute(lift, obj, _attribute_name(lift, name))
+        return py.attribute(lift, obj, attribute_name(lift, name))
     except Raised as raised:
         error = raised.value
         if default is MISSING or not (isinstance(error, ExceptionValue) and issubclass(error.cls, AttributeError)):
@@ -197,12 +190,12 @@ def _getattr(lift: Lift, obj: Any, name: Any, default: Any = MISSING, /) -> Any:
 
 @primitive(setattr)
 def _setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
-    py.set_attribute(lift, obj, _attribute_name(lift, name), value)
+    py.set_attribute(lift, obj, attribute_name(lift, name), value)
 
 
 @primitive(delattr)
 def _delattr(lift: Lift, obj: Any, name: Any, /) -> None:
-    py.delete_attribute(lift, obj, _attribute_name(lift, name))
+    py.delete_attribute(lift, obj, attribute_name(lift, name))
 
 
 @primitive(vars)
@@ -347,6 +340,10 @@ _register_constant_functions()
 def _pow(lift: Lift, base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None:
         return py.binary(lift, "**", base, exp)
+    if isinstance(base, UserObjectValue):
+        return py.call(lift, lift.special_method(base, "__pow__", "number"), [exp, mod], {})
+    if isinstance(exp, UserObjectValue) or isinstance(mod, UserObjectValue):
+        raise GraphBreak(FL0102, what="pow() of objects")
     return py.fold(lift, pow, lift.constant(base), lift.constant(exp), lift.constant(mod))
 
 

@@ -71,7 +71,7 @@ class ClassValue(KnownObject, models=type):
         if name in _TYPE_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__[name]:
             return self._computed(lift, name)
         on_meta = class_lookup(lift, meta, name) if meta is not type else None
-        if on_meta is not None and note_if_data_descriptor(lift, on_meta):
+        if on_meta is not None and note_if_data_descriptor(lift, on_meta) and defines(type(on_meta.raw), "__get__"):
             return bind(lift, on_meta, self, meta)
         found = class_lookup(lift, cls, name)
         if found is not None:
@@ -339,6 +339,14 @@ _PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))
 _ABSTRACT = 1 << 20
 _HEAPTYPE, _IMMUTABLE, _VERSION_IS_VALID = 1 << 9, 1 << 8, 1 << 19
+
+
+def attribute_name(lift: Lift, name: Any) -> str:
+    """The name that `setattr` and its like are given."""
+    plain = lift.constant(name)
+    if type(plain) is not str:
+        raise GraphBreak(FL0102, what=f"an attribute whose name is {py.describe(name)}")
+    return plain
 
 
 def is_fixed(cls: type) -> bool:

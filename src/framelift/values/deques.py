@@ -181,6 +181,15 @@ class DequeValue(ListValue, models=deque):
         items.insert(position, item)
 
     @method
+    def count(self, lift: Lift, item: Any, /) -> Any:
+        before, changes, found = list(self.items(lift)), self.changes, 0
+        for member in before:
+            found += py.equal(lift, member, item)
+            if self.changes != changes:
+                raise_error(RuntimeError, "deque mutated during iteration")
+        return found
+
+    @method
     def remove(self, lift: Lift, item: Any, /) -> None:
         for position, member in enumerate(self.items(lift)):
             if py.equal(lift, member, item):

@@ -327,6 +327,9 @@ def _bind_static(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
 
 def _bind_class(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     lift.guard(found.source, "TYPE", classmethod)
+    inner = type(found.raw.__func__)
+    if inner is not types.FunctionType and defines(inner, "__get__"):  # which some versions ask, and others do not
+        raise GraphBreak(FL0203, type=name_of(cls), name=f"classmethod of a {name_of(inner)}")
     function = lift.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
     return lift.bound_method(function, lift.known_object(cls))
 

@@ -20,8 +20,8 @@ from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.cells import CellValue
-from framelift.values.classes import ClassValue, SuperValue, can_be_held
+from framelift.values.cells import EMPTY, CellValue
+from framelift.values.classes import ClassValue, SuperValue, attribute_name, can_be_held
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error, raised_from
@@ -317,8 +317,23 @@ def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: An
         return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
     given = [name, lift.tuple(bases)]
     namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), given, keywords)
-    lift.run_in_namespace(body, namespace)
-    return py.call(lift, meta, [*given, namespace], keywords)
+    cell = lift.run_in_namespace(body, namespace)
+    made = py.call(lift, meta, [*given, namespace], keywords)
+    if isinstance(cell, CellValue) and isinstance(made, ClassValue):
+        _check_cell(lift, cell, made, lift.constant(name))
+    return made
+
+
+def _check_cell(lift: Lift, cell: CellValue, made: ClassValue, name: str) -> None:
+    """Whether the metaclass has handed on the cell that methods find their class in."""
+    found = cell.get(lift)
+    if found is made:
+        return
+    shown = lift.text(made, "repr")
+    if found is EMPTY:
+        what = f"__class__ not set defining {name!r} as {shown}. Was __classcell__ propagated to type.__new__?"
+        raise_error(RuntimeError, what)
+    raise_error(TypeError, f"__class__ set to {lift.text(found, 'repr')} defining {name!r} as {shown}")
 
 
 def most_derived(lift: Lift, meta: type, bases: Sequence[Any]) -> type:
@@ -348,6 +363,9 @@ def make_class(
 ) -> MadeClassValue:
     """`type.__new__(meta, name, bases, entries, **keywords)`."""
     cell = entries.pop("__classcell__", None)
+    if cell is not None and not isinstance(cell, CellValue):
+        kind = lift.text(lift.known_object(py.type_of(cell)), "repr")
+        raise_error(TypeError, f"type.__new__() requires __classcell__ to be a nonlocal cell, not {kind}")
     _adjust(entries)
     template = _template(lift, meta, name, bases, entries)
     made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
@@ -355,7 +373,7 @@ def make_class(
     if "__slots__" in entries:
         lift.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
     for attribute, value in entries.items():
-        if attribute not in _AT_BIRTH:
+        if attribute not in _AT_BIRTH or attribute == "__doc__":
             type.__setattr__(made.concrete, attribute, lift.made.stand_in(value))
     if cell is not None:
         cell.set(lift, made)
@@ -432,7 +450,10 @@ def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: 
 
 def _slots(lift: Lift, given: Any) -> Any:
     if py.type_of(given) is list:
-        return [lift.constant(name) for name in py.items(lift, given)]
+        names = py.items(lift, given)
+        if any(py.type_of(name) is not str for name in names):
+            raise GraphBreak(FL0102, what="a class statement with odd slots")
+        return [lift.constant(name) for name in names]
     plain = lift.constant(given)
     if type(plain) not in (str, tuple):
         raise GraphBreak(FL0102, what="a class statement with odd slots")
@@ -551,9 +572,9 @@ _PLAIN_ENTRIES = (
 
 @primitive(type.__setattr__)
 def _type_setattr(lift: Lift, cls: Any, name: Any, value: Any, /) -> None:
-    cls.plain_set_attribute(lift, lift.constant(name), value)
+    cls.plain_set_attribute(lift, attribute_name(lift, name), value)
 
 
 @primitive(type.__delattr__)
 def _type_delattr(lift: Lift, cls: Any, name: Any, /) -> None:
-    cls.plain_delete_attribute(lift, lift.constant(name))
+    cls.plain_delete_attribute(lift, attribute_name(lift, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ class MadeDescriptor(Value):
         if self.kind is staticmethod:
             return self.given[0]
         if self.kind is classmethod:
+            if py.type_of(self.given[0]) is not types.FunctionType:
+                self.refuse("__get__()")
             bound_to = lift.known_object(lift.type_of(instance)) if owner is None else owner
             return lift.bound_method(self.given[0], bound_to)
         if instance is None:

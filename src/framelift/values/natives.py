@@ -112,6 +112,8 @@ class UnboundMethodValue(
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__get__":
+            if type(self.concrete) is types.ClassMethodDescriptorType:
+                self.refuse("__get__() of a method of a class")
             return lift.builtin_method(self, name, lambda instance, owner=None: lift.bound_method(self, instance))
         return super().attribute(lift, name)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.classes import ClassValue, init_instance, make_instance
+from framelift.values.classes import ClassValue, attribute_name, init_instance, make_instance
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
 from framelift.values.lookup import name_of
@@ -31,14 +31,14 @@ def _object_getattribute(lift: Lift, obj: Any, name: Any, /) -> Any:
 def _object_setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__setattr__ on {py.describe(obj)}")
-    obj.plain_set_attribute(lift, lift.constant(name), value)
+    obj.plain_set_attribute(lift, attribute_name(lift, name), value)
 
 
 @primitive(object.__delattr__)
 def _object_delattr(lift: Lift, obj: Any, name: Any, /) -> None:
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__delattr__ on {py.describe(obj)}")
-    obj.plain_delete_attribute(lift, lift.constant(name))
+    obj.plain_delete_attribute(lift, attribute_name(lift, name))
 
 
 @primitive(object.__new__)

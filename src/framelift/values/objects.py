@@ -82,7 +82,10 @@ class UserObjectValue(Value):
                 self._namespace = NamespaceValue(self)
             else:
                 self.note(lift)
-                self._namespace = lift.wrap(instance_dict(self.concrete), self.source.child("INSTANCE_DICT"))
+                real = instance_dict(self.concrete)
+                if type(real) is not dict:
+                    self.refuse("use with a __dict__ of another type")
+                self._namespace = lift.wrap(real, self.source.child("INSTANCE_DICT"))
         return self._namespace
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
@@ -272,6 +275,10 @@ class UserObjectValue(Value):
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         name = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
         return self._special(lift, name, other)
+
+    def goes_first(self, operator: str, other: type) -> bool:
+        method = BINARY_METHODS[operator][1]
+        return raw_lookup(self.cls, method) is not raw_lookup(other, method)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         # Two operands of one type: the interpreter does not ask the second one.

@@ -230,7 +230,9 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
     plain = symbol.removesuffix("=")
     # A subclass on the right that overrides the operation goes first, as in CPython; but not before an operation in
     # place, which only lists have as sequences and not as numbers.
-    right_first = right_is_value and _is_proper_subclass(type_of(right), type_of(left))
+    right_first = (
+        right_is_value and _is_proper_subclass(type_of(right), type_of(left)) and right.goes_first(plain, type_of(left))
+    )
     if left_is_value and plain != symbol and not (right_first and type_of(left) is list):
         result = left.binary(lift, symbol, right)
         if result is not NotImplemented:

@@ -32,11 +32,15 @@ def _slotnames(lift: Lift, cls: Any, /) -> Any:
         raise GraphBreak(FL0102, what="copyreg._slotnames() of something that is no class")
     cls.note(lift)
     found = class_lookup(lift, cls.concrete, "__slots__")
-    if found is None:
-        return ListValue([])
-    found.note_identity(lift)
-    note_mro(lift, cls.concrete, len(mro_of(cls.concrete)))
-    return ListValue([name for base in mro_of(cls.concrete) for name in _own_slots(base)])
+    names: list[Any] = []
+    if found is not None:
+        found.note_identity(lift)
+        note_mro(lift, cls.concrete, len(mro_of(cls.concrete)))
+        names = [name for base in mro_of(cls.concrete) for name in _own_slots(base)]
+    kept = own_entries(cls.concrete).get("__slotnames__", names)
+    if type(kept) is not list or [*map(type, kept)] != [str] * len(kept) or kept != names:
+        raise GraphBreak(FL0102, what=f"copyreg._slotnames() of {cls.describe()}, which has names of its own")
+    return ListValue(names)
 
 
 def _own_slots(cls: type) -> list[str]:

@@ -217,7 +217,7 @@ class ListValue(SequenceValue, models=list):
     does not depend on what the list holds.
     """
 
-    __slots__ = ("_appended", "changes")
+    __slots__ = ("_appended", "edits")
     item_access = "LIST_ITEM"
     kind: type = list
 
@@ -225,7 +225,7 @@ class ListValue(SequenceValue, models=list):
         super().__init__(items, source, concrete)
         self._appended: list[Any] = []
         # How often it was changed: sorting looks whether somebody interferes.
-        self.changes = 0
+        self.edits = 0
 
     def items(self, lift: Lift) -> list[Any]:
         if self._items is None and self._appended:
@@ -246,13 +246,13 @@ class ListValue(SequenceValue, models=list):
         """The items, about to be changed in place."""
         items = self.items(lift)
         lift.journal.touch(self)
-        self.changes += 1
+        self.edits += 1
         return items
 
     def add(self, lift: Lift, new: list[Any]) -> None:
         """Put items at the end, without looking at what is there."""
         lift.journal.touch(self)
-        self.changes += 1
+        self.edits += 1
         (self._appended if self._items is None else self._items).extend(new)
 
     def state(self) -> Any:
@@ -363,12 +363,12 @@ class ListValue(SequenceValue, models=list):
         items = self.change(lift)
         before = list(items)
         items.clear()  # a list is empty while it is sorted
-        changes = self.changes
+        edits = self.edits
         order = list(range(len(before)))
         try:
             sort_positions(lift, order, before, key, backwards)
         finally:  # where a comparison fails, the list stays as far as it was sorted
-            was_changed = self.changes != changes
+            was_changed = self.edits != edits
             items[:] = [before[i] for i in order]
         if was_changed:
             raise_error(ValueError, "list modified during sort")

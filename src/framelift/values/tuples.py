@@ -103,6 +103,9 @@ class TupleObjectValue(SequenceValue):
             self.refuse("use with attributes of its own")
         lift.guard(self.source.child("INSTANCE_DICT"), "LENGTH", 0)
 
+    def text_again(self) -> str | None:
+        return super().text_again() if raw_lookup(self.cls, "__repr__") is tuple.__repr__ else None
+
     def text(self, lift: Lift, conversion: str) -> str:
         name = f"__{conversion}__"
         if raw_lookup(self.cls, name) is object.__str__:

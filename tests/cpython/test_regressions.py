@@ -899,6 +899,15 @@ def test_objects_that_are_their_own_namespace():
     assert framelift.compile(f, backend="eager")(torch.ones(1)).equal(torch.full((1,), 2.0))
 
 
+@programs(expect_breaks=None, expect_hit=False)
+def set_iterators_say_how_much_is_left_behind_a_break(x):
+    iterator = iter({1, 2, 3})
+    next(iterator)
+    y = x + 1
+    framelift.graph_break()
+    return y, iterator.__length_hint__(), len(list(iterator))
+
+
 test_programs = programs.test()
 
 

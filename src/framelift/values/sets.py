@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
@@ -429,6 +430,9 @@ class RestOfSet:
         if len(self._members) != self._size:
             raise RuntimeError("Set changed size during iteration")
         return next(self._rest)
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._rest) if len(self._members) == self._size else 0
 
 
 def _sought(lift: Lift, item: Any) -> Any:

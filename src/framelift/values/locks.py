@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
@@ -87,6 +88,7 @@ def _recursive_lock(lift: Lift) -> Any:
     return LockValue(_thread.RLock)
 
 
-@primitive(_thread.allocate_lock)
+# Since 3.13 the type itself can be called.
+@primitive(_thread.allocate_lock, *([_thread.LockType] if sys.version_info >= (3, 13) else []))
 def _lock(lift: Lift) -> Any:
     return LockValue(_thread.allocate_lock)

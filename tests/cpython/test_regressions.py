@@ -908,6 +908,27 @@ def set_iterators_say_how_much_is_left_behind_a_break(x):
     return y, iterator.__length_hint__(), len(list(iterator))
 
 
+class Base:
+    def method(self):
+        return "base"
+
+
+class AsksSuper(Base):
+    def own_class(self):
+        return super().__class__
+
+    def shadowed(self):
+        class super:  # noqa: A001
+            method = "shadow"
+
+        return super().method
+
+
+@programs
+def super_has_a_class_and_can_be_shadowed(x):
+    return x + 1, AsksSuper().own_class(), AsksSuper().shadowed()
+
+
 test_programs = programs.test()
 
 

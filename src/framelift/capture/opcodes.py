@@ -177,15 +177,21 @@ def _for_call(attribute: Any, null: str) -> tuple[Any, Any]:
     return (NULL, attribute) if null == "below" else (attribute, NULL)
 
 
+def _super_object(frame: Frame, two_argument: bool, super_: Any, cls: Any, instance: Any) -> Any:
+    """What goes by the name `super` is given the arguments only if they were written, unless it is `super` itself."""
+    is_super = isinstance(super_, Value) and super_.concrete is super
+    return py.call(frame.lift, super_, [cls, instance] if two_argument or is_super else [], {})
+
+
 @opcode("LOAD_SUPER_ATTR")
 def load_super_attr(frame: Frame, arg: SuperAttr, super_: Any, cls: Any, instance: Any) -> Any:
-    found = py.call(frame.lift, super_, [cls, instance], {})
+    found = _super_object(frame, arg.two_argument, super_, cls, instance)
     return py.attribute(frame.lift, found, arg.name)
 
 
 @opcode("LOAD_SUPER_METHOD")
 def load_super_method(frame: Frame, arg: SuperMethod, super_: Any, cls: Any, instance: Any) -> Any:
-    found = py.call(frame.lift, super_, [cls, instance], {})
+    found = _super_object(frame, arg.two_argument, super_, cls, instance)
     return _for_call(py.attribute(frame.lift, found, arg.name), arg.null)
 
 

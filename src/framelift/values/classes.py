@@ -424,6 +424,8 @@ class SuperValue(Value):
         return super
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__class__":
+            return lift.known_object(super)
         mro = mro_of(self.cls)
         position = next((i for i, base in enumerate(mro) if base is self.start), None)
         if position is None:

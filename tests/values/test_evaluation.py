@@ -80,6 +80,14 @@ def errors_of_syntax(x):
 
 
 @cases(X)
+def errors_found_after_parsing(x):
+    try:
+        compile("def f(x):\n  def g():\n    nonlocal y\n", "some", "exec")
+    except SyntaxError as error:
+        return x + 1, error.lineno, error.offset, error.filename, str(error), error.args[0]
+
+
+@cases(X)
 def errors_of_names(x):
     found = []
     for text, given in (("missing", {}), ("n()", {"n": 1}), ("1/0", {})):

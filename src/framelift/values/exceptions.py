@@ -23,7 +23,7 @@ _HEAPTYPE = 1 << 9
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "given", "_namespace")
+    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "given", "_namespace", "real")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -35,6 +35,8 @@ class ExceptionValue(Value):
         self.traceback: TracebackValue | None = None
         # The constants it was made of, where its class makes attributes of them.
         self.given: tuple[Any, ...] | None = None
+        # The exception that an operation on constants raised: it may know more than its arguments say.
+        self.real: BaseException | None = None
         self._namespace: DictValue | None = None
 
     def python_type(self) -> type:
@@ -69,6 +71,8 @@ class ExceptionValue(Value):
 
     def _sample(self) -> BaseException:
         """A real exception with the attributes that this one has from its arguments."""
+        if self.real is not None:
+            return self.real
         assert self.given is not None
         sample: BaseException = _base_in_c(self.cls)(*self.given)
         return sample
@@ -154,7 +158,7 @@ class ExceptionValue(Value):
     def rebuild(self, generate: Generator) -> None:
         # A traceback could not be made again, and what belongs to one that was raised is not worth the code.
         untouched = self.traceback is self.cause is self.context is None and not self.suppress_context
-        is_exact = self.given is not None and _base_in_c(self.cls) is self.cls
+        is_exact = self.given is not None and self.real is None and _base_in_c(self.cls) is self.cls
         if not untouched or not (is_exact or _can_be_made(self.cls)):
             raise GraphBreak(FL0107, what=self.describe())
         if is_exact:
@@ -220,7 +224,7 @@ def raised_from(error: BaseException) -> Raised:
     """The traced program's form of an exception that an operation on constants raised."""
     raised = ExceptionValue(type(error), error.args)
     if isinstance(error, FROM_ARGUMENTS):
-        raised.given = error.args
+        raised.given, raised.real = error.args, error.with_traceback(None)
     return Raised(raised)
 
 

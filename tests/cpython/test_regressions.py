@@ -929,6 +929,18 @@ def super_has_a_class_and_can_be_shadowed(x):
     return x + 1, AsksSuper().own_class(), AsksSuper().shadowed()
 
 
+@programs
+def slot_that_shadows_a_class_variable(x):
+    try:
+
+        class Shadowed:
+            __slots__ = ("field",)
+            field = 1
+
+    except ValueError as error:
+        return x + 1, str(error)
+
+
 test_programs = programs.test()
 
 

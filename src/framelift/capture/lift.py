@@ -68,6 +68,9 @@ from framelift.values.torch_functions import torch_model
 from framelift.values.tuples import tuple_class_model
 from framelift.values.twins import twin_of
 
+# Guards hold objects of the user's weakly, which these do not allow.
+_NEVER_KNOWN = (dict, list)
+
 
 class Lift:
     """One capture: the graph, guards and journal under construction, and the frames being traced."""
@@ -128,6 +131,8 @@ class Lift:
 
     def known_object(self, obj: Any) -> Any:
         """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
+        if type(obj) in _NEVER_KNOWN:
+            raise GraphBreak(FL0201, operation="use without a way that leads there", type=type(obj).__name__)
         return self.wrap(obj, self.sources.known(obj))
 
     def module_namespace(self, module: types.ModuleType) -> DictValue:

@@ -442,6 +442,7 @@ def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: 
         given["__module__"] = lift.constant(entries["__module__"])
     if "__slots__" in entries:
         given["__slots__"] = _slots(lift, entries["__slots__"])
+        _check_slots(given["__slots__"], entries)
     template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
     if not _has_modelled_instances(template):
         raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
@@ -458,6 +459,12 @@ def _slots(lift: Lift, given: Any) -> Any:
     if type(plain) not in (str, tuple):
         raise GraphBreak(FL0102, what="a class statement with odd slots")
     return plain
+
+
+def _check_slots(slots: Any, entries: dict[str, Any]) -> None:
+    for name in [slots] if type(slots) is str else slots:
+        if name in entries:
+            raise_error(ValueError, f"{name!r} in __slots__ conflicts with class variable")
 
 
 def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str, Any]) -> type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import enum
 import itertools
@@ -939,6 +940,17 @@ def slot_that_shadows_a_class_variable(x):
 
     except ValueError as error:
         return x + 1, str(error)
+
+
+@programs
+def what_is_no_sequence_is_told_by_the_search(x):
+    found = []
+    for function in (bisect.insort_left, bisect.insort_right, bisect.bisect):
+        try:
+            function(10, 10)
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
 
 
 test_programs = programs.test()

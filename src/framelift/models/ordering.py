@@ -158,12 +158,14 @@ def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None
 
 @models(_bisect.insort_left)
 def insort_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
-    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
+    position = bisect_left(a, x if key is None else key(x), lo, hi, key=key)
+    a.insert(position, x)  # only now: what is no sequence is told by the search
 
 
 @models(_bisect.insort_right)
 def insort_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
-    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+    position = bisect_right(a, x if key is None else key(x), lo, hi, key=key)
+    a.insert(position, x)  # only now: what is no sequence is told by the search
 
 
 # -- comparison functions as keys --------------------------------------------------------------------------------------

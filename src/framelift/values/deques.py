@@ -182,10 +182,10 @@ class DequeValue(ListValue, models=deque):
 
     @method
     def count(self, lift: Lift, item: Any, /) -> Any:
-        before, changes, found = list(self.items(lift)), self.changes, 0
+        before, structure, found = list(self.items(lift)), self.structure, 0
         for member in before:
             found += py.equal(lift, member, item)
-            if self.changes != changes:
+            if self.structure != structure:
                 raise_error(RuntimeError, "deque mutated during iteration")
         return found
 

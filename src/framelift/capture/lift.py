@@ -30,6 +30,7 @@ from framelift.capture.stepping import SteppingFrame, Steps
 from framelift.effects.journal import Journal
 from framelift.effects.modes import Modes
 from framelift.graph import GraphBuilder, NumberRef
+from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
 from framelift.shapes.history import History, Policy
@@ -131,7 +132,7 @@ class Lift:
 
     def known_object(self, obj: Any) -> Any:
         """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
-        if type(obj) in _NEVER_KNOWN:
+        if has_type(obj, _NEVER_KNOWN):
             raise GraphBreak(FL0201, operation="use without a way that leads there", type=type(obj).__name__)
         return self.wrap(obj, self.sources.known(obj))
 

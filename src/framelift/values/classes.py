@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
+from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import KnownObject, Value
@@ -357,7 +358,9 @@ def is_fixed(cls: type) -> bool:
 
 def can_be_held(raw: Any) -> bool:
     """Whether a guard can hold an object: a constant, or weakly."""
-    return is_constant(raw) or bool(type.__dict__["__weakrefoffset__"].__get__(type(raw))) or type(raw) in _FIXED_KINDS
+    return (
+        is_constant(raw) or bool(type.__dict__["__weakrefoffset__"].__get__(type(raw))) or has_type(raw, _FIXED_KINDS)
+    )
 
 
 _FIXED_KINDS = (types.GetSetDescriptorType, types.MemberDescriptorType, *METHOD_WRAPPERS, types.BuiltinFunctionType)

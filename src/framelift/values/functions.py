@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import NULL, Value
@@ -417,7 +418,7 @@ class BoundMethodValue(Value, models=types.MethodType):
 
     def rebuild(self, generate: Generator) -> None:
         raw = self._function.concrete if isinstance(self._function, Value) else None
-        if type(raw) in _C_METHODS:
+        if has_type(raw, _C_METHODS):
             generate.value(self._function)
             generate.load_method("__get__")
             if type(raw) is types.ClassMethodDescriptorType:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0107, FL0203, GraphBreak
+from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.values import protocol as py
@@ -563,7 +564,7 @@ def _is_abstract(lift: Lift, value: Any) -> bool:
 
 def _is_plain_entry(raw: Any) -> bool:
     """Whether reading the entry of a template runs nothing of the user's."""
-    return type(raw) in _PLAIN_ENTRIES or raw_lookup(type(raw), "__get__") is NotImplemented
+    return has_type(raw, _PLAIN_ENTRIES) or raw_lookup(type(raw), "__get__") is NotImplemented
 
 
 _PLAIN_ENTRIES = (

@@ -7,6 +7,7 @@ import types
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -138,7 +139,7 @@ def _members(lift: Lift, operand: Any) -> list[Any] | None:
         return operand.members(lift)
     if operand is None:
         return [lift.known_object(type(None))]
-    if isinstance(operand, Value) and type(operand.concrete) in _PLAIN_METACLASSES:
+    if isinstance(operand, Value) and has_type(operand.concrete, _PLAIN_METACLASSES):
         return [operand]
     return None
 

@@ -25,12 +25,13 @@ _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 class SignatureValue(Value):
     """The signature of a function: `parameters` by name."""
 
-    __slots__ = ("function", "parameters", "returns")
+    __slots__ = ("function", "parameters", "plain")
 
-    def __init__(self, function: Any, parameters: dict[str, Any], returns: Any) -> None:
+    def __init__(self, function: Any, parameters: dict[str, Any], plain: FunctionLike) -> None:
         super().__init__()
         self.function = function
-        self.returns = returns
+        # The function that says what the parameters are: of a method, the one behind it.
+        self.plain = plain
         self.parameters = ParametersValue(self, parameters)
 
     def python_type(self) -> type:
@@ -46,8 +47,11 @@ class SignatureValue(Value):
     def text(self, lift: Lift, conversion: str) -> str:
         if conversion != "str":
             self.refuse("repr()")
-        real = [parameter.real(lift) for parameter in self.parameters.entries(lift).values()]
-        return str(inspect.Signature(real, return_annotation=_annotation(lift, self.returns)))
+        # Looked up only here: most programs count parameters, and none of their calls should depend on annotations.
+        annotations = py.attribute(lift, self.plain, "__annotations__")
+        given = annotations.entries(lift) if isinstance(annotations, DictValue) else {}
+        real = [parameter.real(lift, given) for parameter in self.parameters.entries(lift).values()]
+        return str(inspect.Signature(real, return_annotation=_annotation(lift, given.get("return", MISSING))))
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
@@ -88,12 +92,11 @@ class ParametersValue(DictValue):
 class ParameterValue(Value):
     """One parameter."""
 
-    __slots__ = ("signature", "name", "kind", "default", "annotation")
+    __slots__ = ("signature", "name", "kind", "default")
 
     def __init__(self, name: str, kind: Any, default: Any) -> None:
         super().__init__()
         self.signature: SignatureValue | None = None
-        self.annotation: Any = MISSING
         self.name = name
         self.kind = kind
         self.default = default
@@ -112,10 +115,11 @@ class ParameterValue(Value):
             return lift.known_object(getattr(inspect.Parameter, name))
         return super().attribute(lift, name)
 
-    def real(self, lift: Lift) -> inspect.Parameter:
+    def real(self, lift: Lift, annotations: dict[Any, Any]) -> inspect.Parameter:
         """A parameter that looks the same."""
         default = inspect.Parameter.empty if self.default is MISSING else _Shown(lift.text(self.default, "repr"))
-        return inspect.Parameter(self.name, self.kind, default=default, annotation=_annotation(lift, self.annotation))
+        annotation = _annotation(lift, annotations.get(self.name, MISSING))
+        return inspect.Parameter(self.name, self.kind, default=default, annotation=annotation)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
@@ -205,13 +209,9 @@ def _signature(lift: Lift, function: Any, /) -> Any:
             raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
         if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
             parameters = parameters[1:]
-    annotations = py.attribute(lift, plain, "__annotations__")
-    given = annotations.entries(lift) if isinstance(annotations, DictValue) else {}
-    named = {parameter.name: parameter for parameter in parameters}
-    signature = SignatureValue(function, named, given.get("return", MISSING))
+    signature = SignatureValue(function, {parameter.name: parameter for parameter in parameters}, plain)
     for parameter in parameters:
         parameter.signature = signature
-        parameter.annotation = given.get(parameter.name, MISSING)
     return signature
 
 

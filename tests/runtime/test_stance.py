@@ -272,3 +272,22 @@ def test_unknown_stances_are_refused(wrong: Any, error: type[Exception]) -> None
     with pytest.raises(error, match="force_eager"):
         framelift.set_stance(wrong)
     assert stance.current() == "default"
+
+
+def test_blocks_of_several_threads_leave_the_stance_of_the_process_alone() -> None:
+    """Made in one order and entered in another, as two threads may do it."""
+    first = framelift.set_stance("eager_on_recompile")
+    second = framelift.set_stance("fail_on_recompile")
+    with first, second:
+        assert stance.current() == "fail_on_recompile"
+    assert stance.current() == "default"
+
+
+def test_settings_of_the_process_do_not_pile_up() -> None:
+    for _ in range(50):
+        framelift.set_stance("force_eager")
+    framelift.set_stance("default")
+    count, setting = 0, stance._STANCES._setting
+    while setting is not None:
+        count, setting = count + 1, setting.before
+    assert count <= 2 and stance.current() == "default"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -30,13 +31,25 @@ _OF_TORCH = MappingProxyType({**{name: name for name in STANCES}, "aot_eager_the
 _KEPT_BY_TORCH = "torch._dynamo.eval_frame"
 
 
+class Setting:
+    """One setting of the process's stance. It can be taken back, from the middle too, while its owner lives."""
+
+    __slots__ = ("name", "before", "owner")
+
+    def __init__(self, name: str, before: Setting | None, owner: object) -> None:
+        self.name = name
+        self.before = before
+        self.owner = weakref.ref(owner)
+
+
 class Stances:
     """The stance of the process and those of contexts; tells the native entry when it has to ask."""
 
     def __init__(self) -> None:
         # Native code may ask while it is held: a finalizer can call anything.
         self._lock = Lock()
-        self._process = "default"
+        # The setting that holds, and through it those it covers.
+        self._setting: Setting | None = None
         self._context: ContextVar[str | None] = ContextVar("framelift_stance", default=None)
         # How many blocks force Python just now, on all threads.
         self._forcing = 0
@@ -47,12 +60,39 @@ class Stances:
         own = self._context.get() or self._process
         return own if own != "default" else _stance_of_torch()
 
-    def set(self, name: str) -> str:
-        """Set the stance of the process; answers the one before."""
+    @property
+    def _process(self) -> str:
+        setting = self._setting
+        return "default" if setting is None else setting.name
+
+    def set(self, name: str, owner: object) -> Setting:
+        """Set the stance of the process."""
         with self._lock:
-            before, self._process = self._process, name
+            setting = self._setting = Setting(name, self._setting, owner)
+            self._drop_what_stays_covered()
             self._follow()
-        return before
+        return setting
+
+    def take_back(self, setting: Setting) -> None:
+        """Other threads may have set theirs meanwhile: these stay."""
+        with self._lock:
+            if self._setting is setting:
+                self._setting = setting.before
+            else:
+                above = self._setting
+                while above is not None and above.before is not setting:
+                    above = above.before
+                if above is not None:
+                    above.before = setting.before
+            self._follow()
+
+    def _drop_what_stays_covered(self) -> None:
+        """A setting whose owner is gone stays for good, and nothing below it will be seen again."""
+        setting = self._setting
+        while setting is not None:
+            if setting.owner() is None:
+                setting.before = None
+            setting = setting.before
 
     def enter(self, name: str) -> str | None:
         """Set the stance of this context; answers the one before."""
@@ -117,15 +157,15 @@ class set_stance:  # noqa: N801  (used like a function)
         if stance not in STANCES:
             raise ValueError(unknown("stance", stance, STANCES))
         self._stance = stance
-        self._called = True
-        self._before = _STANCES.set(stance)
+        # Of the process, until it is known that it is for a block or a function.
+        self._setting: Setting | None = _STANCES.set(stance, self)
         self._entered: list[str | None] = []
 
     def _only_here(self) -> None:
         """It was not for the process."""
-        if self._called:
-            self._called = False
-            _STANCES.set(self._before)
+        if self._setting is not None:
+            _STANCES.take_back(self._setting)
+            self._setting = None
 
     def __enter__(self) -> set_stance:
         self._only_here()

@@ -31,5 +31,10 @@ class ByCode(Generic[T]):
         key, kept = id(code), self._kept
         kept[key] = (weakref.ref(code, lambda _: kept.pop(key, None)), value)
 
+    def setdefault(self, code: CodeType, value: T) -> T:
+        """What is kept about the code; `value`, if that was nothing. Of several threads one is the first."""
+        key, kept = id(code), self._kept
+        return kept.setdefault(key, (weakref.ref(code, lambda _: kept.pop(key, None)), value))[1]
+
     def __len__(self) -> int:
         return len(self._kept)

@@ -91,13 +91,18 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
  * that changes. */
 typedef struct {
     PyObject_VAR_HEAD vectorcallfunc vectorcall;
-    PyObject *find;            /* find(bytes) -> (code, order); a byte says whether a variable or stack item is there */
-    PyObject *pattern;         /* the bytes asked for last */
-    PyObject *code;            /* weak reference to the answer: its entries may lead back to this site */
-    Py_ssize_t norder, *order; /* where its arguments come from: a slot, or ~depth on the stack */
+    PyObject *find;    /* find(bytes) -> (code, order); a byte says whether a variable or stack item is there */
+    PyObject *pattern; /* the bytes asked for last */
+    PyObject *code;    /* weak reference to the answer: its entries may lead back to this site */
+    PyObject *order;   /* a tuple: where its arguments come from, a slot, or ~depth on the stack */
     Py_ssize_t depth;
     Py_ssize_t slots[];
 } Site;
+
+/* What was found for one frame. Held meanwhile: other threads leave by the same site, and may find something else. */
+typedef struct {
+    PyObject *code, *order;
+} Way;
 
 static bool pattern_holds(Site *self, PyObject *const *locals, PyObject *const *stack)
 {
@@ -130,49 +135,65 @@ static PyObject *pattern_of(Site *self, PyObject *const *locals, PyObject *const
     return pattern;
 }
 
-static int site_learn(Site *self, PyObject *pattern)
+static bool is_order(PyObject *order, Py_ssize_t nslots, Py_ssize_t depth)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
+        if (PyErr_Occurred() || place >= nslots || ~place >= depth) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Asks for a frame with this pattern, and remembers the answer. */
+static bool site_learn(Site *self, PyObject *pattern, Py_ssize_t nslots, Way *way)
 {
     PyThreadState *tstate = PyThreadState_Get();
     lend_frames(tstate);
-    PyObject *answer = PyObject_CallOneArg(self->find, pattern), *code, *order;
+    PyObject *answer = PyObject_CallOneArg(self->find, pattern);
     take_back_frames(tstate);
-    if (!answer || !PyArg_ParseTuple(answer, "O!O!", &PyCode_Type, &code, &PyTuple_Type, &order)) {
+    if (!answer || !PyArg_ParseTuple(answer, "O!O!", &PyCode_Type, &way->code, &PyTuple_Type, &way->order)) {
         Py_XDECREF(answer);
-        return -1;
+        return false;
     }
-    Py_ssize_t n = PyTuple_GET_SIZE(order), *places = PyMem_New(Py_ssize_t, n ? n : 1);
-    PyObject *reference = places ? PyWeakref_NewRef(code, NULL) : NULL;
-    if (!reference) {
-        PyMem_Free(places);
-        Py_DECREF(answer);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        places[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
-    }
+    Py_INCREF(way->code);
+    Py_INCREF(way->order);
     Py_DECREF(answer);
-    PyMem_Free(self->order);
-    self->order = places;
-    self->norder = n;
+    PyObject *reference = NULL;
+    if (is_order(way->order, nslots, self->depth)) {
+        reference = PyWeakref_NewRef(way->code, NULL);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "a site's order names a place that the frame has not");
+    }
+    if (!reference) {
+        Py_DECREF(way->code);
+        Py_DECREF(way->order);
+        return false;
+    }
     Py_XSETREF(self->code, reference);
+    Py_XSETREF(self->order, Py_NewRef(way->order));
     Py_XSETREF(self->pattern, Py_NewRef(pattern));
-    return PyErr_Occurred() ? -1 : 0;
+    return true;
 }
 
-/* The resume function's code for the frame as it is: a new reference. */
-static PyObject *site_code(Site *self, PyObject *const *locals, PyObject *const *stack)
+/* Where the frame as it is goes on; new references. */
+static bool site_find(Site *self, Frame *frame, Way *way)
 {
+    Py_ssize_t nslots = frame_code(frame)->co_nlocalsplus;
+    PyObject **locals = frame->localsplus, **stack = locals + nslots;
     if (self->pattern && pattern_holds(self, locals, stack)) {
         PyObject *code = weakref_get(self->code);
         if (LIKELY(code != Py_None)) {
-            return code;
+            *way = (Way){code, Py_NewRef(self->order)};
+            return true;
         }
         Py_DECREF(code);
     }
     PyObject *pattern = pattern_of(self, locals, stack);
-    int learnt = pattern ? site_learn(self, pattern) : -1;
+    bool found = pattern && site_learn(self, pattern, nslots, way);
     Py_XDECREF(pattern);
-    return learnt < 0 ? NULL : weakref_get(self->code);
+    return found;
 }
 
 static PyObject *function_like(PyFunctionObject *original, PyObject *code)
@@ -190,12 +211,16 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
     Site *self = (Site *)object;
     Frame *frame = thread_frame(PyThreadState_Get());
     PyObject **locals = frame->localsplus, **stack = locals + frame_code(frame)->co_nlocalsplus;
-    PyObject *code = site_code(self, locals, stack);
-    PyObject *function = code ? function_like(frame_function(frame), code) : NULL;
-    Tail *tail = function ? tail_new(function, self->norder) : NULL;
-    Py_XDECREF(code);
+    Way way;
+    if (!site_find(self, frame, &way)) {
+        return NULL;
+    }
+    PyObject *function = function_like(frame_function(frame), way.code);
+    Tail *tail = function ? tail_new(function, PyTuple_GET_SIZE(way.order)) : NULL;
     Py_XDECREF(function);
+    Py_DECREF(way.code);
     if (!tail) {
+        Py_DECREF(way.order);
         return NULL;
     }
     /* Whoever looks at the frame later (a traceback's) finds it as it was; else nothing stays behind in it. */
@@ -205,8 +230,8 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
         tail->inner = (Tail *)*top;
         *top = Py_NewRef(Py_None);
     }
-    for (Py_ssize_t i = 0; i < self->norder; i++) {
-        Py_ssize_t place = self->order[i];
+    for (Py_ssize_t i = 0; i < Py_SIZE(tail); i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(way.order, i));
         PyObject **where = place >= 0 ? locals + place : stack + ~place;
         tail->args[i] = *where;
         if (watched) {
@@ -215,6 +240,7 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
             *where = NULL;
         }
     }
+    Py_DECREF(way.order);
     return (PyObject *)tail;
 }
 
@@ -242,7 +268,7 @@ static void site_dealloc(Site *self)
     Py_CLEAR(self->find);
     Py_CLEAR(self->pattern);
     Py_CLEAR(self->code);
-    PyMem_Free(self->order);
+    Py_CLEAR(self->order);
     Py_TYPE(self)->tp_free(self);
 }
 

@@ -8,6 +8,9 @@ original's: so a loop comes back to the pieces it already has, and the third ite
 
 Pieces live as long as the original. They refer to it by a copy, and sites refer to its pieces weakly, because entries
 of a piece hold step functions, and those their sites.
+
+Several threads may come to want the same piece at once. A piece is registered before others can see it, and the first
+one to be kept is everybody's.
 """
 
 from __future__ import annotations
@@ -60,10 +63,9 @@ class Segments:
         key = (offset, tuple(slots), tuple(tags), inner)
         made = self._steps.get(key)
         if made is None:
-            made = self._steps[key] = make_step(
-                self.code, offset, slots, tags, self._make_sites(offset if inner else None), inner
-            )
+            made = make_step(self.code, offset, slots, tags, self._make_sites(offset if inner else None), inner)
             _core.never_lift(made.code)
+            made = self._steps.setdefault(key, made)
         return made
 
     def _make_sites(self, call: int | None) -> MakeSite:
@@ -80,11 +82,12 @@ class Segments:
         key = (offset, tuple(slots), tuple(tags), False)
         made = self._resumes.get(key)
         if made is None:
-            made = self._resumes[key] = make_resume(self.code, offset, slots, tags)
+            made = make_resume(self.code, offset, slots, tags)
             # Only the trampoline lifts it: where it was decided that Python runs it the hook must leave it alone.
             _core.never_lift(made.code)
             entry = Entry(offset, made.argument_order, tuple(tags), made.original_offsets)
-            self._origins[made.code] = Piece(weakref.ref(self), entry)
+            self._origins.setdefault(made.code, Piece(weakref.ref(self), entry))
+            made = self._resumes.setdefault(key, made)
         return made
 
     def raising(self, entry: Entry) -> ResumeCode:
@@ -93,8 +96,9 @@ class Segments:
         key = (entry.offset, slots, entry.tags, True)
         made = self._resumes.get(key)
         if made is None:
-            made = self._resumes[key] = make_raising(self.code, entry.offset, slots, (*entry.tags, VALUE))
+            made = make_raising(self.code, entry.offset, slots, (*entry.tags, VALUE))
             _core.never_lift(made.code)
+            made = self._resumes.setdefault(key, made)
         return made
 
     def waiting(self, offset: int) -> int:
@@ -112,8 +116,9 @@ class Segments:
             builder.return_value()
             own = self.code
             code = builder.to_code(own.co_name, filename=own.co_filename, firstlineno=own.co_firstlineno)
-            chain = self._chains[key] = Chain(code.replace(co_qualname=own.co_qualname), tuple(parts))
-            self._known_chains[chain.code] = chain.parts
+            chain = Chain(code.replace(co_qualname=own.co_qualname), tuple(parts))
+            self._known_chains.setdefault(chain.code, chain.parts)
+            chain = self._chains.setdefault(key, chain)
         return chain
 
 
@@ -191,8 +196,8 @@ class Pieces:
         """What a code object is a piece of: its own, unless it was made here."""
         piece = self._origins.get(code)
         if piece is None:
-            segments = self._segments[code] = Segments(code, self._origins, self._chains)
-            piece = self._origins[code] = Piece(weakref.ref(segments))
+            segments = self._segments.setdefault(code, Segments(code, self._origins, self._chains))
+            piece = self._origins.setdefault(code, Piece(weakref.ref(segments)))
         return piece
 
     def argument_names(self, code: CodeType) -> tuple[str, ...]:

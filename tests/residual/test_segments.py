@@ -8,7 +8,6 @@ from framelift.bytecode.decode import decode
 from framelift.residual import segments as module
 from framelift.residual.segments import Pieces, Segments
 
-
 pieces = Pieces()
 
 

@@ -10,7 +10,8 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted
 from framelift.values.classes import ClassValue
-from framelift.values.dicts import MISSING, DictIterator, DictValue, DictView
+from framelift.values.dict_views import DictIterator, DictView
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import (
     DerivedIterator,

@@ -56,9 +56,8 @@ class Histories:
         found = self._by_table.setdefault(table, {})
         owner = slots[0] if slots and is_subclass(type(slots[0]), torch.nn.Module) else None
         if owner is None:
-            if 0 not in found:
-                found[0] = (None, Known(function.__qualname__))
-            return found[0][1]
+            known = found.get(0)
+            return (known or found.setdefault(0, (None, Known(function.__qualname__))))[1]
         # By identity: a module may have a hash of its own.
         key = id(owner)
         known = found.get(key)

@@ -254,6 +254,42 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path: Path) -> None:
         assert second.get("fxgraph_cache_miss", 0) == 0 and second["fxgraph_cache_hit"] >= 1, (kind, second)
 
 
+SHARING = """
+import json, sys, torch, framelift
+from torch._dynamo.utils import counters
+
+def f(a, b):
+    a.add_(1)
+    return a * b
+
+def inputs(start):  # of one layout, but more or less of the memory is the same
+    memory = torch.arange(12.0)
+    return (memory[:4], memory[start : start + 4]) if start is not None else (memory[:4], torch.arange(4.0) + 2)
+
+found = []
+for start in (None, 2, 1, 4):
+    counters.clear()
+    framelift.reset()
+    (a, b), (c, d) = inputs(start), inputs(start)
+    assert torch.equal(framelift.compile(f)(a, b), f(c, d)) and torch.equal(a, c) and torch.equal(b, d), start
+    found.append({**counters["inductor"], **counters["aot_autograd"]})
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_caches_know_inputs_that_share_memory(tmp_path: Path) -> None:
+    """What was compiled for inputs that lie otherwise is not taken; what was compiled for these is."""
+    found = []
+    for _ in range(2):
+        done = run(SHARING, **QUICK, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    for first, second in zip(*found, strict=True):
+        assert first["autograd_cache_miss"] == 1, first
+        assert second["autograd_cache_hit"] == 1 and "autograd_cache_miss" not in second, second
+
+
 @pytest.mark.slow
 def test_a_missing_compiler_is_said_in_words(tmp_path: Path) -> None:
     script = "import torch, framelift\nframelift.compile(torch.sin)(torch.ones(3))"

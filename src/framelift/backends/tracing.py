@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch._functorch.config
 import torch._inductor.config
+import torch.compiler.config
 from torch._guards import (
     CompileContext,
     CompileId,
@@ -83,25 +84,36 @@ def current_symbols() -> ShapeEnv | None:
 
 
 def _caches_for(module: GraphModule, example_inputs: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Keep caches away from graphs that differ in more than their keys say.
+    """Tell the caches in what graphs differ beyond what their keys say, or keep them away.
 
-    AOTAutograd's does not say how inputs share memory, and would give what was compiled for memory that lies apart;
-    none says what was presumed about sizes that depend on data.
+    AOTAutograd's key does not say how inputs share memory: what was compiled for memory that lies apart would be
+    taken. No key says what was presumed about sizes that depend on data.
     """
     if depends_on_data(module):
         stack = ExitStack()
         stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
         stack.enter_context(torch._inductor.config.patch(fx_graph_cache=False))
         return stack
-    storages = [
-        value.untyped_storage()._cdata
-        for value in example_inputs
-        if isinstance(value, torch.Tensor) and torch._C._has_storage(value)
-    ]
-    if len(set(storages)) == len(storages):
+    shared = _shared_memory(example_inputs)
+    if not shared:
         return nullcontext()
-    without: AbstractContextManager[Any] = torch._functorch.config.patch(enable_autograd_cache=False)
-    return without
+    tag = f"{torch.compiler.config.cache_key_tag} inputs in shared memory: {shared}"
+    tagged: AbstractContextManager[Any] = torch.compiler.config.patch(cache_key_tag=tag)
+    return tagged
+
+
+def _shared_memory(example_inputs: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Of each input whose memory another has, too: which it is, the first of them, where it lies in how much memory,
+    and whether it is a view."""
+    sharing: dict[int, list[int]] = {}
+    for index, value in enumerate(example_inputs):
+        if isinstance(value, torch.Tensor) and torch._C._has_storage(value):
+            sharing.setdefault(value.untyped_storage()._cdata, []).append(index)
+    return [
+        (index, indices[0], tensor.storage_offset(), tensor.untyped_storage().nbytes(), int(tensor._is_view()))
+        for indices in sharing.values()
+        for index, tensor in ((index, example_inputs[index]) for index in indices if len(indices) > 1)
+    ]
 
 
 def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:

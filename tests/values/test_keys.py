@@ -236,4 +236,20 @@ def a_dataclass_with_a_text(x):
     return x + 1, repr(Plain(1, [2])), Plain(1, [2]) == Plain(1, [2])
 
 
+class Plane:
+    pass
+
+
+BY_CLASSES = {(int, float, Plane): 1, int: 2}
+BY_OBJECT = {object(): 1, "a": 2}
+OF_CLASSES = {(int, float, Plane), int}
+
+
+def test_keys_that_a_guard_cannot_hold():
+    check(lambda x: [x + value for value in BY_CLASSES.values()], x(), expect_breaks=None)
+    check(lambda x: x + BY_CLASSES[int, float, Plane], x(), expect_breaks=None)
+    check(lambda x: [x + value for value in BY_OBJECT.values()], x(), expect_breaks=None)
+    check(lambda x: x + len(list(OF_CLASSES)), x(), expect_breaks=None)
+
+
 test_programs = programs.test()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import struct
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -58,3 +60,20 @@ def same_object(expected: Any, found: Any) -> bool:
 def same_item(expected: Any, found: Any) -> bool:
     """By value if it is a constant, else by identity."""
     return constants_equal(expected, found) if is_constant(expected) else same_object(expected, found)
+
+
+# A tuple is held by its items, which are as many as the tree has room for.
+_MOST_ITEMS = 2
+
+
+def can_be_held(key: Any) -> bool:
+    """Whether a guard tree can hold a key of a dict: by value, weakly, or by its parts."""
+    if is_constant(key) or _takes_weak_references(key):
+        return True
+    if type(key) is tuple:
+        return len(key) <= _MOST_ITEMS and all(is_constant(item) or _takes_weak_references(item) for item in key)
+    return is_instance(key, enum.Enum) or type(key) is weakref.ref
+
+
+def _takes_weak_references(obj: Any) -> bool:
+    return bool(type.__dict__["__weakrefoffset__"].__get__(type(obj)))

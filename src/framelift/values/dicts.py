@@ -10,7 +10,7 @@ import abc
 import types
 from typing import TYPE_CHECKING, Any
 
-from framelift.guards.equality import constants_equal, has_type
+from framelift.guards.equality import can_be_held, constants_equal, has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Raised, Value
@@ -124,6 +124,8 @@ class DictValue(Value, models=dict):
     def _get_known(self, lift: Lift, key: Any, obj: Any) -> Any:
         assert self.source is not None
         value = next((value for candidate, value in self.concrete.items() if candidate is obj), MISSING)
+        if not can_be_held(obj):
+            self.refuse("looking up a key that cannot be guarded")
         if value is MISSING:
             lift.guard(self.source, "KEY_ABSENT", obj)
             return MISSING
@@ -148,6 +150,8 @@ class DictValue(Value, models=dict):
             return
         assert self.source is not None
         real_keys = tuple(self.concrete)
+        if not all(map(can_be_held, real_keys)):
+            self.refuse("reading keys of which one cannot be guarded")
         lift.guard(self.source, "DICT_KEYS", real_keys)
         keys = [self._stored_key(lift, key) for key in real_keys]
         self._objects = {key for key in keys if not is_constant(key)}

@@ -74,6 +74,7 @@ def check(
     dynamic: bool | None = None,
     mode: str | None = None,
     inputs: Callable[[], tuple[Any, ...]] | None = None,
+    rounding: str | None = None,
     **kwargs: Any,
 ) -> Checked:
     """Compare eager and lifted; see the module's docstring.
@@ -85,6 +86,7 @@ def check(
     allow_internal  internal failures are what this test is about
     deterministic   capturing again must give the same graph, guards and code
     inputs          makes fresh arguments for each call, where deepcopy cannot
+    rounding        what rounds its own way besides the backend ("numpy": torch's NumPy layer)
     Other keyword arguments go to the function.
     """
     compiled = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic, "mode": mode}
@@ -102,7 +104,7 @@ def check(
             expected = run(eager, given, kwargs, number, fresh)
             with record.listening():
                 actual = run(lifted, given, kwargs, number, fresh)
-            compare(expected, actual, eager, lifted, backend, number)
+            compare(expected, actual, eager, lifted, rounding or backend, number)
             if number == 1 and record.captures > captures and _must_hit(expect_hit, unchanged):
                 raise Difference("the second call with the same inputs was captured again instead of hitting the entry")
             if number == 0:

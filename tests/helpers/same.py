@@ -21,6 +21,11 @@ import torch
 from framelift.native import _core
 from tests.tolerances import EXACT, Tolerance
 
+try:
+    import numpy
+except ImportError:  # numpy is optional for torch
+    numpy = None  # type: ignore[assignment]
+
 Tolerances = Callable[[torch.dtype | None], Tolerance]
 
 
@@ -193,6 +198,30 @@ class Comparison:
             if expected.is_leaf and (expected.grad is not None or actual.grad is not None):
                 self.compare(expected.grad, actual.grad, f"{path}.grad")
 
+    def arrays(self, expected: Any, actual: Any, path: str) -> None:
+        """Arrays and scalars of NumPy's, with the memory they share among each other and with tensors."""
+        for name in ("dtype", "shape"):
+            if getattr(expected, name) != getattr(actual, name):
+                raise Difference(f"{path}: {name} {getattr(expected, name)} became {getattr(actual, name)}")
+        if isinstance(expected, numpy.ndarray) and expected.flags.writeable != actual.flags.writeable:
+            raise Difference(f"{path}: writeable became {actual.flags.writeable}")
+        if expected.dtype.kind not in "bufi":
+            if not numpy.array_equal(expected, actual):
+                raise Difference(f"{path}: array values differ")
+            return
+        if isinstance(expected, numpy.ndarray):
+            self._lying_alike(expected, actual, path)
+        one, two = [torch.tensor(numpy.array(array, order="C")) for array in (expected, actual)]
+        self._values(one, two, path, self.tolerances(one.dtype))
+
+    def _lying_alike(self, expected: Any, actual: Any, path: str) -> None:
+        """Arrays with the same strides, where those matter, that share memory with the same arrays and tensors."""
+        for size, one, two in zip(expected.shape, expected.strides, actual.strides, strict=True):
+            if size > 1 and one != two and expected.size > 1:
+                raise Difference(f"{path}: strides {expected.strides} became {actual.strides}")
+        if expected.flags.writeable and expected.size and min(expected.strides, default=0) >= 0:
+            self._sharing(torch.from_numpy(expected), torch.from_numpy(actual), path)
+
     def _sharing(self, expected: Any, actual: Any, path: str) -> None:
         """Tensors that share memory in eager must share it in the lifted program, and no others."""
         if type(expected) not in (torch.Tensor, torch.nn.Parameter) or expected.numel() == 0:
@@ -224,6 +253,7 @@ _BY_IDENTITY = (_core.Lifted, type, types.ModuleType, types.BuiltinFunctionType,
 
 _WALKS: list[tuple[Any, Callable[..., None]]] = [
     (torch.Tensor, Comparison.tensors),
+    (() if numpy is None else (numpy.ndarray, numpy.generic), Comparison.arrays),
     ((list, tuple, deque), Comparison.sequences),
     ((dict, OrderedDict, defaultdict, Counter), Comparison.dicts),
     ((set, frozenset), Comparison.sets),

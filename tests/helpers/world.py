@@ -186,6 +186,9 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
         seen.add(id(item))
         if isinstance(item, torch.Tensor):
             yield item
+        elif numpy is not None and type(item) is numpy.ndarray:
+            if item.flags.writeable and item.dtype.kind in "bif" and min(item.strides, default=0) >= 0:
+                yield torch.from_numpy(item)
         elif isinstance(item, torch.nn.Module):
             pending += [*item.parameters(), *item.buffers()]
         elif isinstance(item, dict):

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
+from framelift.breaks import FL0202, GraphBreak
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
+from framelift.native import _core
 from framelift.shapes.history import Policy
 from framelift.shapes.marks import marks_of
 from framelift.shapes.symbols import Layout
@@ -47,6 +49,7 @@ class Inputs:
         self.policy = policy
         # The tensors that are inputs of the graph, by the identity of their ref.
         self.tensors: dict[int, TensorValue] = {}
+        self._arrays: list[TensorValue] = []
         self._values: dict[int, Value] = {}
         self._numbers: dict[Quantity, SymbolicValue] = {}
         self._origins: dict[int, Quantity] = {}
@@ -116,11 +119,21 @@ class Inputs:
         """Make a tensor an input of the graph."""
         source = value.source
         assert source is not None
+        self._check_arrays(value, source)
         layout = self._layout(lift, value.concrete, source)
         ref = lift.graph.add_input(None, value.concrete, source.name, value.kind, layout)
         self.tensors[id(ref)] = value
         lift.operations.remember(ref, value)
         return ref
+
+    def _check_arrays(self, value: TensorValue, source: Source) -> None:
+        """Which tensors share memory the graph learns from their storages, and arrays have none of torch's."""
+        is_array = source.access == "AS_TENSOR"
+        others = list(self.tensors.values()) if is_array else self._arrays
+        if any(_core.tensors_overlap(value.concrete, other.concrete) for other in others):
+            raise GraphBreak(FL0202, type="an array in the memory of another input")
+        if is_array:
+            self._arrays.append(value)
 
     def _layout(self, lift: Lift, tensor: torch.Tensor, source: Source) -> Layout | None:
         """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""

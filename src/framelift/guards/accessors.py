@@ -200,3 +200,17 @@ def thread_dict(obj: Any, _: Any) -> Any:
 @accessor("PROXIED", lambda source, arg: f"the mapping of {source}")
 def proxied(obj: Any, _: Any) -> Any:
     return mapping_of(obj) if type(obj) is types.MappingProxyType else MISSING
+
+
+@accessor("AS_TENSOR", lambda source, arg: f"torch.from_numpy({source})")
+def array_as_tensor(obj: Any, make: Callable[[Any], Any]) -> Any:
+    kind = type(obj)
+    if kind.__flags__ & _HEAP_TYPE or f"{kind.__module__}.{kind.__name__}" != "numpy.ndarray":
+        return MISSING
+    try:
+        return make(obj)
+    except (TypeError, ValueError, RuntimeError):
+        return MISSING
+
+
+_HEAP_TYPE = 1 << 9

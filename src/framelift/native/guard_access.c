@@ -264,6 +264,20 @@ PyObject *context_own(PyObject *variable)
     return value;
 }
 
+/* A tensor in the memory of an array of NumPy's, as `make` makes it: of this very type, which runs no user's code. */
+static PyObject *array_tensor(PyObject *array, PyObject *make)
+{
+    PyTypeObject *type = Py_TYPE(array);
+    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || strcmp(type->tp_name, "numpy.ndarray") != 0) {
+        return NULL;
+    }
+    PyObject *tensor = PyObject_CallOneArg(make, array);
+    if (tensor == NULL) {
+        PyErr_Clear();
+    }
+    return tensor;
+}
+
 PyObject *access_step(const Node *node, PyObject *parent)
 {
     if (node->accessor == ACCESS_GETATTR) {
@@ -290,6 +304,8 @@ PyObject *access_step(const Node *node, PyObject *parent)
         return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
     case ACCESS_THREAD_DICT:
         return thread_dict(parent);
+    case ACCESS_AS_TENSOR:
+        return array_tensor(parent, node->held.object);
     case ACCESS_CONTEXT_OWN:
         return context_own(parent);
     case ACCESS_DEQUE_ITEM:

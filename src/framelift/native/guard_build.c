@@ -20,6 +20,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
     case ACCESS_KNOWN:
     case ACCESS_DICT_ITEM:
     case ACCESS_LRU_RESULT:
+    case ACCESS_AS_TENSOR:
         return held_init(&node->held, argument, death);
     case ACCESS_TYPE_LOOKUP:
     case ACCESS_GETATTR:
@@ -39,7 +40,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
     }
     default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_THREAD_DICT) {
+        if (accessor < ACCESS_ARG || accessor > ACCESS_AS_TENSOR) {
             PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
             return -1;
         }

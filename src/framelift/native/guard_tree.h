@@ -41,7 +41,8 @@
     X(DEQUE_ITEM, 25)                                                                                                  \
     X(PROXIED, 26)                                                                                                     \
     X(CONTEXT_OWN, 27)                                                                                                 \
-    X(THREAD_DICT, 28)
+    X(THREAD_DICT, 28)                                                                                                 \
+    X(AS_TENSOR, 29)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \

@@ -22,6 +22,7 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup
 from framelift.values.made_classes import make_type
+from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
@@ -271,6 +272,8 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
             what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
             raise_error(TypeError, f"{owner}{name} returned {what}")
         return result
+    if base is MISSING and isinstance(value, ArrayValue):
+        return value.number(lift, name)
     if base is MISSING and isinstance(value, NumpyFloatValue):
         return py.fold(lift, kind, value.plain())
     if base is MISSING and is_number(value):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.primitives import Model
 from framelift.values.protocol import BINARY, UNARY
 
 try:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
+# How functions of NumPy's behave that are given an array, by name; NotImplemented: they were given none.
+UFUNCS: dict[str, Model] = {}
 _NUMBERS = (int, float)
 _OPERATORS = frozenset({"+", "-", "*", "/", "**", "+=", "-=", "*=", "/=", "**="})
 
@@ -43,6 +46,10 @@ class UfuncValue(Value, models=() if numpy is None else numpy.ufunc):
         return f"numpy.{self.concrete.__name__}"
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        of_arrays = UFUNCS.get(self.concrete.__name__)
+        result = NotImplemented if of_arrays is None else of_arrays(lift, args, kwargs)
+        if result is not NotImplemented:
+            return result
         plain = [number(lift, arg) for arg in args]
         if kwargs or None in plain or self.concrete.nout != 1 or len(args) != self.concrete.nin:
             raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")

@@ -19,7 +19,7 @@ from framelift.values.iterators import SequenceIterator
 from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
-from framelift.values.primitives import Arity
+from framelift.values.primitives import Arity, primitive_of
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part
@@ -306,6 +306,9 @@ class TensorMethodValue(BoundBuiltin):
             return self.owner.iterate(lift)
         if self.name == "size" and self.owner.ref(lift).descriptor.is_symbolic and _SIZE(args, kwargs):
             return size_method(lift, self.owner, *args, **kwargs)
+        model = primitive_of(getattr(torch.Tensor, self.name))
+        if model is not None:
+            return model(lift, [self.owner, *args], kwargs)
         if self.name == "item" and not args and not kwargs:
             return item_of(lift, self.owner)
         if self.name == "narrow" and len(args) == 3 and not kwargs:

@@ -110,7 +110,7 @@ def _unbound_methods() -> dict[int, str]:
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
     if id(target) in graph_functions():
-        return lambda lift, args, kwargs: _call_function(lift, target, tuple(args), kwargs)
+        return lambda lift, args, kwargs: call_function(lift, target, tuple(args), kwargs)
     name = _unbound_methods().get(id(target))
     if name is not None and (name in tensor_methods() or name in NOT_METHODS):
         return lambda lift, args, kwargs: call_method(lift, name, tuple(args), kwargs)
@@ -119,7 +119,8 @@ def torch_model(target: Any) -> Model | None:
     return None
 
 
-def _call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`target(*args, **kwargs)` as a node."""
     _refuse_new_leaf(lift, kwargs)
     try:
         return lift.call_torch(target, args, kwargs)

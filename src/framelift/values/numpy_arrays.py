@@ -1,0 +1,361 @@
+"""Arrays and scalars of NumPy's: views of tensors of the graph.
+
+What NumPy does with them is done by torch's own NumPy (`graph/numpy_layer.py`), wherever that is found to do the same
+(`numpy_samples.py`). Floating-point results may be rounded in another way. What leaves the frame is a real array.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, FL0202, FL0304, GraphBreak
+from framelift.graph.numpy_layer import apply, has, numpy
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.classes import ClassValue
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import SequenceIterator
+from framelift.values.methods import BoundBuiltin
+from framelift.values.numpy_samples import DTYPES, Sample, tried
+from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.sizes import size_in
+from framelift.values.tensor_numbers import as_number, item_of
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_BINARY = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder",
+    "**": "power", "@": "matmul", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor",
+}  # fmt: skip
+_COMPARE = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_UNARY = {"-": "negative", "+": "positive", "~": "invert"}
+# Methods that compute an array from arrays.
+_METHODS = frozenset(
+    "all any argmax argmin argsort astype clip copy cumprod cumsum diagonal dot fill flatten max mean min prod ravel "
+    "repeat reshape round searchsorted sort squeeze std sum swapaxes take trace transpose var".split()
+)
+_INDEXING = frozenset({"getitem", "setitem", "take"})
+
+
+class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
+    """An array in the memory of a tensor of the graph; or a scalar, which nobody writes to."""
+
+    __slots__ = ("_tensor", "is_scalar")
+    answers_operators = False
+
+    def __init__(
+        self, tensor: TensorValue | None, is_scalar: bool = False, source: Source | None = None, concrete: Any = None
+    ) -> None:
+        super().__init__(source, concrete)
+        self._tensor = tensor
+        self.is_scalar = is_scalar
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(None, False, source, obj)
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        super().note_facts(lift)
+        # First of all: torch warns when it is given an array that must not be written to.
+        writeable = self.source.child("GETATTR", "flags").child("GETATTR", "writeable")
+        lift.guard(writeable, "EQUALS", self.concrete.flags.writeable)
+        if not self.concrete.flags.writeable:
+            self.refuse("use while it is read-only")
+        try:
+            tensor = torch.from_numpy(self.concrete)
+        except (TypeError, ValueError, RuntimeError):
+            raise GraphBreak(FL0202, type="an array that is no tensor") from None
+        if tensor.dtype not in DTYPES:
+            raise GraphBreak(FL0202, type=f"an array of {self.concrete.dtype}")
+        self._tensor = lift.wrap(tensor, self.source.child("AS_TENSOR", torch.from_numpy))
+
+    def tensor(self, lift: Lift) -> TensorValue:
+        """The tensor in whose memory it lies."""
+        self.note(lift)
+        assert self._tensor is not None
+        return self._tensor
+
+    def python_type(self) -> type:
+        if not self.is_scalar:
+            kind: type = numpy.ndarray
+            return kind
+        assert self._tensor is not None and self._tensor.computed is not None
+        scalar: type = _numpy_dtype(self._tensor.computed.descriptor.dtype).type
+        return scalar
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def truth(self, lift: Lift) -> bool:
+        return self.tensor(lift).truth(lift)
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
+
+    def as_index(self, lift: Lift) -> Any:
+        return as_number(lift, self.tensor(lift), "__index__")
+
+    def number(self, lift: Lift, method: str) -> Any:
+        """`int(array)` or `float(array)`, by the name of the method."""
+        if self.tensor(lift).ref(lift).descriptor.shape:
+            self.refuse(f"{method}()")
+        return as_number(lift, self.tensor(lift), method)
+
+    def length(self, lift: Lift) -> Any:
+        if not self.tensor(lift).ref(lift).descriptor.shape:
+            raise_error(TypeError, "len() of unsized object")
+        return size_in(lift, self.tensor(lift), 0)
+
+    def iterate(self, lift: Lift) -> Any:
+        count = lift.constant(self.length(lift))
+        return SequenceIterator([self.item(lift, index) for index in range(count)], type(iter([])))
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        return compute(lift, "getitem", [self, key], {})
+
+    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+        compute(lift, "setitem", [self, key, value], {}, written=self)
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        tensor = self.tensor(lift)
+        descriptor = tensor.ref(lift).descriptor
+        if name == "shape":
+            return lift.tuple([size_in(lift, tensor, dim) for dim in range(len(descriptor.shape))])
+        if name == "ndim":
+            return len(descriptor.shape)
+        if name == "size":
+            return lift.call_tensor_method("numel", (tensor,), {})
+        if name == "dtype":
+            return DtypeValue(_numpy_dtype(descriptor.dtype))
+        if name == "itemsize":
+            return descriptor.dtype.itemsize
+        if name == "T":
+            return compute(lift, "transpose", [self], {})
+        if name in _METHODS or name == "item":
+            return ArrayMethodValue(self, name)
+        return super().attribute(lift, name)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        return compute(lift, _UNARY[operator], [self], {})
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        is_inplace = operator.endswith("=")
+        path = _BINARY.get(operator.removesuffix("="))
+        if path is None:
+            self.refuse(f"operator {operator}")
+        if not is_inplace or self.is_scalar:
+            return compute(lift, path, [self, other], {})
+        compute(lift, path, [self, other], {"out": self}, written=self)
+        return self
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        path = _BINARY.get(operator.removesuffix("="))
+        if path is None:
+            self.refuse(f"operator {operator}")
+        return compute(lift, path, [other, self], {})
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        return compute(lift, _COMPARE[operator], [self, other], {})
+
+    # -- the way back --------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Any]:
+        return [] if self._tensor is None else [self._tensor]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(as_scalar if self.is_scalar else as_array)
+        generate.value(self._tensor)
+        generate.call(1)
+
+
+def as_array(tensor: torch.Tensor) -> Any:
+    """An array in the memory of a tensor."""
+    return tensor.numpy()
+
+
+def as_scalar(tensor: torch.Tensor) -> Any:
+    """The scalar of NumPy's in a tensor."""
+    return tensor.numpy()[()]
+
+
+class ArrayMethodValue(BoundBuiltin):
+    """A method of an array."""
+
+    __slots__ = ()
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        array = self.owner
+        if self.name == "item":
+            if args or kwargs:
+                array.refuse("item() with arguments")
+            return item_of(lift, array.tensor(lift))
+        written = array if self.name in ("fill", "sort") else None
+        return compute(lift, f"ndarray.{self.name}", [array, *args], kwargs, written)
+
+
+class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(c)) for c in "?bBhHiIlLqQefd"})):
+    """A dtype of NumPy's own, told by its name."""
+
+    __slots__ = ()
+
+    def __init__(self, concrete: Any, source: Source | None = None) -> None:
+        super().__init__(source, concrete)
+
+    @classmethod
+    def from_input(cls, obj: Any, source: Source) -> Value:
+        return cls(obj, source)
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        super().note_facts(lift)
+        lift.guard(self.source.child("GETATTR", "str"), "EQUALS", self.concrete.str)
+        if self.concrete != numpy.dtype(self.concrete.name) or self.concrete.metadata is not None:
+            self.refuse("use")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name in ("name", "kind", "itemsize", "str", "char"):
+            return getattr(self.concrete, name)
+        if name == "type":
+            return lift.known_object(self.concrete.type)
+        return super().attribute(lift, name)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        name = _dtype_name(lift, other)
+        if operator not in ("==", "!=") or name is None:
+            self.refuse(f"comparison {operator}")
+        return (self.concrete == numpy.dtype(name)) == (operator == "==")
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(numpy.dtype)
+        generate.constant(self.concrete.str)
+        generate.call(1)
+
+
+def _numpy_dtype(dtype: torch.dtype) -> Any:
+    return torch.empty(0, dtype=dtype).numpy().dtype
+
+
+# -- operations --------------------------------------------------------------------------------------------------------
+
+
+def compute(lift: Lift, path: str, args: list[Any], kwargs: dict[str, Any], written: ArrayValue | None = None) -> Any:
+    """A function of NumPy's as an operation of the graph; `written` is the array it writes to, if it does."""
+    if not has(path):
+        raise GraphBreak(FL0102, what=f"numpy.{path}")
+    made: dict[int, Sample] = {}
+    is_indexing = path.removeprefix("ndarray.") in _INDEXING
+    sampled = [_sampled(lift, arg, made, is_indexing and i > 0) for i, arg in enumerate(args)]
+    named = {name: _sampled(lift, arg, made, False) for name, arg in kwargs.items()}
+    samples = list(made.values())
+    if written is not None:
+        _check_writable(written.tensor(lift).ref(lift), samples)
+    elif "out" in kwargs:
+        raise GraphBreak(FL0102, what=f"numpy.{path} with an array for its result")
+    expected = tried(path, sampled, named, samples)
+    plain = [_for_graph(lift, arg) for arg in args]
+    result = lift.call_torch(apply, (path, *plain), {name: _for_graph(lift, arg) for name, arg in kwargs.items()})
+    return None if written is not None else _value_of(lift, path, expected, result, samples)
+
+
+def _sampled(lift: Lift, arg: Any, made: dict[int, Sample], is_index: bool) -> Any:
+    """An argument with samples in place of arrays."""
+    if isinstance(arg, ArrayValue):
+        ref = arg.tensor(lift).ref(lift)
+        if ref.descriptor.device.type != "cpu" or not ref.descriptor.is_complete:
+            arg.refuse("use of such a tensor")
+        index = is_index and not ref.descriptor.dtype.is_floating_point and ref.descriptor.dtype is not torch.bool
+        return made.setdefault(id(arg), Sample(ref, arg.is_scalar, index))
+    if type(arg) in (TupleValue, ListValue):
+        kind = tuple if type(arg) is TupleValue else list
+        return kind([_sampled(lift, item, made, is_index) for item in py.items(lift, arg)])
+    return _constant(lift, arg)
+
+
+def _for_graph(lift: Lift, arg: Any) -> Any:
+    if isinstance(arg, ArrayValue):
+        return arg.tensor(lift)
+    if type(arg) is TupleValue:
+        return lift.tuple([_for_graph(lift, item) for item in py.items(lift, arg)])
+    if type(arg) is ListValue:
+        return ListValue([_for_graph(lift, item) for item in py.items(lift, arg)])
+    return _constant(lift, arg)
+
+
+def _constant(lift: Lift, arg: Any) -> Any:
+    """A plain argument: dtypes by their names, numbers as they are."""
+    name = _dtype_name(lift, arg) if isinstance(arg, (DtypeValue, ClassValue)) else None
+    return lift.constant(arg) if name is None else name
+
+
+def _dtype_name(lift: Lift, value: Any) -> str | None:
+    """The name of the dtype that NumPy would take something for."""
+    if isinstance(value, DtypeValue):
+        value.note(lift)
+        return str(value.concrete.name)
+    if isinstance(value, ClassValue):
+        value.note(lift)
+        return _CLASSES.get(id(value.concrete))
+    return value if type(value) is str and value in _CLASSES.values() else None
+
+
+_CLASSES: dict[int, str] = (
+    {}
+    if numpy is None
+    else {id(cls): str(numpy.dtype(cls).name) for cls in (bool, int, float)}
+    | {id(_numpy_dtype(dtype).type): str(_numpy_dtype(dtype).name) for dtype in DTYPES}
+)
+
+
+def _check_writable(target: Any, samples: list[Sample]) -> None:
+    """What is written to must not be read under another shape by the same operation."""
+    if any(sample.ref is not target and sample.ref.storage is target.storage for sample in samples):
+        raise GraphBreak(FL0102, what="NumPy writing to an array that it reads at other places")
+
+
+def _value_of(lift: Lift, path: str, expected: Any, result: Any, samples: list[Sample]) -> Any:
+    """The values of what the graph computes, in the likeness of what NumPy gave for samples."""
+    if type(expected) in (tuple, list):
+        parts = [
+            _value_of(lift, path, one, two, samples) for one, two in zip(expected, py.items(lift, result), strict=True)
+        ]
+        return lift.tuple(parts) if type(expected) is tuple else ListValue(parts)
+    if not isinstance(result, TensorValue):
+        raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
+    ref = result.ref(lift)
+    if ref.descriptor.dtype not in DTYPES or len(ref.descriptor.shape) != len(expected.shape):
+        raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
+    in_numpy = any(sample.contains(expected) for sample in samples)
+    in_graph = any(sample.ref.storage is ref.storage for sample in samples)
+    if in_graph and not in_numpy:
+        result = lift.call_torch(torch.clone, (result,), {})
+    return ArrayValue(result, isinstance(expected, numpy.generic))
+
+
+# -- between arrays and tensors ----------------------------------------------------------------------------------------
+
+
+def array_of(lift: Lift, tensor: TensorValue) -> ArrayValue:
+    """`tensor.numpy()`."""
+    descriptor = tensor.ref(lift).descriptor
+    strange = descriptor.is_conj or descriptor.is_neg or not descriptor.is_complete or descriptor.device.type != "cpu"
+    if strange or descriptor.requires_grad or descriptor.dtype not in DTYPES:
+        raise GraphBreak(FL0304, what="numpy")
+    return ArrayValue(lift.call_tensor_method("detach", (tensor,), {}))
+
+
+def tensor_of(lift: Lift, array: ArrayValue) -> Any:
+    """`torch.from_numpy(array)`."""
+    if array.is_scalar:
+        array.refuse("from_numpy()")
+    return lift.call_tensor_method("detach", (array.tensor(lift),), {})

@@ -1,0 +1,139 @@
+"""Functions of NumPy that take or make arrays, and functions of torch that take arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.graph.numpy_layer import has, numpy, numpy_function
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.numpy_arrays import ArrayValue, array_of, compute, tensor_of
+from framelift.values.numpy_floats import UFUNCS
+from framelift.values.primitives import primitive, primitive_of
+from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.tensors import TensorValue
+from framelift.values.torch_functions import call_function
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+# What computes arrays from arrays and plain arguments, and nothing else.
+_OF_ARRAYS = (
+    "all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d average "
+    "clip column_stack concatenate copy cumprod cumsum diag diagonal diff dot dsplit dstack einsum expand_dims flip "
+    "fliplr flipud full_like hsplit hstack inner kron max mean median min moveaxis nan_to_num ones_like outer pad prod "
+    "ravel repeat reshape roll rollaxis rot90 round searchsorted sort split squeeze stack std sum swapaxes take "
+    "take_along_axis tensordot tile trace transpose tril triu var vsplit vstack where zeros_like linalg.norm"
+).split()
+_MAKING = "arange array asarray ascontiguousarray eye full identity linspace ones zeros".split()
+_ITEM_BY_ITEM = (
+    "absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor "
+    "cbrt ceil cos cosh deg2rad divide equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod greater "
+    "greater_equal heaviside hypot invert isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp "
+    "logical_and logical_not logical_or logical_xor matmul maximum minimum multiply negative not_equal positive power "
+    "rad2deg reciprocal remainder rint sign signbit sin sinc sinh sqrt square subtract tan tanh true_divide trunc"
+).split()
+
+
+class ArrayFunctionValue(Value, models=() if numpy is None else type(numpy.clip)):
+    """A function of NumPy's that others may override; told by what it is implemented by."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        assert self.source is not None
+        super().note_facts(lift)
+        lift.guard(self.source.child("GETATTR", "_implementation"), "IS", self.concrete._implementation)
+
+    def describe(self) -> str:
+        return f"{self.concrete.__module__}.{self.concrete.__name__}"
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = primitive_of(self.concrete)
+        if model is None:
+            raise GraphBreak(FL0102, what=self.describe())
+        return model(lift, args, kwargs)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        self.note(lift)
+        other.note(lift)
+        return self.concrete is other.concrete
+
+
+def _holds(lift: Lift, value: Any, kind: type) -> bool:
+    """Whether a value is, or plainly contains, one of that kind."""
+    if isinstance(value, kind):
+        return True
+    return type(value) in (ListValue, TupleValue) and any(_holds(lift, item, kind) for item in py.items(lift, value))
+
+
+def _register(path: str, makes: bool) -> None:
+    def call(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        if any(_holds(lift, arg, TensorValue) for arg in given):
+            raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
+        if not makes and not any(_holds(lift, arg, ArrayValue) for arg in given):
+            raise GraphBreak(FL0102, what=f"numpy.{path} without an array")
+        return compute(lift, path, list(args), kwargs)
+
+    if has(path):
+        primitive(numpy_function(path))(call)
+
+
+def _register_ufunc(path: str) -> None:
+    def call(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not any(isinstance(arg, ArrayValue) for arg in args):
+            return NotImplemented
+        if any(_holds(lift, arg, TensorValue) for arg in args):
+            raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
+        return compute(lift, path, args, kwargs)
+
+    if has(path):
+        UFUNCS[numpy_function(path).__name__] = call
+
+
+for _path in _OF_ARRAYS:
+    _register(_path, makes=False)
+for _path in _MAKING:
+    _register(_path, makes=True)
+for _path in _ITEM_BY_ITEM:
+    _register_ufunc(_path)
+
+
+# -- torch -------------------------------------------------------------------------------------------------------------
+
+
+@primitive(torch.from_numpy)
+def _from_numpy(lift: Lift, array: Any) -> Any:
+    if not isinstance(array, ArrayValue):
+        raise GraphBreak(FL0102, what="torch.from_numpy of what is no array")
+    return tensor_of(lift, array)
+
+
+@primitive(torch.as_tensor)
+def _as_tensor(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+    if args and isinstance(args[0], ArrayValue):
+        plain = not args[0].is_scalar
+        tensor = tensor_of(lift, args[0]) if plain else lift.call_torch(torch.clone, (args[0].tensor(lift),), {})
+        return call_function(lift, torch.as_tensor, (tensor, *args[1:]), kwargs)
+    return call_function(lift, torch.as_tensor, args, kwargs)
+
+
+@primitive(torch.tensor)
+def _tensor(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+    if args and isinstance(args[0], ArrayValue):
+        if kwargs.keys() - {"dtype"} or len(args) > 1:
+            raise GraphBreak(FL0102, what="torch.tensor of an array with these arguments")
+        copy = lift.call_torch(torch.clone, (args[0].tensor(lift),), {})
+        return call_function(lift, torch.as_tensor, (copy,), kwargs)
+    return call_function(lift, torch.tensor, args, kwargs)
+
+
+@primitive(torch.Tensor.numpy)
+def _numpy(lift: Lift, tensor: Any, *, force: Any = False) -> Any:
+    if not isinstance(tensor, TensorValue) or py.truth(lift, force):
+        raise GraphBreak(FL0102, what="torch.Tensor.numpy with these arguments")
+    return array_of(lift, tensor)

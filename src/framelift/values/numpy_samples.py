@@ -1,8 +1,8 @@
 """What an operation of NumPy gives, told by running it on samples.
 
 Arrays of the same dtype, shape and strides as those of the program, filled with numbers of all kinds, are given to
-NumPy and to torch's layer for it. Where the two agree, NumPy's result says what the program's looks like: array or scalar,
-whether it lies in the memory of an argument, how. Where they do not, or NumPy refuses, the operation is NumPy's own.
+NumPy and to torch's layer for it. Where the two agree, NumPy's result says what the program's looks like: array or
+scalar, whether it lies in the memory of an argument, how. Where they do not, or NumPy refuses, NumPy does it itself.
 """
 
 from __future__ import annotations

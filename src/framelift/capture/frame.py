@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from framelift.capture.location import Place
 from framelift.capture.program import Program, Run
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
@@ -38,6 +39,7 @@ class Frame:
         "result",
         "yielded",
         "caller",
+        "called_from",
         "names",
     )
 
@@ -55,6 +57,8 @@ class Frame:
         self.result: Any = None
         self.yielded = False
         self.caller: Frame | None = None
+        # Where its caller stands, once somebody has asked.
+        self.called_from: Place | None = None
         # The namespace of a class body; of other frames what locals() gave, before 3.13.
         self.names: Any = None
 
@@ -62,6 +66,25 @@ class Frame:
     def line(self) -> int:
         """The line of the current step."""
         return self.program.line(self.pc)
+
+    def enter(self, caller: Frame | None) -> None:
+        """Be called, or gone on with, by the current step of another frame."""
+        self.caller = caller
+        self.called_from = None
+
+    def here(self) -> Place:
+        """The current step among the active frames."""
+        unknown, frame = [], self
+        while frame.called_from is None and frame.caller is not None:
+            unknown.append(frame)
+            frame = frame.caller
+        for inner in reversed(unknown):
+            assert inner.caller is not None
+            inner.called_from = inner.caller._step()
+        return self._step()
+
+    def _step(self) -> Place:
+        return Place(self.program.canonical.code, self.line, self.called_from)
 
     def place(self) -> Where:
         """Where the current step stands, for whoever wants to know later."""

@@ -115,9 +115,10 @@ class Lift:
 
     def user_line(self) -> str | None:
         """The user's line that is being captured; None once all of them are."""
-        if self.frame is None:
+        point = self.program_point()
+        if point is None:
             return None
-        code, line = self.program_point().user_line()
+        code, line = point.user_line()
         return f"{code.co_filename}:{line}"
 
     def require(self, source: Source) -> None:
@@ -144,7 +145,9 @@ class Lift:
 
     def answer_compiling(self) -> bool:
         """Whether the program is compiled, as far as it hears. Most ask through a function that asks for others."""
-        return self.answers.to(self.program_point().frames[-2:])
+        point = self.program_point()
+        assert point is not None, "a program asks while it runs"
+        return self.answers.to(point.innermost(2))
 
     # -- constants and the plain containers ------------------------------------------------------------------------
 
@@ -407,7 +410,8 @@ class Lift:
             if self.frame is not None:
                 raise GraphBreak(FL0106)
             used = 0
-        frame.caller, self.frame = self.frame, frame
+        frame.enter(self.frame)
+        self.frame = frame
         try:
             return frame.run() if run is None else run()
         except GraphBreak as reason:
@@ -468,10 +472,6 @@ class Lift:
         """A result of the graph as a value of the program."""
         return self.operations.value_of(self, result)
 
-    def program_point(self) -> ProgramPoint:
-        frames = []
-        frame = self.frame
-        while frame is not None:
-            frames.append((frame.program.canonical.code, frame.line))
-            frame = frame.caller
-        return ProgramPoint(tuple(reversed(frames)), self.modules)
+    def program_point(self) -> ProgramPoint | None:
+        """What is being run; None once all of it is captured."""
+        return None if self.frame is None else ProgramPoint(self.frame.here(), self.modules)

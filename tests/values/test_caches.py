@@ -122,6 +122,126 @@ def test_cached_tensors_and_lists():
     assert g(x())[0].equal(x() * 4)
 
 
+def test_hits_are_counted_and_keep_their_results():
+    def make():
+        @functools.lru_cache(2)
+        def factor(n, scale=1):
+            return n * scale
+
+        def f(t, n):
+            return t * factor(n) + factor(5, scale=2)
+
+        return f, factor
+
+    f, plain = make()
+    h, cached = make()
+    g = lifted(h)
+    for n in (1, 1, 2, 1, 2, 2, 3, 1):
+        assert g(x(), n).equal(f(x(), n))
+        assert cached.cache_info() == plain.cache_info()
+
+
+def test_keywords_and_many_arguments():
+    @functools.lru_cache
+    def weighted(scale, a, b, *, c=1, d=2):
+        calls.append((a, b, c, d))
+        return scale.factor + a * b + c * d
+
+    def f(t):
+        return t * weighted(SCALE, 1, 2, c=3) + weighted(SCALE, 1, b=2)
+
+    calls = []
+    expected = f(x())
+    g = lifted(f)
+    with Record().listening() as record:
+        assert g(x()).equal(expected)
+        assert g(x()).equal(expected)
+    assert not record.breaks
+    assert record.captures == 1
+    assert len(calls) == 2
+    weighted.cache_clear()
+    assert g(x()).equal(expected)
+    assert len(calls) == 4
+
+
+@programs
+def a_cache_made_in_the_program(x):
+    calls = []
+
+    @functools.lru_cache(maxsize=2)
+    def double(n, *, up=0):
+        calls.append(n)
+        return n * 2 + up
+
+    results = [double(n) for n in (1, 2, 1, 3, 2, 1.0, True)] + [double(1, up=3), double(1, up=3)]
+    info = double.cache_info()
+    double.cache_clear()
+    return x + sum(results), calls, info, double.cache_info(), double.cache_parameters(), double.__name__
+
+
+@programs
+def a_recursive_function_with_a_cache(x):
+    @functools.cache
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    return x + fibonacci(20), fibonacci.cache_info().misses, fibonacci.__wrapped__(1)
+
+
+@programs
+def caches_of_tensors_by_type_and_without_room(x):
+    @functools.lru_cache(maxsize=None, typed=True)
+    def typed(value):
+        return type(value).__name__
+
+    @functools.lru_cache(0)
+    def never(tensor):
+        return tensor * 2
+
+    @functools.lru_cache
+    def scaled(tensor, by=2):
+        return tensor * by
+
+    same = scaled(x) is scaled(x), scaled(x) is scaled(x, by=2), never(x) is never(x)
+    try:
+        scaled([x])
+    except TypeError as error:
+        wrong = str(error)
+    return scaled(x), same, typed(1), typed(1.0), typed(True), typed.cache_info().currsize, wrong
+
+
+@programs
+def a_cached_method_of_a_class_made_here(x):
+    class Layer:
+        calls = 0
+
+        @functools.cache  # noqa: B019
+        def scale(self, n):
+            Layer.calls += 1
+            return n + 1
+
+    layer = Layer()
+    return x * layer.scale(2) * layer.scale(2), Layer.calls
+
+
+@programs
+def an_unused_cache_leaves_the_frame(x):
+    @functools.lru_cache(maxsize=3)
+    def double(n):
+        return n * 2
+
+    return x + 1, double.cache_info(), [double]
+
+
+@programs(expect_breaks=None)
+def a_used_cache_leaves_the_frame(x):
+    @functools.lru_cache(maxsize=3)
+    def double(n):
+        return n * 2
+
+    return x + double(3), [double], double(3), double.cache_info()
+
+
 def forward(a, /, b, *args, c=1, **kwargs):
     """A function with every kind of parameter."""
 

@@ -56,7 +56,7 @@ from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Model, primitive_of
-from framelift.values.python_models import python_model
+from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sets import SetValue
@@ -365,7 +365,10 @@ class Lift:
         return None if twin is None else self.model_of(twin)
 
     def inline(self, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Call a Python function by tracing it."""
+        """Call a Python function by tracing it, or what stands for it."""
+        model = model_of_inner(self, function)
+        if model is not None:
+            return model(self, args, kwargs)
         frame = self.make_frame(function, bind_arguments(self, function, args, kwargs))
         return self.make_generator(frame) if frame.program.is_generator else self.run_frame(frame)
 

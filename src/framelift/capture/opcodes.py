@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.bytecode.canonical_ops import Call, CallEx, Format, Intrinsic, Method, SuperAttr, SuperMethod, Unpack
+from framelift.bytecode.canonical_ops import Call, CallEx, Format, Method, SuperAttr, SuperMethod, Unpack
 from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.presumed import is_data, presumed_truth
 from framelift.capture.program import control, opcode
@@ -19,7 +19,6 @@ from framelift.values.cells import EMPTY, CellValue
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
-from framelift.values.generators import stop_iteration_error
 from framelift.values.later import LaterValue, formatted, joined, text_of
 from framelift.values.lookup import defines, name_of
 from framelift.values.objects import UserObjectValue
@@ -525,7 +524,7 @@ def _callee(null: str, first: Any, second: Any) -> tuple[Any, list[Any]]:
 @opcode("MAKE_FUNCTION")
 def make_function(frame: Frame, flags: int, *operands: Any) -> Any:
     *parts, code = operands
-    function = ClosureValue(code, frame.globals)
+    function = ClosureValue(frame.lift.constant(code), frame.globals)
     set_bits = [bit for bit in (1, 2, 4, 8) if flags & bit]
     for bit, part in zip(set_bits, parts, strict=True):
         function.set_part(bit, part, frame.lift)
@@ -536,13 +535,6 @@ def make_function(frame: Frame, flags: int, *operands: Any) -> Any:
 def set_function_attribute(frame: Frame, bit: int, part: Any, function: Any) -> Any:
     function.set_part(bit, part, frame.lift)
     return function
-
-
-@opcode("CALL_INTRINSIC")
-def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
-    if arg.name == "STOPITERATION_ERROR":
-        return stop_iteration_error(operands[0])
-    raise GraphBreak(FL0102, what=f"the intrinsic {arg.name}")
 
 
 # -- strings ---------------------------------------------------------------------------------------------------------

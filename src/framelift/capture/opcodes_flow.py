@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.bytecode.canonical_ops import Intrinsic
 from framelift.capture.frame import LEAVE, Frame, give_context
 from framelift.capture.program import control, opcode
+from framelift.models.exception_groups import matched, raised_together
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.generators import GeneratorValue
+from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.lookup import class_lookup, name_of
 
 if TYPE_CHECKING:
@@ -79,9 +82,33 @@ def _matches(frame: Frame, exception: Any, expected: Any) -> bool:
     return any(issubclass(py.type_of(exception), cls.concrete) for cls in classes)
 
 
+@opcode("CHECK_EG_MATCH")
+def check_eg_match(frame: Frame, arg: Any, exception: Any, expected: Any) -> Any:
+    lift = frame.lift
+    handled, rest = py.items(lift, py.call(lift, lift.known_object(matched), [exception, expected], {}))
+    if handled is not None:
+        lift.handled = handled
+    return rest, handled
+
+
 @opcode("LOAD_ASSERTION_ERROR")
 def load_assertion_error(frame: Frame, arg: Any) -> Any:
     return frame.lift.known_object(AssertionError)
+
+
+# What the interpreter does by itself where code raises or leaves.
+_INTRINSICS: dict[str, Callable[..., Any]] = {
+    "STOPITERATION_ERROR": lambda lift, error: stop_iteration_error(error),
+    "PREP_RERAISE_STAR": lambda lift, *errors: py.call(lift, lift.known_object(raised_together), list(errors), {}),
+}
+
+
+@opcode("CALL_INTRINSIC")
+def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
+    intrinsic = _INTRINSICS.get(arg.name)
+    if intrinsic is None:
+        raise GraphBreak(FL0102, what=f"the intrinsic {arg.name}")
+    return intrinsic(frame.lift, *operands)
 
 
 # -- with ------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,11 @@ that the call is not traced.
 from __future__ import annotations
 
 from framelift.models import (  # noqa: F401  (register their models)
+    caching,
     collecting,
     descriptors,
+    dispatching,
+    exception_groups,
     generics,
     iteration,
     notes,
@@ -19,6 +22,6 @@ from framelift.models import (  # noqa: F401  (register their models)
     output,
     reduction,
 )
-from framelift.models.registry import model_function, models
+from framelift.models.registry import inner_model, model_function, models
 
-__all__ = ["models", "model_function"]
+__all__ = ["inner_model", "models", "model_function"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,6 +20,31 @@ def models(*targets: Any) -> Callable[[F], F]:
         return function
 
     return register
+
+
+# By the identity of code objects, for functions that are made anew by each call of another one.
+_INNER: dict[int, tuple[CodeType, Callable[..., Any]]] = {}
+
+
+def models_inner(outer: FunctionType | Callable[..., Any], name: str) -> Callable[[F], F]:
+    """Register a function as the behaviour of those that `outer` defines as `name`.
+
+    Its parameters by keyword are variables that they share with `outer`.
+    """
+    assert isinstance(outer, FunctionType)
+    code = next(part for part in outer.__code__.co_consts if isinstance(part, CodeType) and part.co_name == name)
+
+    def register(function: F) -> F:
+        _INNER[id(code)] = code, function
+        return function
+
+    return register
+
+
+def inner_model(code: CodeType) -> Callable[..., Any] | None:
+    """The function that stands for all functions with this code, if there is one."""
+    found = _INNER.get(id(code))
+    return None if found is None else found[1]
 
 
 def model_function(target: Any) -> Callable[..., Any] | None:

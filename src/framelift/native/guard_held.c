@@ -203,7 +203,7 @@ static int add_part(Held *held, Py_ssize_t offset, Death *death)
 {
     PyObject *value = *(PyObject **)((char *)held->object + offset), *anchor = NULL;
     if (value != NULL) {
-        if (is_constant(value) ||
+        if (is_constant(value) || Py_TYPE(value) == &PyBaseObject_Type || /* a mark, which keeps nothing else alive */
             (PyType_Check(value) && !PyType_HasFeature((PyTypeObject *)value, Py_TPFLAGS_HEAPTYPE))) {
             anchor = Py_NewRef(value);
         } else if (hold_weakly(value, death, &anchor) < 0) {
@@ -269,6 +269,11 @@ static int hold_by_parts(Held *held, Death *death)
     static const char *const wrapper_members[] = {"__func__", NULL};
     PyObject *object = held->object;
     PyTypeObject *type = Py_TYPE(object);
+    held->parts = PyMem_Calloc(MAX_PARTS, sizeof(HeldPart));
+    if (held->parts == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
     if (type == &PyProperty_Type) {
         return add_members(held, type, property_members, death);
     }
@@ -337,6 +342,8 @@ void held_clear(Held *held)
         Py_CLEAR(held->parts[i].anchor);
     }
     held->nparts = 0;
+    PyMem_Free(held->parts);
+    held->parts = NULL;
     held->object = NULL;
 }
 

@@ -121,7 +121,13 @@ typedef struct {
 
 extern PyTypeObject Death_Type, ByParts_Type;
 
-#define MAX_PARTS 4
+#define MAX_PARTS 16
+
+typedef struct {
+    Py_ssize_t offset;
+    PyObject *value;
+    PyObject *anchor; /* owned, or NULL */
+} HeldPart;
 
 /* An object a guard compares with. Constants are held strongly; anything of the user's by a weak reference whose
  * callback sets `dead`, so that a pointer comparison can never meet a new object at an old address. Wrappers that
@@ -132,11 +138,7 @@ typedef struct {
     bool constant;    /* compared by value where a check compares values */
     Py_hash_t hash;   /* of a constant */
     int nparts;
-    struct {
-        Py_ssize_t offset;
-        PyObject *value;
-        PyObject *anchor;
-    } parts[MAX_PARTS];
+    HeldPart *parts; /* owned: room for MAX_PARTS, or NULL */
 } Held;
 
 int held_init(Held *held, PyObject *object, Death *death);

@@ -1,7 +1,7 @@
 """`functools.lru_cache`: what the real cache holds for the arguments is the result; a miss runs in Python.
 
-That the entry is still there is a fact to guard, like any other of an object's state. (Statistics of the cache do not
-count the hits of captured code.)
+That the entry is still there is a fact to guard, like any other of an object's state. Residual code asks the cache once
+more, so that it counts the hit and knows what was asked for last. A cache the program made is a model in Python.
 """
 
 from __future__ import annotations
@@ -9,19 +9,26 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.guards.reading import lru_entries
+from framelift.models.caching import Cache, ask_again
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
+from framelift.values.later import call_later
 from framelift.values.lookup import Found, has_default, name_of, register_binder
+from framelift.values.methods import MethodValue, method
+from framelift.values.namespaces import NamespaceValue
 from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
 
 
 class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
@@ -35,15 +42,19 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         assert self.source is not None
-        if kwargs:
-            raise GraphBreak(FL0102, what=f"{self.describe()} with keywords")
         parts = [self._part(lift, argument) for argument in args]
+        named = {name: self._part(lift, argument) for name, argument in kwargs.items()}
         for key, result in lru_entries(self.concrete):
-            if _matches(key, parts):
+            if _matches(key, parts, named) and (is_constant(key) or len(key) <= _MOST_PARTS):
                 source = self.source.child("LRU_RESULT", key)
                 lift.require(source)
+                call_later(lift, ask_again, [self, tuple(kwargs), *args, *kwargs.values()])
                 return lift.wrap(result, source)
         raise GraphBreak(FL0102, what=f"{self.describe()} for new arguments")
+
+    def kept(self) -> Value:
+        """What a call made later is given: the very function."""
+        return self
 
     def _part(self, lift: Lift, argument: Any) -> Any:
         """What stands for an argument in the key: a constant, or an object that is equal to itself only."""
@@ -64,28 +75,36 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
     def attribute(self, lift: Lift, name: str) -> Any:
         assert self.source is not None
         namespace: DictValue = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
-        if name == "__class__":
-            return lift.known_object(functools._lru_cache_wrapper)
         found = MISSING if name in _METHODS else namespace.get_key(lift, name)
-        if found is not MISSING:
-            return found
-        if hasattr(functools._lru_cache_wrapper, name):
-            self.refuse(f"attribute {name!r}")
-        raise_error(AttributeError, f"'{name_of(functools._lru_cache_wrapper)}' object has no attribute '{name}'")
+        return attribute_of_type(lift, self, name) if found is MISSING else found
 
 
+# As many as a guard can tell a tuple by.
+_MOST_PARTS = 14
 _METHODS = ("cache_info", "cache_clear")
 
 
-def _matches(key: Any, parts: list[Any]) -> bool:
-    """Whether the cache has these positional arguments under `key`: one int or str stands for itself."""
-    if len(parts) == 1 and type(parts[0]) in (int, str):
+def attribute_of_type(lift: Lift, value: Value, name: str) -> Any:
+    """What a function with a cache has from its type."""
+    if name == "__class__":
+        return lift.known_object(functools._lru_cache_wrapper)
+    if hasattr(functools._lru_cache_wrapper, name):
+        value.refuse(f"attribute {name!r}")
+    raise_error(AttributeError, f"'{name_of(functools._lru_cache_wrapper)}' object has no attribute '{name}'")
+
+
+def _matches(key: Any, parts: list[Any], named: dict[str, Any]) -> bool:
+    """Whether the cache has these arguments under `key`: one int or str stands for itself, a mark precedes keywords."""
+    if len(parts) == 1 and not named and type(parts[0]) in (int, str):
         return constants_equal(key, parts[0])
-    if type(key) is not tuple or len(key) != len(parts):
+    if type(key) is not tuple or len(key) != len(parts) + (1 + 2 * len(named) if named else 0):
         return False
+    if named and type(key[len(parts)]) is not object:
+        return False
+    wanted = [*parts, *[part for item in named.items() for part in item]]
     return all(
         constants_equal(stored, part) if is_constant(stored) else stored is part
-        for stored, part in zip(key, parts, strict=True)
+        for stored, part in zip(key[: len(parts)] + key[len(parts) + 1 :], wanted, strict=True)
     )
 
 
@@ -93,3 +112,71 @@ def _matches(key: Any, parts: list[Any]) -> bool:
 def _bind_cached(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     function = lift.wrap(found.raw, found.source)
     return function if instance is None else lift.bound_method(function, instance)
+
+
+# -- caches the program made -------------------------------------------------------------------------------------------
+
+
+class MadeCachedFunction(Value):
+    """A function with a cache that the program made: what it does is up to a `Cache`, which is traced."""
+
+    __slots__ = ("cache", "namespace", "made_of")
+
+    def __init__(self, cache: Value, made_of: tuple[Any, ...]) -> None:
+        # As an attribute of a class it is represented by one of its kind, which knows how to be bound.
+        super().__init__(concrete=functools.lru_cache(0)(len))
+        self.cache = cache
+        self.made_of = made_of
+        self.namespace = NamespaceValue(self)
+
+    def python_type(self) -> type:
+        return functools._lru_cache_wrapper
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(lift, py.attribute(lift, self.cache, "call"), [lift.tuple(args), DictValue(dict(kwargs))], {})
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name in _METHODS:
+            return MethodValue(self, name)
+        if name == "__dict__":
+            return self.namespace
+        found = self.namespace.get_key(lift, name)
+        return attribute_of_type(lift, self, name) if found is MISSING else found
+
+    @method
+    def cache_info(self, lift: Lift) -> Any:
+        return py.call(lift, py.attribute(lift, self.cache, "info"), [], {})
+
+    @method
+    def cache_clear(self, lift: Lift) -> None:
+        py.call(lift, py.attribute(lift, self.cache, "clear"), [], {})
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if hasattr(functools._lru_cache_wrapper, name) and name not in _OWN:
+            self.refuse(f"assignment of attribute {name!r}")
+        self.namespace.set_key(lift, name, value)
+
+    def parts(self) -> list[Any]:
+        return [self.cache, self.namespace, *self.made_of]
+
+    def rebuild(self, generate: Generator) -> None:
+        if any(generate.lift.constant(py.attribute(generate.lift, self.cache, name)) for name in ("hits", "misses")):
+            raise GraphBreak(FL0107, what="a cache that was used")
+        generate.callable(functools._lru_cache_wrapper)
+        for part in self.made_of:
+            generate.value(part)
+        generate.call(len(self.made_of))
+        generate.remember(self)
+        generate.fill_namespace(self.namespace)
+
+
+# What `functools.update_wrapper` assigns.
+_OWN = frozenset(functools.WRAPPER_ASSIGNMENTS)
+
+
+@primitive(functools._lru_cache_wrapper)
+def _make(lift: Lift, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+    made_of = (function, lift.constant(maxsize), py.truth(lift, typed), info)
+    if not (made_of[1] is None or type(made_of[1]) is int):
+        raise GraphBreak(FL0102, what=f"a cache for {py.describe(maxsize)} results")
+    return MadeCachedFunction(py.call(lift, lift.known_object(Cache), list(made_of), {}), made_of)

@@ -156,10 +156,9 @@ class ExceptionValue(Value):
         return list(self.args)
 
     def rebuild(self, generate: Generator) -> None:
-        # A traceback could not be made again, and what belongs to one that was raised is not worth the code.
-        untouched = self.traceback is self.cause is self.context is None and not self.suppress_context
         is_exact = self.given is not None and self.real is None and _base_in_c(self.cls) is self.cls
-        if not untouched or not (is_exact or _can_be_made(self.cls)):
+        self.refuse_history()
+        if not (is_exact or _can_be_made(self.cls)):
             raise GraphBreak(FL0107, what=self.describe())
         if is_exact:
             generate.callable(self.cls)
@@ -175,11 +174,59 @@ class ExceptionValue(Value):
         if self._namespace is not None:
             generate.fill_namespace(self._namespace)
 
+    def refuse_history(self) -> None:
+        """A traceback could not be made again, and what belongs to one that was raised is not worth the code."""
+        if not (self.traceback is self.cause is self.context is None) or self.suppress_context:
+            raise GraphBreak(FL0107, what=self.describe())
+
     def is_same(self, lift: Lift, other: Value) -> bool:
         return self is other
 
     def describe(self) -> str:
         return f"{_name_of(self.cls)}({', '.join(map(repr, self.args))})"
+
+
+class ExceptionGroupValue(ExceptionValue):
+    """A group of exceptions the program made; what it does with them is in `models/exception_groups.py`."""
+
+    __slots__ = ("message", "exceptions")
+
+    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], message: Any, exceptions: Any) -> None:
+        super().__init__(cls, args)
+        self.message = message
+        self.exceptions = exceptions
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor.__name__ in ("message", "exceptions"):
+            return getattr(self, descriptor.__name__)
+        return super().get_slot(lift, descriptor)
+
+    def plain_text(self, lift: Lift, conversion: str) -> str:
+        if conversion == "repr":
+            return super().plain_text(lift, conversion)
+        count = len(lift.items(self.exceptions))
+        return f"{lift.text(self.message, 'str')} ({count} sub-exception{'s' if count != 1 else ''})"
+
+    def parts(self) -> list[Any]:
+        return [*self.args, self.message, self.exceptions]
+
+    def rebuild(self, generate: Generator) -> None:
+        self.refuse_history()
+        generate.known_object(BaseExceptionGroup)
+        generate.load_method("__new__")
+        generate.known_object(self.cls)
+        generate.value(self.message)
+        generate.value(self.exceptions)
+        generate.call(3)
+        generate.remember(self)
+        generate.copy_top()
+        for argument in self.args:
+            generate.value(argument)
+        generate.build_tuple(len(self.args))
+        generate.swap()
+        generate.store_attribute("args")
+        if self._namespace is not None:
+            generate.fill_namespace(self._namespace)
 
 
 class TracebackValue(Value):

@@ -11,8 +11,15 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, attribute_name, init_instance, make_instance
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
-from framelift.values.lookup import name_of
+from framelift.values.exceptions import (
+    FROM_ARGUMENTS,
+    ExceptionGroupValue,
+    ExceptionValue,
+    TracebackValue,
+    made_from,
+    raise_error,
+)
+from framelift.values.lookup import is_subclass, name_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
@@ -172,6 +179,29 @@ def _register_from_arguments() -> None:
 
 
 _register_from_arguments()
+
+
+@primitive(BaseExceptionGroup.__new__)
+def _group_new(lift: Lift, cls: Any, message: Any, exceptions: Any, /) -> Any:
+    if not isinstance(cls, ClassValue) or py.type_of(message) is not str or not py.has_type(exceptions, list, tuple):
+        raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
+    cls.note(lift)
+    kind, inner = cls.concrete, py.items(lift, exceptions)
+    if not inner:
+        raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
+    for position, error in enumerate(inner):
+        if not is_subclass(py.type_of(error), BaseException):
+            raise_error(ValueError, f"Item {position} of second argument (exceptions) is not an exception")
+    are_ordinary = all(is_subclass(lift.type_of(error), Exception) for error in inner)
+    if kind is BaseExceptionGroup and are_ordinary:
+        kind = ExceptionGroup
+    elif is_subclass(kind, Exception) and not are_ordinary:
+        what = "an ExceptionGroup" if kind is ExceptionGroup else f"'{name_of(kind)}'"
+        raise_error(TypeError, f"Cannot nest BaseExceptions in {what}")
+    return ExceptionGroupValue(kind, (message, exceptions), message, lift.tuple(inner))
+
+
+primitive(BaseExceptionGroup.__init__)(_exception_init)
 
 
 @primitive(type.__call__)

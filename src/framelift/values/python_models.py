@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models import model_function
+from framelift.models import inner_model, model_function
 from framelift.values import protocol as py
+from framelift.values.functions import FunctionLike
 from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import SequenceIterator
 from framelift.values.primitives import Arity, Model
@@ -37,3 +39,15 @@ def _inlined(function: Callable[..., Any], target: Any) -> Model:
         return result
 
     return model
+
+
+def model_of_inner(lift: Lift, function: FunctionLike) -> Model | None:
+    """The model of a function by its code; what it shares with other functions is given to the model by keyword."""
+    model = inner_model(function.code)
+    if model is None:
+        return None
+    variables = dict(zip(function.code.co_freevars, function.cells(lift), strict=True))
+    parameters = inspect.signature(model).parameters.values()
+    shared = {p.name: variables[p.name].get(lift) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    inlined = _inlined(model, model)
+    return lambda lift, args, kwargs: inlined(lift, args, kwargs | shared)

@@ -1,0 +1,128 @@
+"""`functools.singledispatch`: implementations are found as Python finds them, also when some are added later."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+
+import torch
+
+from tests.values.programs import Programs, follow, x
+
+programs = Programs()
+
+
+@functools.singledispatch
+def scaled(value, x):
+    return "any", x
+
+
+@scaled.register
+def _(value: int, x):
+    return "int", x * value
+
+
+@scaled.register(list)
+def _(value, x):
+    return "list", x * len(value)
+
+
+@scaled.register(torch.Tensor)
+def _(value, x):
+    return "tensor", value + x
+
+
+@functools.singledispatch
+def sized(value):
+    return "any"
+
+
+sized.register(collections.abc.Sized, lambda value: "sized")
+sized.register(collections.abc.Sequence, lambda value: "sequence")
+sized.register(tuple, lambda value: "tuple")
+
+
+class Scaler:
+    factor = 2
+
+    @functools.singledispatchmethod
+    def scale(self, value):
+        return value
+
+    @scale.register
+    def _(self, value: int):
+        return value * self.factor
+
+    @scale.register
+    def _(self, value: str):
+        return value * self.factor
+
+
+class Flag(int):
+    pass
+
+
+@programs
+def by_class(x):
+    return [scaled(value, x) for value in (1, True, Flag(3), [1, 2], x, None, "a")]
+
+
+@programs(expect_breaks=None)
+def by_abstract_class(x):
+    return x + 1, sized([1]), sized({}), sized((1,)), sized(3), sized("a")
+
+
+@programs
+def methods(x):
+    scaler = Scaler()
+    return x + scaler.scale(3), scaler.scale("ab"), scaler.scale(None)
+
+
+@programs
+def asked_for(x):
+    return x + 1, scaled.dispatch(int)(2, x), scaled.dispatch(Flag) is scaled.registry[int], list(scaled.registry)[1:3]
+
+
+@programs
+def made_in_the_program(x):
+    log = []
+
+    @functools.singledispatch
+    def show(value):
+        return "any"
+
+    @show.register
+    def show_int(value: int):
+        log.append(value)
+        return "int"
+
+    show.register(type(None), lambda value: "none")
+    return x + 1, show(1), show("a"), show(None), show(True), log, show_int(3)
+
+
+@programs
+def without_arguments(x):
+    try:
+        scaled()
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+test_programs = programs.test()
+
+
+def test_a_later_registration_is_seen():
+    @functools.singledispatch
+    def kind(value):
+        return 1
+
+    def fn(x):
+        return x + kind("a") + kind(3)
+
+    follow(
+        fn,
+        (x(),),
+        lambda: kind.register(int, lambda value: 10),
+        lambda: kind.register(collections.abc.Hashable, lambda value: 100),
+        lambda: kind.register(str, lambda value: 1000),
+    )

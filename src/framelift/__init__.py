@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from framelift.api import list_backends as list_backends
     from framelift.api import mark_dynamic as mark_dynamic
     from framelift.api import mark_static as mark_static
+    from framelift.api import mark_unbacked as mark_unbacked
     from framelift.api import maybe_mark_dynamic as maybe_mark_dynamic
     from framelift.api import optimize as optimize
     from framelift.api import pass_stats as pass_stats
@@ -59,6 +60,7 @@ __all__ = [
     "mark_dynamic",
     "maybe_mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "register_backend",
     "config",
 ]

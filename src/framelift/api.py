@@ -37,7 +37,7 @@ from framelift.report.explain import Explanation, Recorder
 from framelift.report.logs import set_logs
 from framelift.report.pass_stats import PASS_STATS
 from framelift.runtime.stance import set_stance
-from framelift.shapes.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+from framelift.shapes.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 
 __all__ = [
     "compile",
@@ -51,6 +51,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",
     "pass_stats",

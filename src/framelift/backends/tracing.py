@@ -73,7 +73,8 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
 
 def depends_on_data(module: GraphModule) -> bool:
     """Whether sizes or numbers in a graph are known only when it runs."""
-    return any(node.meta.get("unbacked_bindings") for node in module.graph.nodes)
+    given = getattr(getattr(module, "shape_env", None), "unbacked_inputs", None)
+    return bool(given) or any(node.meta.get("unbacked_bindings") for node in module.graph.nodes)
 
 
 def current_symbols() -> ShapeEnv | None:

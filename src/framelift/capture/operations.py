@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0301, FL0302, FL0303, GraphBreak
 from framelift.graph import MetadataFailure, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
-from framelift.shapes.symbols import decide, settled
+from framelift.shapes.symbols import decide, known_of_data
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
@@ -89,8 +89,11 @@ class Operations:
     def settle(self, lift: Lift, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         symbols = lift.graph.symbols
-        if depends_on_data(ref.known_fake) and settled(ref.known_fake) is None:
-            raise GraphBreak(FL0301, what=lift.graph.origin_of(ref))
+        if depends_on_data(ref.known_fake):
+            known = known_of_data(ref.known_fake)
+            if known is None:
+                raise GraphBreak(FL0301, what=lift.graph.origin_of(ref))
+            return known
         self._decisions += 1
         if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)

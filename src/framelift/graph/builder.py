@@ -358,13 +358,16 @@ class GraphBuilder:
     @property
     def depends_on_data(self) -> bool:
         """Whether sizes or numbers of the graph are known only when it runs."""
-        return bool(self._bound)
+        return bool(self._bound) or bool(self.symbols.unbacked)
 
     def origin_of(self, ref: NumberRef) -> str:
         """Where a number that depends on data comes from, for a user: `n.item() > 3` is `u0 > 3, u0 being item`."""
         expression = ref.known_fake.node.expr
-        names = {symbol: self._bound[symbol].name for symbol in expression.free_symbols if symbol in self._bound}
-        where = [f"{symbol} is what {names[symbol]} gives" for symbol in sorted(names, key=str)]
+        origins = {
+            symbol: f"what {record.name} gives" for symbol, record in self._bound.items()
+        } | self.symbols.unbacked
+        symbols = sorted(expression.free_symbols & origins.keys(), key=str)
+        where = [f"{symbol} is {origins[symbol]}" for symbol in symbols]
         return f"{PythonPrinter().doprint(expression)}, where {' and '.join(where)}" if where else str(expression)
 
     def presume(self, condition: NumberRef) -> None:
@@ -530,7 +533,7 @@ class GraphBuilder:
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = _LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
-        if self._bound:
+        if self.depends_on_data:
             insert_deferred_runtime_asserts(module, self.shape_env, "capture")
         return module
 

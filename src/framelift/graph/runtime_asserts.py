@@ -61,6 +61,8 @@ def insert_deferred_runtime_asserts(
     known to hold, stays: an exported graph meets inputs that were never guarded.
     """
     facts = [fact.expr for facts in shape_env.deferred_runtime_asserts.values() for fact in facts]
+    if not export:  # what is presumed about inputs alone is guarded
+        facts = [fact for fact in facts if free_unbacked_symbols(fact) - shape_env.unbacked_inputs]
     writer = _Writer(gm, shape_env, name, facts)
     writer.write()
     if not export:
@@ -92,6 +94,7 @@ class _Writer:
             self.anchor = inputs[-1]
         for node in inputs:
             self._take_input(node)
+        self._check_facts()
         for node in nodes:
             bindings = resolve_unbacked_bindings(self.env, node.meta.get("unbacked_bindings"))
             if bindings:

@@ -5,7 +5,7 @@ it compares what it is asked about with the history and with what the user said,
 
     >>> history = History()
     >>> Policy(history).dimensions("L['x']", (3, 4)), Policy(history).dimensions("L['x']", (5, 4))
-    ({}, {0: Dimension(lower=None, upper=None, alike=False)})
+    ({}, {0: Dimension(lower=None, upper=None, alike=False, unbacked=False)})
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Policy:
                 return None
             if mark.kind == "dynamic":
                 self.unsettled.add(f"{name}.size()[{dim}]")
-            return Dimension(mark.lower, mark.upper)
+            return Dimension(mark.lower, mark.upper, unbacked=mark.kind == "unbacked")
         if wished or self._dynamic:
             return Dimension(alike=True)
         changed = self._dynamic is None and dim in self._history.dynamic_sizes.get(name, ())

@@ -16,13 +16,15 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-Kind = Literal["dynamic", "maybe", "static"]
+Kind = Literal["dynamic", "maybe", "static", "unbacked"]
 _OWN = "_framelift_marks"
 # Attributes torch keeps its marks in, weakest last. AOTAutograd leaves the third on results with symbolic sizes.
 _OF_TORCH: tuple[tuple[str, Kind], ...] = (
     ("_dynamo_dynamic_indices", "dynamic"),
     ("_dynamo_weak_dynamic_indices", "maybe"),
     ("_dynamo_propagated_dynamic_indices", "maybe"),
+    ("_dynamo_strict_unbacked_indices", "unbacked"),
+    ("_dynamo_unbacked_indices", "unbacked"),
     ("_dynamo_static_indices", "static"),
 )
 
@@ -47,6 +49,17 @@ def maybe_mark_dynamic(tensor: torch.Tensor, dims: int | Sequence[int]) -> None:
     _mark(tensor, dims, Mark("maybe"))
 
 
+def mark_unbacked(
+    tensor: torch.Tensor, dims: int | Sequence[int], *, min: int | None = None, max: int | None = None
+) -> None:
+    """Let the sizes of dimensions be unknown while the program is captured, as if they depended on data.
+
+    Nothing is decided by them: a branch on such a size is a graph break. Only what operations have to presume is
+    guarded (at least 2, the bounds, what the program says with `torch._check`), so most other sizes need no capture.
+    """
+    _mark(tensor, dims, Mark("unbacked", min, max))
+
+
 def mark_static(tensor: torch.Tensor, dims: int | Sequence[int] | None = None) -> None:
     """Let dimensions, or all of them, be numbers whatever sizes are seen."""
     _mark(tensor, range(tensor.dim()) if dims is None else dims, Mark("static"))
@@ -59,6 +72,7 @@ def marks_of(tensor: torch.Tensor) -> dict[int, Mark]:
         return {}
     found: dict[int, Mark] = dict(attributes.get(_OWN, {}))
     bounds = {entry.dim: (entry.min, entry.max) for entry in attributes.get("_dynamo_dynamic_range", ())}
+    bounds.update(attributes.get("_dynamo_unbacked_bounds", ()))
     for name, kind in _OF_TORCH:
         for dim in attributes.get(name, ()):
             found.setdefault(dim, Mark(kind, *bounds.get(dim, (None, None))))

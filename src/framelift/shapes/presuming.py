@@ -26,12 +26,12 @@ from torch.fx.experimental.symbolic_shapes import (
     guard_or_false,
 )
 
-__all__ = ["PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
+__all__ = ["LEAST_SIZE", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
 
 # Where in the result of an operation the number is found that a symbol stands for.
 Bindings = dict[sympy.Symbol, tuple[Any, ...]]
 
-_LEAST_SIZE = 2
+LEAST_SIZE = 2
 
 
 class Unlikely(Exception):
@@ -47,6 +47,11 @@ class PresumingEnv(ShapeEnv):
     takes_data = False
     # Whether a guess is presumed. A compiler that makes no checks of it guesses for speed only.
     presumes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Sizes of inputs that the program is not to know.
+        self._given: dict[sympy.Symbol, sympy.Integer] = {}
 
     @property
     def allow_scalar_outputs(self) -> bool:
@@ -70,18 +75,41 @@ class PresumingEnv(ShapeEnv):
         if fact in (False, sympy.false) or not self.guard_or_defer_runtime_assert(fact, why):
             raise Unlikely(str(fact))
 
+    def given_size(self, value: int, lower: int | None, upper: int | None) -> Any:
+        """The size of an input that the program is not to know, within bounds; what is presumed about it is guarded."""
+        size = self.create_unbacked_symint()
+        symbol = size.node.expr
+        self._given[symbol] = sympy.Integer(value)
+        self.pending_fresh_unbacked_symbols.remove(symbol)  # no operation brings it along
+        self.unbacked_inputs.add(symbol)
+        self._constrain_range_for_size(symbol)
+        for bound, relation in ((lower, sympy.Ge), (upper, sympy.Le)):
+            if bound is not None:
+                self.presume(relation(symbol, bound), "the user says so")
+        return size
+
+    def value_at_capture(self, symbol: sympy.Symbol) -> Any:
+        """What the number of an input is in the call that is captured."""
+        return self._given[symbol] if symbol in self._given else self.backed_var_to_val[symbol]
+
+    def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
+        """What is false of the sizes that were given cannot be presumed: no call would pass its own guards."""
+        if self._given and orig_expr.xreplace({**self.backed_var_to_val, **self._given}) == sympy.false:
+            raise Unlikely(str(orig_expr))
+        return super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+
     def _constrain_range_for_size(self, a: sympy.Symbol, min: int | None = None, max: int | None = None) -> None:
         """torch says that a symbol is a size."""
         super()._constrain_range_for_size(a, min, max)
         if self.presumes:
-            self.presume(sympy.Ge(a, _LEAST_SIZE), "a size is neither 0 nor 1")
+            self.presume(sympy.Ge(a, LEAST_SIZE), "a size is neither 0 nor 1")
 
     def presume_sizes(self, result: Any) -> None:
         """No size of these tensors that depends on data is 0 or 1."""
         for tensor in _tensors(result):
             for size in tensor.shape:
                 if depends_on_data(size):
-                    self.presume(size >= _LEAST_SIZE, "a size is neither 0 nor 1")
+                    self.presume(size >= LEAST_SIZE, "a size is neither 0 nor 1")
 
     def _log_suppressed_dde(self, a: Any, assumed_value: bool) -> None:
         """torch could not decide `a` and goes on as if it were `assumed_value`."""
@@ -97,7 +125,7 @@ def depends_on_data(number: Any) -> bool:
 def bindings_of(env: PresumingEnv, result: Any, known: Any) -> Bindings:
     """The symbols that a result brings with it, beside those that are known, and where in it they are found."""
     found = {symbol for number in _numbers(result) for symbol in number.node._expr.free_symbols}
-    new = [symbol for symbol in sorted(found, key=str) if free_unbacked_symbols(symbol)]
+    new = [symbol for symbol in sorted(found - env.unbacked_inputs, key=str) if free_unbacked_symbols(symbol)]
     pending = env.pending_fresh_unbacked_symbols
     # torch remembers results; whoever first brought a symbol along may have been taken back.
     pending.extend(symbol for symbol in new if symbol not in known and symbol not in pending)

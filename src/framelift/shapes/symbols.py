@@ -21,12 +21,18 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import sympy
 import torch
 from torch._guards import GuardSource, Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    free_unbacked_symbols,
+    statically_known_false,
+    statically_known_true,
+)
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from framelift.shapes.presuming import PresumingEnv
+from framelift.shapes.presuming import LEAST_SIZE, PresumingEnv
 from framelift.shapes.program import Program
 from framelift.shapes.translate import Untranslatable, Writer
 
@@ -51,11 +57,15 @@ class NamedSource(Source):
 
 
 class Dimension(NamedTuple):
-    """How a dimension becomes symbolic: within which bounds; `alike` lets equal sizes be one symbol."""
+    """How a dimension becomes symbolic: within which bounds; `alike` lets equal sizes be one symbol.
+
+    `unbacked` gives a symbol without a value: only what is presumed about it is guarded, nothing is decided by it.
+    """
 
     lower: int | None = None
     upper: int | None = None
     alike: bool = False
+    unbacked: bool = False
 
 
 class Layout(NamedTuple):
@@ -82,6 +92,8 @@ class Symbols:
         self.shape_env = PresumingEnv()
         self._loaded: list[_Loaded] = []
         self._index: dict[sympy.Symbol, int] = {}
+        # Sizes of inputs that have no value here, and their names.
+        self.unbacked: dict[sympy.Symbol, str] = {}
         # The user's line for each guard of the environment, as far as it is known.
         self._places: list[Any] = []
 
@@ -94,6 +106,8 @@ class Symbols:
         """A symbol for a size; sizes out of bounds stay numbers, and 0 and 1, which are special to operations."""
         if (how.lower is not None and value < how.lower) or (how.upper is not None and value > how.upper):
             return value
+        if how.unbacked and value >= LEAST_SIZE and self.shape_env.takes_data:
+            return self._unbacked(value, origin, name, how)
         kind = DimDynamic.DUCK if how.alike else DimDynamic.DYNAMIC
         expression = self.shape_env.create_symbol(value, NamedSource(name), kind)
         if not isinstance(expression, sympy.Symbol):
@@ -102,6 +116,14 @@ class Symbols:
             self._narrow(expression, how)
         self._load(expression, origin, name)
         return self._node(expression, value)
+
+    def _unbacked(self, value: int, origin: Origin, name: str, how: Dimension) -> Size:
+        size = self.shape_env.given_size(value, how.lower, how.upper)
+        symbol = size.node.expr
+        self.unbacked[symbol] = name
+        self._index[symbol] = len(self._loaded)
+        self._loaded.append(_Loaded(origin, name, (None, None), None))
+        return size
 
     def number(self, value: int | float, origin: Origin, name: str) -> Any:
         """A symbol for any int or float."""
@@ -158,7 +180,8 @@ class Symbols:
         self._loaded.append(_Loaded(origin, name, (_finite(limits.lower), _finite(limits.upper)), None))
 
     def _node(self, expression: Any, value: int) -> Size:
-        node: Size = self.shape_env.create_symintnode(expression, hint=value)
+        hint = None if self.unbacked and free_unbacked_symbols(expression) else value
+        node: Size = self.shape_env.create_symintnode(expression, hint=hint)
         return node
 
     def settle(self, number: Any) -> None:
@@ -190,10 +213,17 @@ class Symbols:
             writer.bounds(index, *loaded.bounds)
             if loaded.expression is not None:
                 writer.equals(index, loaded.expression)
-        for expression in dict.fromkeys(guard.expr for guard in self.shape_env.guards):
+        for expression in dict.fromkeys(self._facts()):
             self._write(writer, expression)
         loads = tuple(load_of(loaded.origin) for loaded in self._loaded)
         return Program(loads, tuple(writer.code), tuple(writer.words), names)
+
+    def _facts(self) -> Iterator[Any]:
+        """What must be true of the inputs. What is presumed about data as well is for the graph to check."""
+        yield from (guard.expr for guard in self.shape_env.guards)
+        if self.unbacked:
+            facts = (fact.expr for fact in self.shape_env.presumptions)
+            yield from (fact for fact in facts if fact.free_symbols <= self._index.keys())
 
     def settled(self) -> list[tuple[str, Any, Any]]:
         """The symbols that turned out to have one value only: name, value, the place that needed it."""
@@ -213,7 +243,7 @@ class Symbols:
         except Untranslatable:
             # What cannot be said in general is said of these very numbers.
             for symbol in sorted(expression.free_symbols, key=str):
-                writer.fact(sympy.Eq(symbol, self.shape_env.backed_var_to_val[symbol], evaluate=False))
+                writer.fact(sympy.Eq(symbol, self.shape_env.value_at_capture(symbol), evaluate=False))
 
 
 @contextmanager
@@ -245,6 +275,17 @@ def settled(number: Any) -> int | float | bool | None:
     if isinstance(number, torch.SymBool):
         return node.maybe_as_bool()
     return node.maybe_as_float()
+
+
+def known_of_data(number: Any) -> int | float | bool | None:
+    """The plain number that one that depends on data must be, after all that the graph checks before."""
+    known = settled(number)
+    if known is None and isinstance(number, torch.SymBool):
+        if statically_known_true(number):
+            return True
+        if statically_known_false(number):
+            return False
+    return known
 
 
 def decide(number: Any) -> int | float | bool:

@@ -386,6 +386,8 @@ def export(
 ) -> Any:
     """Capture one call as one graph: `(graph_module, guards)`. Raises if the function does not fit into one graph.
 
+    The module is called as the function is, with the same containers, and returns the same. What was assumed about
+    sizes and numbers is among the guards and checked by the module; arguments that are constants must stay the same.
     Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`. `dynamic_shapes` names the
     sizes that may differ, as `dynamic` of `compile` does, or with torch's `Dim`.
 

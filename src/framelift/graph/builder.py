@@ -33,6 +33,7 @@ from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, map_result, scan
+from framelift.graph.pruning import prune_dead_arguments
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
@@ -515,8 +516,11 @@ class GraphBuilder:
 
     # The end
 
-    def finish(self, outputs: Sequence[Any]) -> GraphModule:
-        """The graph as a module that takes ``live_inputs`` and returns the tuple of outputs."""
+    def finish(self, outputs: Sequence[Any], export: bool = False) -> GraphModule:
+        """The graph as a module that takes ``live_inputs`` and returns the tuple of outputs.
+
+        With ``export`` it checks what is guarded elsewhere.
+        """
         self._check_open()
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
@@ -533,8 +537,10 @@ class GraphBuilder:
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = _LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
-        if self.depends_on_data:
-            insert_deferred_runtime_asserts(module, self.shape_env, "capture")
+        if self.symbols or self.depends_on_data:
+            insert_deferred_runtime_asserts(module, self.shape_env, "capture", export)
+            places = prune_dead_arguments(graph, emitter.without_effect().__contains__)
+            self.live_inputs = [self.live_inputs[place] for place in places]
         return module
 
     @property

@@ -32,18 +32,23 @@ class Emitter:
         self._names = Names()
         # The bodies among the arguments, under the names the graph calls them by.
         self.bodies: dict[str, GraphModule] = {}
+        self._emitted: list[tuple[Record, Node]] = []
         self._traces: dict[int, tuple[str | None, Modules | None]] = {}
 
     def emit(self, inputs: Sequence[Input], records: Sequence[Record], live: set[Ref], outputs: Sequence[Ref]) -> Graph:
         """Emits inputs and records that were found alive."""
         for ref in inputs:
             self._placeholder(ref)
-        emitted = [(record, self._record(record, live)) for record in records]
-        for record, node in emitted:
+        self._emitted = [(record, self._record(record, live)) for record in records]
+        for record, node in self._emitted:
             if needs_keeping(record, node):
                 self._keep(node)
         self.graph.output(tuple([ref.node for ref in outputs]))
         return self.graph
+
+    def without_effect(self) -> set[Node]:
+        """The nodes that matter only to those who use them."""
+        return {node for record, node in self._emitted if not has_effect(record)}
 
     def _placeholder(self, ref: Input) -> None:
         name = self._names.unique(ref.input_name or "given")

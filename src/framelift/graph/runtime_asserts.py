@@ -1,7 +1,9 @@
 """What was presumed about symbols without a value, as checks in the graph.
 
 While a graph is captured, torch's ShapeEnv collects facts about sizes and numbers that depend on data. A fact is
-checked as soon as everything it speaks of is computed: right behind the node that brings the last symbol along.
+checked as soon as everything it speaks of is computed: right behind the node that brings the last symbol along. On the
+way sizes that are known already are not asked for again: the size of `cat([x, x])` is twice that of `x`, and if nothing
+else needs the concatenation it need not be made.
 
     >>> gm = torch.fx.symbolic_trace(lambda x: x.nonzero())
     >>> insert_deferred_runtime_asserts(gm, ShapeEnv(), "nothing was presumed") is gm
@@ -10,7 +12,6 @@ checked as soon as everything it speaks of is computed: right behind the node th
 
 from __future__ import annotations
 
-import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,6 @@ from typing import Any
 
 import sympy
 import torch
-from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import (
     CallMethodKey,
@@ -29,16 +29,20 @@ from torch.fx.experimental.symbolic_shapes import (
     resolve_unbacked_bindings,
 )
 from torch.utils._pytree import SequenceKey
-from torch.utils._sympy import functions as torch_functions
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import bound_sympy
 
+from framelift.graph.lowering import CannotCheck, Lowering, value_of
+
+__all__ = ["ASSERT", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
+
 ASSERT = torch.ops.aten._assert_scalar.default
 # How the message of a check that failed begins.
 NOT_SO = "not so: "
-# Nodes carry what they stand for under one of these names: graphs of ours, graphs of AOTAutograd's.
-_VALUES = ("example_value", "val")
+# Checks that a program writes itself: the condition is their first argument, a message may be the second.
+_WRITTEN = frozenset({torch._check, torch._check_value, torch._check_index, torch._check_type, torch._assert, ASSERT})
+_QUESTIONS = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default})
 
 
 def failed_check() -> str | None:
@@ -48,25 +52,21 @@ def failed_check() -> str | None:
     return text if text.startswith(NOT_SO) else None
 
 
-class CannotCheck(Exception):
-    """A fact uses a function that a graph cannot compute, or speaks of a symbol that it does not have."""
-
-
 def insert_deferred_runtime_asserts(
     gm: GraphModule, shape_env: ShapeEnv, name: str, export: bool = False
 ) -> GraphModule:
     """Check in a graph what was presumed while it was captured; changes `gm` and returns it.
 
     `name` says whose graph it is, for the messages. With `export` a check that the program wrote itself, and that is
-    known to hold, stays: an exported graph meets inputs that were never guarded.
+    known to hold, stays, and what was assumed about inputs is checked as well: an exported graph meets inputs that
+    were never guarded.
     """
     facts = [fact.expr for facts in shape_env.deferred_runtime_asserts.values() for fact in facts]
-    if not export:  # what is presumed about inputs alone is guarded
+    if export:
+        facts += [guard.expr for guard in shape_env.guards]
+    else:  # what is presumed about inputs alone is guarded
         facts = [fact for fact in facts if free_unbacked_symbols(fact) - shape_env.unbacked_inputs]
-    writer = _Writer(gm, shape_env, name, facts)
-    writer.write()
-    if not export:
-        writer.drop_what_holds()
+    _Writer(gm, shape_env, name, facts, export).write()
     gm.recompile()
     return gm
 
@@ -74,65 +74,102 @@ def insert_deferred_runtime_asserts(
 class _Writer:
     """Goes over the nodes of one graph, once."""
 
-    def __init__(self, gm: GraphModule, shape_env: ShapeEnv, name: str, facts: Iterable[Any]) -> None:
+    def __init__(self, gm: GraphModule, env: ShapeEnv, name: str, facts: Iterable[Any], export: bool) -> None:
         self.graph = gm.graph
-        self.env = shape_env
-        self.name = name
+        self.env = env
+        self.export = export
+        self.table = Lowering(gm.graph, name)
         # Facts that wait for a symbol; what they say is checked once.
         self.waiting: list[Any] = list(dict.fromkeys(facts))
-        self.wanted = {symbol for fact in self.waiting for symbol in fact.free_symbols}
-        # The node that computes an expression.
-        self.known: dict[Any, Node] = {}
-        self.places: dict[sympy.Symbol, str] = {}
+        # What the program checks itself, and what is checked so far.
+        self.written = {_fact_of(node) for node in self.graph.nodes if node.target in _WRITTEN}
         self.checked: set[Any] = set()
-        self.anchor: Node | None = None
+        self.places: dict[sympy.Symbol, str] = {}
 
     def write(self) -> None:
         nodes = list(self.graph.nodes)
-        inputs = [node for node in nodes if node.op == "placeholder"]
-        if inputs:
-            self.anchor = inputs[-1]
-        for node in inputs:
-            self._take_input(node)
-        self._check_facts()
         for node in nodes:
-            bindings = resolve_unbacked_bindings(self.env, node.meta.get("unbacked_bindings"))
-            if bindings:
-                self.anchor = _last_of(node)
-                self._take_results(node, bindings)
+            if node.op == "placeholder":
+                self._take_input(node)
+        self._check_inputs()
+        for node in nodes:
+            if node.op in ("call_function", "call_method"):
+                self._take(node)
         if any(free_unbacked_symbols(fact) & self.places.keys() for fact in self.waiting):
-            raise CannotCheck(f"{self.name}: {self._words(self.waiting[0])}")
+            raise CannotCheck(f"{self.table.name}: {self._words(self.waiting[0])}")
+        self.table.drop_unused()
 
-    # -- symbols -------------------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------------------
 
     def _take_input(self, node: Node) -> None:
-        """Symbols of inputs: numbers, and sizes and strides of tensors, which are computed when they are needed."""
-        value = _value(node)
-        if isinstance(value, torch.SymInt | torch.SymFloat):
-            expression = value.node._expr
-            self.known.setdefault(expression, node)
-            if free_unbacked_symbols(expression):
-                self._check_symbol(expression, str(node.meta.get("input_source") or node.name))
+        self.table.take_input(node)
+        source, value = node.meta.get("input_source") or node.name, value_of(node)
+        if isinstance(value, torch.SymInt):
+            self.places[value.node._expr] = str(source)
         elif isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            for number, function, args in _metadata(node, value):
-                symbol = number.node._expr if isinstance(number, torch.SymInt) else None
-                if isinstance(symbol, sympy.Symbol) and symbol in self.wanted and symbol not in self.known:
-                    self.known[symbol] = self._node(function, args)
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt):
+                    self.places.setdefault(size.node._expr, f"{source}.size()[{dim}]")
+
+    def _check_inputs(self) -> None:
+        """Numbers among the inputs of which something is known that nobody guards."""
+        for symbol in list(self.places):
+            if self.export or free_unbacked_symbols(symbol) - self.env.unbacked_inputs:
+                self._check_symbol(symbol)
+        self._check_facts()
+
+    def _take(self, node: Node) -> None:
+        bindings = resolve_unbacked_bindings(self.env, node.meta.get("unbacked_bindings"))
+        if bindings:
+            self.table.anchor = _last_of(node)
+            self._take_results(node, bindings)
+        elif node.target in _WRITTEN:
+            self._take_written(node)
+        else:
+            value = value_of(node)
+            if isinstance(value, torch.SymInt):
+                self._take_number(node, value.node._expr)
 
     def _take_results(self, node: Node, bindings: dict[sympy.Symbol, Any]) -> None:
         for symbol, path in bindings.items():
-            if symbol in self.known:
+            if symbol in self.table.known:
                 continue
             found = node
             for function, rest in _steps(path):
-                found = self._node(function, (found, *rest))
-            self.known[symbol] = found
-            self._check_symbol(symbol, _place(node))
+                found = self.table.add(function, (found, *rest))
+            self.table.known[symbol] = found
+            self.places[symbol] = _place(node)
+            self._check_symbol(symbol)
         self._check_facts()
 
-    def _check_symbol(self, symbol: sympy.Symbol, place: str) -> None:
+    def _take_number(self, node: Node, expression: Any) -> None:
+        """A number that is known already is not computed again, nor a size that follows from others."""
+        known = self.table.known.get(expression)
+        if known is None and _asks_a_result(node) and self.table.can_compute(expression):
+            self.table.anchor = node
+            known = self.table.node_of(expression)
+        if isinstance(known, Node):
+            node.replace_all_uses_with(known)
+            self.graph.erase_node(node)
+        elif known is None:
+            self.table.known[expression] = node
+
+    def _take_written(self, node: Node) -> None:
+        """A check of the program's: it stays, unless it is of what is literally true."""
+        if node.args and node.args[0] is True and not self.export and not _holds_something(node):
+            self.graph.erase_node(node)
+        elif node.target is not ASSERT and isinstance(_condition(node), torch.SymBool):
+            message = node.args[1] if len(node.args) > 1 and isinstance(node.args[1], str) else None
+            fact = _fact_of(node)
+            self.table.anchor = node
+            check = self.table.add(ASSERT, (node.args[0], message or f"{NOT_SO}{self._words(fact)}"), effect=True)
+            check.meta["presumed"] = fact
+            self.graph.erase_node(node)
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _check_symbol(self, symbol: sympy.Symbol) -> None:
         """Its bounds, where it has any."""
-        self.places[symbol] = place
         limits = self.env.var_to_range.get(symbol)
         if limits is None or not symbol.is_integer:
             return
@@ -145,8 +182,8 @@ class _Writer:
         """Check every fact whose symbols are all there by now."""
         waiting, self.waiting = self.waiting, []
         for fact in waiting:
-            if all(symbol in self.known for symbol in fact.free_symbols):
-                if not self._is_implied(fact):
+            if all(map(self.table.has, fact.free_symbols)):
+                if not self._is_implied(fact) and (self.table.can_compute(fact) or free_unbacked_symbols(fact)):
                     self._check(fact)
             else:
                 self.waiting.append(fact)
@@ -157,73 +194,41 @@ class _Writer:
             return False
         return bound_sympy(fact, self.env.var_to_range).lower == sympy.true
 
-    # -- code ----------------------------------------------------------------------------------------------------
-
     def _check(self, fact: Any) -> None:
-        if fact in self.checked:
+        if fact in self.checked or fact in self.written:
             return
         self.checked.add(fact)
-        condition = self._lowered(fact)
+        condition = self.table.node_of(fact)
         if isinstance(condition, Node):
-            check = self._node(ASSERT, (condition, f"{NOT_SO}{self._words(fact)}"))
+            check = self.table.add(ASSERT, (condition, f"{NOT_SO}{self._words(fact)}"), effect=True)
             check.meta["presumed"] = fact
-
-    def _lowered(self, expression: Any) -> Any:
-        """The node, or the plain number, that an expression is; equal ones are computed once."""
-        if isinstance(expression, BooleanTrue | BooleanFalse):
-            return bool(expression)
-        if isinstance(expression, sympy.Integer):
-            return int(expression)
-        if isinstance(expression, sympy.Float):
-            return float(expression)
-        found = self.known.get(expression)
-        if found is None:
-            function = _FUNCTIONS.get(type(expression))
-            if function is None:
-                raise CannotCheck(f"{self.name}: {expression}")
-            arguments = [self._lowered(argument) for argument in expression.args]
-            found = self.known[expression] = self._apply(function, arguments)
-        return found
-
-    def _apply(self, function: Callable[..., Any], arguments: list[Any]) -> Node:
-        if len(arguments) == 1:
-            return self._node(function, (arguments[0],))
-        result = arguments[0]
-        for argument in arguments[1:]:
-            result = self._node(function, (result, argument))
-        return result
-
-    def _node(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Node:
-        assert self.anchor is not None
-        with self.graph.inserting_after(self.anchor):
-            node = self.graph.call_function(function, args)
-        key = next((key for key in _VALUES if key in self.anchor.meta), _VALUES[0])
-        # Symbols are computed with, not decided: nothing is assumed by it.
-        node.meta[key] = None if function is ASSERT else function(*[_plain(argument) for argument in args])
-        if "stack_trace" in self.anchor.meta:
-            node.meta["stack_trace"] = self.anchor.meta["stack_trace"]
-        self.anchor = node
-        return node
 
     def _words(self, fact: Any) -> str:
         text = PythonPrinter().doprint(fact)
-        symbols = sorted(free_unbacked_symbols(fact), key=str)
-        where = [f"{symbol} is {self.places[symbol]}" for symbol in symbols if symbol in self.places]
+        symbols = sorted(fact.free_symbols & self.places.keys(), key=str)
+        where = [f"{symbol} is {self.places[symbol]}" for symbol in symbols]
         return f"{text}, where {' and '.join(where)}" if where else text
 
-    def drop_what_holds(self) -> None:
-        """Remove checks of what is literally true."""
-        for node in list(self.graph.nodes):
-            if node.op == "call_function" and node.target is ASSERT and node.args[0] is True:
-                self.graph.erase_node(node)
+
+def _asks_a_result(node: Node) -> bool:
+    """Whether a node asks for a size of what the graph computes."""
+    return node.target in _QUESTIONS and isinstance(node.args[0], Node) and node.args[0].op != "placeholder"
 
 
-def _metadata(node: Node, tensor: torch.Tensor) -> Iterator[tuple[Any, Callable[..., Any], tuple[Any, ...]]]:
-    aten = torch.ops.aten
-    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        yield size, aten.sym_size.int, (node, dim)
-        yield stride, aten.sym_stride.int, (node, dim)
-    yield tensor.storage_offset(), aten.sym_storage_offset.default, (node,)
+def _condition(node: Node) -> Any:
+    """What the first argument of a node stands for."""
+    return value_of(node.args[0]) if node.args and isinstance(node.args[0], Node) else None
+
+
+def _fact_of(node: Node) -> Any:
+    """What a check of the program's is about; None if that is no matter of symbols."""
+    value = _condition(node)
+    return value.node._expr if isinstance(value, torch.SymBool) else None
+
+
+def _holds_something(node: Node) -> bool:
+    """Whether a check of nothing keeps another node in the graph."""
+    return any(isinstance(argument, Node) for argument in node.args)
 
 
 def _steps(path: tuple[Any, ...]) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -256,14 +261,6 @@ def _last_of(node: Node) -> Node:
     return last
 
 
-def _value(node: Node) -> Any:
-    return next((node.meta[key] for key in _VALUES if node.meta.get(key) is not None), None)
-
-
-def _plain(argument: Any) -> Any:
-    return _value(argument) if isinstance(argument, Node) else argument
-
-
 def _place(node: Node) -> str:
     """What a symbol is to the user: the operation, and the line it stands in."""
     name = getattr(node.target, "__name__", node.target)
@@ -272,33 +269,3 @@ def _place(node: Node) -> str:
         if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
             return f"{name} in {words[0][5:].strip(chr(34))}:{words[1][5:]}"
     return str(name)
-
-
-_FUNCTIONS: dict[type, Callable[..., Any]] = {
-    sympy.Add: operator.add,
-    sympy.Mul: operator.mul,
-    sympy.Eq: operator.eq,
-    sympy.Ne: operator.ne,
-    sympy.Lt: operator.lt,
-    sympy.Le: operator.le,
-    sympy.Gt: operator.gt,
-    sympy.Ge: operator.ge,
-    sympy.And: operator.and_,
-    sympy.Or: operator.or_,
-    sympy.Not: torch.sym_not,
-    sympy.Max: torch.sym_max,
-    sympy.Min: torch.sym_min,
-    torch_functions.Max: torch.sym_max,
-    torch_functions.Min: torch.sym_min,
-    torch_functions.FloorDiv: operator.floordiv,
-    torch_functions.CleanDiv: operator.floordiv,
-    torch_functions.PythonMod: operator.mod,
-    torch_functions.Mod: operator.mod,
-    torch_functions.IntTrueDiv: operator.truediv,
-    torch_functions.FloatTrueDiv: operator.truediv,
-    torch_functions.PowByNatural: operator.pow,
-    torch_functions.ToFloat: torch.sym_float,
-    torch_functions.FloorToInt: math.floor,
-    torch_functions.CeilToInt: math.ceil,
-    torch_functions.TruncToInt: math.trunc,
-}

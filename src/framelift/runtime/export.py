@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -18,6 +19,7 @@ from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
+from framelift.graph.exported import Call
 from framelift.guards.guardset import Guard, Relation
 from framelift.native import _core
 from framelift.options import Options, Wishes
@@ -29,6 +31,7 @@ from framelift.values.dicts import DictValue
 from framelift.values.sequences import SequenceValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
+from framelift.values.tuples import TupleObjectValue
 
 
 def export_call(
@@ -39,8 +42,8 @@ def export_call(
     aten_graph: bool,
     dynamic: Wishes | None = None,
 ) -> tuple[GraphModule, list[Guard | Relation]]:
-    """`(graph_module, guards)` of the call: the module takes the tensors among the arguments, in order."""
-    given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    """`(graph_module, guards)` of the call: the module is called as the target is."""
+    call = _call_of(target, args, kwargs)
     function, args = _as_function(target, args)
     options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
     slots = _bind(function, args, kwargs)
@@ -52,15 +55,26 @@ def export_call(
         names = ", ".join(value.describe() for value in lift.journal.changed)
         raise FullGraphError(f"export: the function changes {names}, which a graph cannot do")
     structure = _structure(lift, result)
-    module = lift.graph.finish(_refs(structure))
+    module = lift.graph.finish(_refs(structure), export=True)
     note_symbols(lift)
-    _name_inputs(module, lift, given)
-    _return_structure(module, structure)
+    _return_structure(module, structure, call)
+    _take_arguments(module, lift, call)
     module.graph.lint()
-    module.recompile()
     if aten_graph:
         module = _to_aten(module, lift)
+    module.graph.set_codegen(call)
+    module.recompile()
+    call.forget_values()
     return module, [*lift.guards.guards, *lift.guards.relations]
+
+
+def _call_of(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
+    """How the target is called: a module as its `forward`, whose parameters have names."""
+    plain = getattr(target, "_orig_mod", target)
+    signature = inspect.signature(plain.forward if isinstance(plain, torch.nn.Module) else plain)
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return Call.of(signature.replace(return_annotation=signature.empty), bound.arguments)
 
 
 def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[FunctionType, Sequence[Any]]:
@@ -106,10 +120,13 @@ def _structure(lift: Lift, value: Any) -> Any:
     value.note(lift)
     if isinstance(value, TensorValue | SymbolicValue):
         return value.ref(lift)
+    kind = value.python_type()
+    if isinstance(value, TupleObjectValue):
+        return tuple.__new__(kind, [_structure(lift, item) for item in value.items(lift)])
     if isinstance(value, SequenceValue):
         return value.kind(_structure(lift, item) for item in value.items(lift))
-    if isinstance(value, DictValue):
-        return {lift.constant(key): _structure(lift, item) for key, item in value.entries(lift).items()}
+    if isinstance(value, DictValue) and kind in (dict, OrderedDict):
+        return kind((lift.constant(key), _structure(lift, item)) for key, item in value.entries(lift).items())
     try:
         return lift.constant(value)
     except GraphBreak:
@@ -120,48 +137,76 @@ def _refs(structure: Any) -> list[TensorRef | NumberRef]:
     return [leaf for leaf in pytree.tree_leaves(structure) if isinstance(leaf, TensorRef | NumberRef)]
 
 
-def _return_structure(module: GraphModule, structure: Any) -> None:
-    def node_of(leaf: Any) -> Any:
-        return leaf.node if isinstance(leaf, TensorRef | NumberRef) else leaf
-
+def _return_structure(module: GraphModule, structure: Any, call: Call) -> None:
+    """Nodes take the places of the values they compute."""
     output = module.graph.output_node()
-    output.args = (pytree.tree_map(node_of, structure),)
+    nodes = iter(output.args[0])
+    leaves, spec = pytree.tree_flatten(structure)
+    leaves = [next(nodes) if isinstance(leaf, TensorRef | NumberRef) else leaf for leaf in leaves]
+    if _is_written_by_fx(structure):
+        output.args = (pytree.tree_unflatten(leaves, spec),)
+    else:
+        output.args, call.result = (tuple(leaves),), spec
+
+
+def _is_written_by_fx(structure: Any) -> bool:
+    """Whether FX can write a structure of containers as Python code."""
+    if isinstance(structure, list | tuple | dict):
+        parts = structure.values() if isinstance(structure, dict) else structure
+        return type(structure) in (list, tuple, dict) and all(map(_is_written_by_fx, parts))
+    return True
 
 
 # -- the inputs ------------------------------------------------------------------------------------------------------
 
 
-def _name_inputs(module: GraphModule, lift: Lift, arguments: list[torch.Tensor]) -> None:
-    """Arguments become the module's inputs, in their order; parameters and other tensors become its attributes."""
-    tensors = lift.inputs.tensors
-    values = {id(value.concrete): value for value in tensors.values()}
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    live = zip(lift.graph.live_inputs, placeholders, strict=True)
-    nodes = {id(tensors[id(ref)].concrete): node for ref, node in live}
+def _take_arguments(module: GraphModule, lift: Lift, call: Call) -> None:
+    """Leaves of the arguments become the module's inputs, in their order; other tensors become its attributes."""
+    placeholders = module.graph.find_nodes(op="placeholder")
+    places: dict[int, Any] = {}
+    for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True):
+        concrete = None if isinstance(ref, NumberRef) else lift.inputs.tensors[id(ref)].concrete
+        place = _number_at(call, ref.source_name) if concrete is None else _tensor_at(call, concrete)
+        if place is not None:
+            places[place] = node
+        elif concrete is not None:
+            _hold(module, node, concrete)
+        else:
+            raise FullGraphError(f"export: {ref.source_name} is no argument that a graph could take")
+    call.takes = tuple(sorted(places))
     first = module.graph._root.next
-    for index, tensor in enumerate(arguments):
-        node = nodes.pop(id(tensor), None)
-        if node is None:
-            with module.graph.inserting_before(first):
-                module.graph.placeholder(f"unused_argument_{index}").meta["example_value"] = tensor
-        elif node is first:
+    for place in call.takes:
+        if places[place] is first:
             first = first.next
         else:
-            first.prepend(node)
-    for tensor_id, node in nodes.items():
-        _hold(module, node.name, values[tensor_id].concrete)
-        with module.graph.inserting_before(node):
-            held = module.graph.get_attr(node.name)
-        held.meta = dict(node.meta)
-        node.replace_all_uses_with(held)
-        module.graph.erase_node(node)
+            first.prepend(places[place])
 
 
-def _hold(module: GraphModule, name: str, tensor: torch.Tensor) -> None:
+def _tensor_at(call: Call, tensor: torch.Tensor) -> int | None:
+    return next((i for i, leaf in enumerate(call.leaves) if leaf is tensor), None)
+
+
+def _number_at(call: Call, source: str | None) -> int | None:
+    """The leaf that a source such as `L['n']` or `L['sizes'][0]` stands for."""
+    return next((i for i, name in enumerate(call.names) if _source_of(name) == source), None)
+
+
+def _source_of(name: str) -> str:
+    root, bracket, rest = name.partition("[")
+    return f"L[{root!r}]{bracket}{rest}"
+
+
+def _hold(module: GraphModule, node: Node, tensor: torch.Tensor) -> None:
+    """A tensor that is no argument: an attribute of the module."""
     if isinstance(tensor, torch.nn.Parameter):
-        module.register_parameter(name, tensor)
+        module.register_parameter(node.name, tensor)
     else:
-        module.register_buffer(name, tensor)
+        module.register_buffer(node.name, tensor)
+    with module.graph.inserting_before(node):
+        held = module.graph.get_attr(node.name)
+    held.meta = dict(node.meta)
+    node.replace_all_uses_with(held)
+    module.graph.erase_node(node)
 
 
 # -- the ATen level --------------------------------------------------------------------------------------------------
@@ -169,8 +214,7 @@ def _hold(module: GraphModule, name: str, tensor: torch.Tensor) -> None:
 
 def _to_aten(module: GraphModule, lift: Lift) -> GraphModule:
     """The same graph in terms of ATen operators."""
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    fakes = [node.meta["example_value"] for node in placeholders]
+    fakes = [node.meta["example_value"] for node in module.graph.find_nodes(op="placeholder")]
     lowered: GraphModule = make_fx(module, tracing_mode="fake", _allow_non_fake_inputs=True)(*fakes)
     lowered.shape_env = lift.graph.shape_env
     return lowered

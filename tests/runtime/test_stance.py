@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -255,6 +255,76 @@ class TestOfTorch:
             assert lifted(X)[1]
 
 
+class TestForcedBackend:
+    """`torch.compiler.set_stance(force_backend=...)`: another backend takes the place of the chosen one."""
+
+    def test_a_backend_for_a_while(self) -> None:
+        used: list[str] = []
+        backends = {name: recording(used, name) for name in ("own", "forced")}
+        lifted = framelift.compile(lambda x: x.sin() + 1, backend=backends["own"])
+        lifted(X)
+        with torch.compiler.set_stance("default", force_backend=backends["forced"]):
+            for _ in range(3):
+                assert torch.equal(lifted(X), X.sin() + 1)
+        lifted(X)
+        with torch.compiler.set_stance(force_backend=backends["forced"]):
+            lifted(X)
+        assert used == ["own", "forced"]
+
+    def test_by_name_and_of_modules(self) -> None:
+        used: list[str] = []
+        model = torch.nn.Linear(2, 2)
+        lifted = framelift.compile(model, backend=recording(used, "own"))
+        with torch.compiler.set_stance(force_backend="eager"):
+            assert torch.equal(lifted(torch.ones(1, 2)), model(torch.ones(1, 2)))
+        assert not used
+
+    def test_what_follows_a_break(self) -> None:
+        def fn(x):
+            y = x + 1
+            framelift.graph_break()
+            return y * 2
+
+        used: list[str] = []
+        lifted = framelift.compile(fn, backend=recording(used, "own"))
+        torch.compiler.set_stance("default", force_backend=recording(used, "forced"))
+        try:
+            assert torch.equal(lifted(X), fn(X)) and torch.equal(lifted(X), fn(X))
+        finally:
+            torch.compiler.set_stance("default")
+        assert used == ["forced", "forced"]
+
+    def test_histories_are_kept(self) -> None:
+        used: list[str] = []
+        lifted = framelift.compile(lambda x: x + 1, backend=recording(used, "own"))
+        forced = recording(used, "forced")
+        for size in (2, 3, 4, 5):
+            with torch.compiler.set_stance(force_backend=forced):
+                lifted(torch.ones(size))
+        assert used == ["forced", "forced"]
+
+    def test_a_backend_that_does_not_exist(self) -> None:
+        lifted = framelift.compile(lambda x: x + 1, backend="eager")
+        with torch.compiler.set_stance(force_backend="no such thing"), pytest.raises(ValueError, match="no such thing"):
+            lifted(X)
+        assert torch.equal(lifted(X), X + 1)
+
+    def test_force_eager_goes_first(self) -> None:
+        used: list[str] = []
+        lifted = framelift.compile(lambda x: x + 1, backend=recording(used, "own"))
+        with torch.compiler.set_stance(force_backend=recording(used, "forced")), framelift.set_stance("force_eager"):
+            assert torch.equal(lifted(X), X + 1)
+        assert not used
+
+
+def recording(used: list[str], name: str) -> Callable[..., Any]:
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        used.append(name)
+        return graph_module.forward
+
+    return backend
+
+
 def test_guards_hold_in_every_stance() -> None:
     with framelift.set_stance("eager_on_recompile"):
         lifted = framelift.compile(lambda x, n: x * n, backend="eager")
@@ -280,6 +350,21 @@ def test_blocks_of_several_threads_leave_the_stance_of_the_process_alone() -> No
     second = framelift.set_stance("fail_on_recompile")
     with first, second:
         assert stance.current() == "fail_on_recompile"
+    assert stance.current() == "default"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_block_is_never_a_stance_of_the_process(many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even between the call of `set_stance` and the beginning of the block."""
+    monkeypatch.setattr(stance._STANCES, "set", pytest.fail)
+    if many:
+        with framelift.config.patch(strict=True), framelift.set_stance("force_eager") as both:
+            assert stance.current() == "force_eager"
+        with both, framelift.set_stance(stance="fail_on_recompile"):
+            assert stance.current() == "fail_on_recompile"
+    else:
+        with framelift.set_stance("force_eager"):
+            assert stance.current() == "force_eager"
     assert stance.current() == "default"
 
 

@@ -37,7 +37,8 @@ typedef struct {
     const uint64_t *version; /* of the dict */
     uint64_t known;
     PyObject *dict;
-    PyObject *ask; /* ask() -> whether Python runs everything */
+    PyObject *ask;     /* ask() -> whether Python runs everything */
+    PyObject *instead; /* instead(lifted) -> the Lifted to call in its place, or None; NULL if there is never one */
 } Stance;
 
 extern Stance stance;

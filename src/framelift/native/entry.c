@@ -92,6 +92,20 @@ static PyObject *run_alone(ThreadData *thread, PyFunctionObject *function, PyObj
     return result;
 }
 
+/* The lifted callable that the stance puts in the place of this one; NULL without an error: none. */
+static PyObject *called_instead(ThreadData *thread, Lifted *self)
+{
+    PyObject *instead = Py_NewRef(stance.instead); /* it is replaced meanwhile */
+    thread->suspended++;
+    PyObject *other = PyObject_CallOneArg(instead, (PyObject *)self);
+    thread->suspended--;
+    Py_DECREF(instead);
+    if (other && !Py_IS_TYPE(other, Py_TYPE(self))) {
+        Py_CLEAR(other);
+    }
+    return other;
+}
+
 static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Call call;
@@ -101,6 +115,14 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     PyFunctionObject *function = self->function;
     if (python_runs_all(thread)) {
         return call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+    }
+    if (UNLIKELY(stance.instead != NULL)) {
+        PyObject *other = called_instead(thread, self);
+        if (other || PyErr_Occurred()) {
+            PyObject *result = other ? PyObject_Vectorcall(other, args, nargsf, kwnames) : NULL;
+            Py_XDECREF(other);
+            return result;
+        }
     }
     if (UNLIKELY(is_watched(PyThreadState_Get(), (PyCodeObject *)function->func_code))) {
         return run_alone(thread, function, args, nargsf, kwnames);

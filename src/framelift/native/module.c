@@ -131,9 +131,9 @@ bool stance_says_python(ThreadData *thread)
 
 static PyObject *follow_stance(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *ask, *dict;
+    PyObject *ask, *dict, *instead;
     int asks;
-    if (!PyArg_ParseTuple(args, "OpO!:follow_stance", &ask, &asks, &PyDict_Type, &dict)) {
+    if (!PyArg_ParseTuple(args, "OpO!O:follow_stance", &ask, &asks, &PyDict_Type, &dict, &instead)) {
         return NULL;
     }
     stance.asks = asks;
@@ -143,6 +143,7 @@ static PyObject *follow_stance(PyObject *Py_UNUSED(module), PyObject *args)
     Py_XSETREF(stance.dict, dict);
     Py_INCREF(ask);
     Py_XSETREF(stance.ask, ask);
+    Py_XSETREF(stance.instead, instead == Py_None ? NULL : Py_NewRef(instead));
     Py_RETURN_NONE;
 }
 
@@ -201,8 +202,9 @@ static PyMethodDef functions[] = {
     {"end_suspend", end_suspend, METH_NOARGS, "end_suspend()\n\nEnds what begin_suspend() began."},
     {"is_suspended", is_suspended, METH_NOARGS, "is_suspended() -> bool"},
     {"follow_stance", follow_stance, METH_VARARGS,
-     "follow_stance(ask, asks, dict)\n\nask() says whether Python runs everything. It is asked by every call while "
-     "`asks`\nis true, and else once the dict has changed."},
+     "follow_stance(ask, asks, dict, instead)\n\nask() says whether Python runs everything. It is asked by every call "
+     "while `asks`\nis true, and else once the dict has changed. instead(lifted), unless None, gives the Lifted to call "
+     "in its place."},
     {"check_layout", check_layout, METH_VARARGS, "check_layout(function, a, b)\n\nFor the self-test at import."},
     {NULL, NULL, 0, NULL},
 };

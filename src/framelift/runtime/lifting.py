@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import weakref
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
 import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
+from framelift.backends import lookup
 from framelift.capture.capture import Captured, Request, capture
 from framelift.capture.headroom import Headroom
 from framelift.capture.program import Programs
@@ -33,10 +35,12 @@ from framelift.runtime.limits import reached_limit
 from framelift.runtime.misfits import misfits, refused, what_keeps_failing
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 from framelift.runtime.stance import current as current_stance
+from framelift.runtime.stance import forced_backend, lift_anew_with
 from framelift.values.untraceable import has_own_builtins
 
 CAPTURE_FAILED = "FL0001"
 LIMIT_REACHED = "FL0002"
+_FOR_OTHER_BACKENDS = "__framelift_for_other_backends__"
 # A frame that was called so often without a tensor in sight is not asked about any more.
 _PATIENCE = 16
 # So many captures of what follows a break are tried before one of them must have been of use.
@@ -55,12 +59,27 @@ class Runtime:
         # Kept by lifted callables and by the residual code of frames that broke.
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
         calibrate.ensure()
+        lift_anew_with(self.lift_anew)
 
     def lift(self, function: FunctionType, options: Options) -> Any:
         """A callable that runs `function` lifted. It keeps the options alive, and with them their tables."""
         context = self.context(options)
         table = _core.table_for(function.__code__, context.key)
         return _core.Lifted(function, table, functools.partial(context.miss, options))
+
+    def lift_anew(self, lifted: Any) -> Any:
+        """The callable for the backend that torch's stance forces; None if it has that one."""
+        options: Options = lifted.miss.args[0]
+        forced = forced_backend()
+        backend = options.backend if forced is None else lookup(forced)
+        if backend == options.backend:
+            return None
+        # Kept by the callable, with its context and what that knows.
+        kept: dict[Any, Any] = lifted.__dict__.setdefault(_FOR_OTHER_BACKENDS, {})
+        if backend not in kept:
+            other = replace(options, backend=backend, mode=None, inductor=())
+            kept.setdefault(backend, self.lift(lifted.__wrapped__, other))
+        return kept[backend]
 
     def context(self, options: Options) -> Context:
         """The one context of equal options."""

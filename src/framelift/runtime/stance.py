@@ -6,17 +6,18 @@
 
 There is a stance of the process, and one of each context (thread, task) that has set its own for a block. Where both
 are "default", torch's is taken: `torch.compiler.set_stance` keeps it in a global variable of a module that is looked at
-only if a program has loaded it.
+only if a program has loaded it. It may also name a backend that takes the place of all others.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import sys
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any, TypeVar
 
 from framelift.errors import short, unknown
@@ -28,6 +29,7 @@ AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile")
 # Stances of torch that mean one of ours.
 _OF_TORCH = MappingProxyType({**{name: name for name in STANCES}, "aot_eager_then_compile": "eager_then_compile"})
+_CACHE, _BEFORE_WITH = dis.opmap["CACHE"], dis.opmap["BEFORE_WITH"]
 _KEPT_BY_TORCH = "torch._dynamo.eval_frame"
 
 
@@ -51,6 +53,8 @@ class Stances:
         # The setting that holds, and through it those it covers.
         self._setting: Setting | None = None
         self._context: ContextVar[str | None] = ContextVar("framelift_stance", default=None)
+        # Lifts a callable anew for the backend that is forced.
+        self._lift_anew: Callable[[Any], Any] | None = None
         # How many blocks force Python just now, on all threads.
         self._forcing = 0
         self._follow()
@@ -120,7 +124,12 @@ class Stances:
 
     def _follow(self) -> None:
         forced = self._forcing > 0 or self._process == "force_eager" or _stance_of_torch() == "force_eager"
-        _core.follow_stance(self._ask, forced, _where_torch_keeps_it())
+        instead = None if forced_backend() is None else self._lift_anew
+        _core.follow_stance(self._ask, forced, _where_torch_keeps_it(), instead)
+
+    def lift_anew_with(self, lift_anew: Callable[[Any], Any]) -> None:
+        """Say how a lifted callable is lifted for the backend that is forced; None: it is already."""
+        self._lift_anew = lift_anew
 
 
 def _where_torch_keeps_it() -> dict[str, Any]:
@@ -134,8 +143,24 @@ def _stance_of_torch() -> str:
     return _OF_TORCH.get(getattr(kept, "stance", "default"), "default")
 
 
+def forced_backend() -> str | Callable[..., Any] | None:
+    """The backend that torch's stance puts in the place of all others."""
+    kept = getattr(sys.modules.get(_KEPT_BY_TORCH), "_stance", None)
+    backend: str | Callable[..., Any] | None = getattr(kept, "backend", None)
+    return backend
+
+
 _STANCES = Stances()
 current = _STANCES.current
+lift_anew_with = _STANCES.lift_anew_with
+
+
+def _begins_a_block(frame: FrameType) -> bool:
+    """Whether `with` takes what a frame is about to get from the call it makes."""
+    code, following = frame.f_code.co_code, frame.f_lasti + 2
+    while following < len(code) and code[following] == _CACHE:
+        following += 2
+    return following < len(code) and code[following] == _BEFORE_WITH
 
 
 class set_stance:  # noqa: N801  (used like a function)
@@ -157,8 +182,8 @@ class set_stance:  # noqa: N801  (used like a function)
         if stance not in STANCES:
             raise ValueError(unknown("stance", stance, STANCES))
         self._stance = stance
-        # Of the process, until it is known that it is for a block or a function.
-        self._setting: Setting | None = _STANCES.set(stance, self)
+        # Of the process, until it is known that it is for a block or a function: mostly it is known at once.
+        self._setting = None if _begins_a_block(sys._getframe(1)) else _STANCES.set(stance, self)
         self._entered: list[str | None] = []
 
     def _only_here(self) -> None:

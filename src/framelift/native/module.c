@@ -203,7 +203,8 @@ static PyMethodDef functions[] = {
     {"is_suspended", is_suspended, METH_NOARGS, "is_suspended() -> bool"},
     {"follow_stance", follow_stance, METH_VARARGS,
      "follow_stance(ask, asks, dict, instead)\n\nask() says whether Python runs everything. It is asked by every call "
-     "while `asks`\nis true, and else once the dict has changed. instead(lifted), unless None, gives the Lifted to call "
+     "while `asks`\nis true, and else once the dict has changed. instead(lifted), unless None, gives the Lifted to "
+     "call "
      "in its place."},
     {"check_layout", check_layout, METH_VARARGS, "check_layout(function, a, b)\n\nFor the self-test at import."},
     {NULL, NULL, 0, NULL},

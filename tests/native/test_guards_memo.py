@@ -312,7 +312,7 @@ def test_death_of_what_guards_name() -> None:
         gc.collect()
         assert tree.dead
         assert tree.check((None,), function) is None
-        assert words(tree, None) == "an object that the guards depend on is gone"
+        assert "is gone" in words(tree, None)
         assert tree.nodes  # what died is None
 
 

@@ -188,12 +188,21 @@ def _has_member(obj: Any, member: Any) -> bool:
     return any(same_item(member, found) for found in (set if is_instance(obj, set) else frozenset).__iter__(obj))
 
 
-@guard("MEMBER", lambda source, key: f"{shown(key)} in {source}", _becomes("{source}, a member of it,"))
+def _membership(was: str, now: str) -> Callable[[str, Any, Any], str]:
+    def change(source: str, member: Any, found: Any) -> str:
+        if not is_instance(found, (set, frozenset)):
+            return f"{source} was a set, now {shown(found)}"
+        return f"{shown(member)} was {was} {source}, now it is {now}"
+
+    return change
+
+
+@guard("MEMBER", lambda source, key: f"{shown(key)} in {source}", _membership("in", "not"))
 def has_member(obj: Any, member: Any) -> bool:
     return is_instance(obj, (set, frozenset)) and _has_member(obj, member)
 
 
-@guard("NO_MEMBER", lambda source, key: f"{shown(key)} not in {source}", _becomes("{source}, no member of it,"))
+@guard("NO_MEMBER", lambda source, key: f"{shown(key)} not in {source}", _membership("not in", "there"))
 def has_no_member(obj: Any, member: Any) -> bool:
     return is_instance(obj, (set, frozenset)) and not _has_member(obj, member)
 

@@ -347,6 +347,25 @@ void held_clear(Held *held)
     held->object = NULL;
 }
 
+static bool died(PyObject *object, PyObject *anchor)
+{
+    if (anchor == NULL || anchor == object) {
+        return false;
+    }
+    PyObject *alive = weakref_get(anchor);
+    Py_XDECREF(alive);
+    return alive == Py_None;
+}
+
+bool held_is_dead(const Held *held)
+{
+    bool dead = died(held->object, held->anchor);
+    for (int i = 0; i < held->nparts && !dead; i++) {
+        dead = died(held->parts[i].value, held->parts[i].anchor);
+    }
+    return dead;
+}
+
 PyObject *held_get(const Held *held)
 {
     PyObject *object = held->object;

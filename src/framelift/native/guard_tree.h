@@ -145,6 +145,7 @@ int held_init(Held *held, PyObject *object, Death *death);
 void held_clear(Held *held);
 /* New reference; None once it is dead; a ByParts for what is held by parts. */
 PyObject *held_get(const Held *held);
+bool held_is_dead(const Held *held);
 
 static inline bool held_is(const Held *held, PyObject *found)
 {

@@ -154,11 +154,31 @@ static PyObject *relation_names(GuardTree *tree, const Relation *relation)
     return names;
 }
 
+/* Which object died that the guards depend on: the first of them. */
+static PyObject *death_words(GuardTree *tree)
+{
+    for (int i = 0; i < tree->nnodes; i++) {
+        const Node *node = &tree->nodes[i];
+        bool dead = node->held.object != NULL && held_is_dead(&node->held);
+        for (int j = 0; j < node->nchecks && !dead; j++) {
+            const Check *check = &node->checks[j];
+            dead = check->kind == CHECK_IS && held_is_dead(check->held);
+        }
+        if (dead) {
+            PyObject *name = node_name(tree, i);
+            PyObject *words = name ? PyUnicode_FromFormat("%S was an object that is gone now", name) : NULL;
+            Py_XDECREF(name);
+            return words;
+        }
+    }
+    return PyUnicode_FromString("an object that the guards depend on is gone");
+}
+
 /* describe(kind, name, argument, found) in words; found is what the guard met: for an accessor, its parent. */
 static PyObject *failure_words(GuardTree *tree, const Failure *failure)
 {
     if (failure->kind == FAILED_DEAD) {
-        return PyUnicode_FromString("an object that the guards depend on is gone");
+        return death_words(tree);
     }
     if (failure->kind == FAILED_STATE) {
         PyObject *words = PyObject_CallMethod(tree->state, "describe", NULL);

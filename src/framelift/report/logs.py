@@ -65,6 +65,10 @@ def _capture_line(event: CaptureFinished) -> Text:
     return Text(f"{text} ({phases})" if phases else text)
 
 
+def _changes(event: BecameDynamic) -> Text:
+    return Text("\n".join(f"{change}: symbolic from here on" for change in event.changes))
+
+
 LOGS: Mapping[str, Log] = {
     "graph_code": Log("each graph as Python code", {GraphCaptured: lambda event: graph_code(event.graph_module)}),
     "graph": Log("each graph as a table of nodes", {GraphCaptured: lambda event: graph_table(event.graph_module)}),
@@ -75,11 +79,11 @@ LOGS: Mapping[str, Log] = {
         "original and residual bytecode", {ResidualBuilt: lambda event: side_by_side(event.original, event.residual)}
     ),
     "guards": Log("guards with the line that needed them", {GuardsBuilt: lambda event: guards_table(event.guards)}),
-    "recompiles": Log("why a function is captured again", {Recompiled: lambda event: Text("\n".join(event.reasons))}),
-    "dynamic": Log(
-        "sizes and numbers that became symbolic",
-        {BecameDynamic: lambda event: Text("\n".join(f"{change}: symbolic from here on" for change in event.changes))},
+    "recompiles": Log(
+        "why a function is captured again, and what became symbolic",
+        {Recompiled: lambda event: Text("\n".join(event.reasons)), BecameDynamic: _changes},
     ),
+    "dynamic": Log("sizes and numbers that became symbolic", {BecameDynamic: _changes}),
     "graph_breaks": Log("where and why graphs end early", {GraphBroke: lambda event: breaks_table([event])}),
     "capture": Log(
         "what is captured, and how long it takes",

@@ -163,7 +163,7 @@ class Colour(str, enum.Enum):
     NONE = ""
 
 
-@programs(expect_breaks=1, expect_ops=0)
+@programs
 def set_made_of_too_many_arguments(x):
     s = Set()
     try:

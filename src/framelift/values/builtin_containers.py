@@ -191,18 +191,16 @@ def _search(lift: Lift, iterable: Any, wanted: bool) -> bool:
 
 
 @primitive(max)
-def _max(lift: Lift, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
-    return _extreme(lift, "max", ">", args, key, default)
+def _max(lift: Lift, first: Any, /, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
+    return _extreme(lift, "max", ">", (first, *args), key, default)
 
 
 @primitive(min)
-def _min(lift: Lift, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
-    return _extreme(lift, "min", "<", args, key, default)
+def _min(lift: Lift, first: Any, /, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
+    return _extreme(lift, "min", "<", (first, *args), key, default)
 
 
 def _extreme(lift: Lift, name: str, symbol: str, args: tuple[Any, ...], key: Any, default: Any) -> Any:
-    if not args:
-        raise GraphBreak(FL0102, what=f"{name}() without arguments")
     if len(args) > 1 and default is not MISSING:
         raise GraphBreak(FL0102, what=f"{name}() with a default and several arguments")
     if key is not None and py.same(lift, key, None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import operator
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,7 @@ def _callable(lift: Lift, obj: Any, /) -> bool:
 
 
 @primitive(type)
-def _type(lift: Lift, obj: Any, *rest: Any) -> Any:
+def _type(lift: Lift, obj: Any, /, *rest: Any) -> Any:
     if rest:
         if len(rest) != 2:
             raise_error(TypeError, "type() takes 1 or 3 arguments")
@@ -283,7 +284,7 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
 
 
 @primitive(str)
-def _str(lift: Lift, value: Any = "", *rest: Any) -> Any:
+def _str(lift: Lift, value: Any = "", /, *rest: Any) -> Any:
     if rest or py.type_of(value) is bytes:
         return py.fold(lift, str, lift.constant(value), *map(lift.constant, rest))
     return text_of(lift, value, "str")
@@ -304,17 +305,17 @@ def _format(lift: Lift, value: Any, spec: Any = "", /) -> Any:
     return formatted(lift, value, spec)
 
 
-@primitive(abs)
+@primitive(abs, operator.abs)
 def _abs(lift: Lift, value: Any, /) -> Any:
     return _dunder(lift, abs, "__abs__", torch.abs, value)
 
 
 @primitive(round)
-def _round(lift: Lift, value: Any, ndigits: Any = None) -> Any:
-    if isinstance(value, TensorValue):
+def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
+    if isinstance(number, TensorValue):
         kwargs = {} if ndigits is None else {"decimals": ndigits}
-        return lift.call_torch(torch.round, (value,), kwargs)
-    return py.fold(lift, round, lift.constant(value), lift.constant(ndigits))
+        return lift.call_torch(torch.round, (number,), kwargs)
+    return py.fold(lift, round, lift.constant(number), lift.constant(ndigits))
 
 
 def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: Any) -> Any:
@@ -351,8 +352,8 @@ def _pow(lift: Lift, base: Any, exp: Any, mod: Any = None) -> Any:
 
 
 @primitive(range)
-def _range(lift: Lift, first: Any, /, *rest: Any) -> Any:
-    bounds = (first, *rest)
+def _range(lift: Lift, first: Any, second: Any = MISSING, third: Any = MISSING, /) -> Any:
+    bounds = [bound for bound in (first, second, third) if bound is not MISSING]
     return py.fold(lift, range, *[lift.as_index(bound) for bound in bounds])
 
 

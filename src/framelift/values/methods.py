@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import BuiltinFunctionType, ClassMethodDescriptorType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import name_in_errors, raw_lookup
+from framelift.values.misfits import reject_method
 from framelift.values.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.primitives import Arity
 
@@ -81,10 +82,14 @@ class MethodValue(BoundBuiltin):
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = getattr(type(self.owner), self.name)
-        if not model.fits(args, kwargs):
-            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         self.owner.note(lift)
+        if not model.fits(args, kwargs):
+            self.reject(args, kwargs)
         return model(self.owner, lift, *args, **kwargs)
+
+    def reject(self, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
+        """The arguments do not fit."""
+        reject_method(self.owner.python_type(), self.name, args, kwargs, f"{self.owner.describe()}.{self.name}")
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, MethodValue):
@@ -102,9 +107,9 @@ class OperatorMethodValue(MethodValue):
         return type([].__len__)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not takes(self.name, args, kwargs):
-            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         self.owner.note(lift)
+        if not takes(self.name, args, kwargs):
+            self.reject(args, kwargs)
         result = OPERATOR_METHODS[self.name](lift, self.owner, *args)
         if result is NotImplemented and self.name in _OF_SEQUENCES:
             raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")

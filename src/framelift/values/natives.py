@@ -13,6 +13,7 @@ from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.methods import BoundBuiltin
+from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ class ModelMethodValue(BoundBuiltin):
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not Arity(self.function, 0)(args, kwargs):
-            raise GraphBreak(FL0102, what=f"{py.describe(self.owner)}.{self.name} with these arguments")
+            kind = py.type_of(self.owner)
+            reject_method(kind, self.name, args, kwargs, f"{py.describe(self.owner)}.{self.name}")
         return self.function(*args, **kwargs)
 
 

@@ -18,11 +18,26 @@ if TYPE_CHECKING:
 
 def _register_operators() -> None:
     for symbol, function in py.BINARY.items():
-        primitive(function)(lambda lift, a, b, _symbol=symbol: py.binary(lift, _symbol, a, b))
+        primitive(function)(_of_two(py.binary, symbol))
     for symbol, function in py.COMPARE.items():
-        primitive(function)(lambda lift, a, b, _symbol=symbol: py.compare(lift, _symbol, a, b))
+        primitive(function)(_of_two(py.compare, symbol))
     for symbol, unary in py.UNARY.items():
-        primitive(unary)(lambda lift, a, _symbol=symbol: py.unary(lift, _symbol, a))
+        primitive(unary)(_of_one(symbol))
+    primitive(operator.inv)(_of_one("~"))
+
+
+def _of_two(operation: Callable[..., Any], symbol: str) -> Callable[..., Any]:
+    def run(lift: Lift, left: Any, right: Any, /) -> Any:
+        return operation(lift, symbol, left, right)
+
+    return run
+
+
+def _of_one(symbol: str) -> Callable[..., Any]:
+    def run(lift: Lift, operand: Any, /) -> Any:
+        return py.unary(lift, symbol, operand)
+
+    return run
 
 
 _register_operators()

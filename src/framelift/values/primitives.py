@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.values.misfits import reject
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -31,25 +31,24 @@ def primitive(*targets: Any) -> Callable[[F], F]:
 
     def register(function: F) -> F:
         fits = Arity(function, 1)
-        name = getattr(targets[0], "__qualname__", "a function")
-
-        def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-            if not fits(args, kwargs):
-                raise GraphBreak(FL0102, what=f"{name} with these arguments")
-            return function(lift, *args, **kwargs)
-
         for target in targets:
-            _PRIMITIVES[id(target)] = (target, model)
+            _PRIMITIVES[id(target)] = (target, _model(function, fits, target))
         return function
 
     return register
 
 
-class Arity:
-    """Whether arguments fit a Python function after its first `given` parameters, which are always there.
+def _model(function: Callable[..., Any], fits: Arity, target: Any) -> Model:
+    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not fits(args, kwargs):
+            reject(target, args, kwargs, getattr(target, "__qualname__", "a function"))
+        return function(lift, *args, **kwargs)
 
-    Where they do not, Python says what is wrong in its own words: these differ from one C function to the next.
-    """
+    return model
+
+
+class Arity:
+    """Whether arguments fit a Python function after its first `given` parameters, which are always there."""
 
     def __init__(self, function: Callable[..., Any], given: int) -> None:
         parameters = list(inspect.signature(function).parameters.values())[given:]

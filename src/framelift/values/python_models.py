@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
 from framelift.models import inner_model, model_function
 from framelift.values import protocol as py
 from framelift.values.functions import FunctionLike
 from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import SequenceIterator
+from framelift.values.misfits import reject
 from framelift.values.primitives import Arity, Model
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ def python_model(target: Any) -> Model | None:
 @functools.cache
 def _inlined(function: Callable[..., Any], target: Any) -> Model:
     fits = Arity(function, 0)
-    name = target.__qualname__
 
     def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not fits(args, kwargs):
-            raise GraphBreak(FL0102, what=f"{name} with these arguments")
+            reject(target, args, kwargs, target.__qualname__)
         result = py.call(lift, lift.known_object(function), args, kwargs)
         if isinstance(target, type) and isinstance(result, (GeneratorValue, SequenceIterator)):
             result.kind, result.born = target, lift.steps.count

@@ -30,6 +30,7 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.misfits import reject_init
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Arity, primitive
 from framelift.values.sequences import ListValue
@@ -95,7 +96,7 @@ class ContainerObjectValue(UserObjectValue):
             return self._update_by_items(lift, args, kwargs)
         if name == "__init__":
             if not _arity_of_init(type(storage).initialise)(args, kwargs):
-                raise GraphBreak(FL0102, what=f"{self.base.__name__}.__init__ with these arguments")
+                reject_init(self.base, self.cls.__name__, args, kwargs)
             storage.initialise(lift, *args, **kwargs)
             return None
         if name in _READS_OTHERS:

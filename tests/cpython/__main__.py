@@ -4,6 +4,7 @@
     python -m tests.cpython --modules dict list           some of them
     python -m tests.cpython --match test_setdefault -v    some methods, with the reasons of breaks
     python -m tests.cpython --fullgraph --torch           also the share that lifts with fullgraph=True, beside torch's
+    python -m tests.cpython --keep FOLDER                 keep the results; what a run left there is not run again
 
 A method counts as the same when its outcome is: passed, skipped, or failed with the same exception and words. One that
 passes only because Python ran it again, after its capture had raised, is named, too.
@@ -43,6 +44,26 @@ def results_of(module: str, way: str, match: str, seconds: float) -> Results:
         process.kill()
         process.join()
     return found
+
+
+class Kept:
+    """Results of whole modules in a folder: a run that was ended goes on where it stopped."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+
+    def results_of(self, module: str, way: str, match: str, seconds: float) -> Results:
+        if self._folder is None:
+            return results_of(module, way, match, seconds)
+        path = self._folder / f"{sys.version_info.major}.{sys.version_info.minor}-{way}-{module}.json"
+        if not path.exists():
+            found = results_of(module, way, match, seconds)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(".part")
+            unfinished.write_text(json.dumps(found, indent=1))
+            unfinished.replace(path)
+        kept: Results = json.loads(path.read_text())
+        return kept
 
 
 def _follow(receiver: Any, process: Any, found: Results, seconds: float) -> int:
@@ -155,15 +176,18 @@ def main() -> int:
     parser.add_argument("--torch", action="store_true", help="also with torch.compile(fullgraph=True)")
     parser.add_argument("--seconds", type=float, default=120, help="for one method")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
-    parser.add_argument("--json", type=Path, help="write everything to this file")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for results; those it has are not run again")
     parser.add_argument("-v", "--verbose", action="store_true", help="say why captures ended")
     given = parser.parse_args()
+    if given.keep and given.match:
+        parser.error("--keep is for whole modules, without --match")
+    kept = Kept(given.keep)
     ways = ["lifted", *["fullgraph"] * given.fullgraph, *["torch"] * given.torch]
     FORKS.set_forkserver_preload(["tests.cpython.child", "framelift.api"])
     compared: dict[str, dict[str, Comparison]] = {way: {} for way in ways}
 
     def measure(module: str) -> tuple[str, dict[str, Results]]:
-        return module, {way: results_of(module, way, given.match, given.seconds) for way in ["plain", *ways]}
+        return module, {way: kept.results_of(module, way, given.match, given.seconds) for way in ["plain", *ways]}
 
     with ThreadPoolExecutor(given.jobs) as pool:
         for module, results in pool.map(measure, given.modules):
@@ -173,9 +197,6 @@ def main() -> int:
     print("why captures ended:", *common_reasons(compared["lifted"], 20), sep="\n")
     for way in ways:
         print(summary(way, compared[way]))
-    if given.json:
-        everything = {way: {module: one.other for module, one in found.items()} for way, found in compared.items()}
-        given.json.write_text(json.dumps(everything, indent=1))
     wrong = verdict(compared["lifted"], complete=given.modules == MODULES and not given.match)
     print(*wrong, sep="\n")
     return bool(wrong)

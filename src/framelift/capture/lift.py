@@ -6,7 +6,7 @@ import builtins
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
@@ -36,6 +36,7 @@ from framelift.guards.source import Source, Sources
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
 from framelift.values import protocol as py
+from framelift.values.absent import refuse_operation
 from framelift.values.base import Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
@@ -393,6 +394,10 @@ class Lift:
         """Whether a call of `function` is all that the current instruction does, and is to be stepped through."""
         frame = self.frame
         return isinstance(frame, SteppingFrame) and frame.level < self.steps.depth and frame.calls(function)
+
+    def refuse_operation(self, value: Value, operation: str) -> NoReturn:
+        """Say what Python says where the type of `value` has no such operation; else break."""
+        refuse_operation(value, operation)
 
     def spend(self, amount: int, what: str) -> None:
         """Account for work: a program that would be traced for minutes is left to Python."""

@@ -50,7 +50,47 @@ def index_of(iterable: Iterable[Any], wanted: Any, /) -> int:
 
 @models(operator.concat)
 def concat(left: Any, right: Any, /) -> Any:
+    _expect_sequences(left, right)
     return left + right
+
+
+@models(operator.iconcat)
+def iconcat(left: Any, right: Any, /) -> Any:
+    _expect_sequences(left, right)
+    left += right
+    return left
+
+
+def _expect_sequences(left: Any, right: Any) -> None:
+    if isinstance(left, (list, tuple, str, bytes)):
+        return  # says itself what it can be added to
+    for operand in (left, right):
+        if not hasattr(type(operand), "__getitem__") or isinstance(operand, dict):
+            raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
+
+
+@models(operator.length_hint)
+def length_hint(obj: Any, default: Any = 0, /) -> int:
+    if not isinstance(default, int):
+        raise TypeError(f"'{type(default).__name__}' object cannot be interpreted as an integer")
+    if hasattr(type(obj), "__len__"):
+        try:
+            return len(obj)
+        except TypeError:
+            pass
+    if not hasattr(type(obj), "__length_hint__"):
+        return default
+    try:
+        hint = type(obj).__length_hint__(obj)
+    except TypeError:
+        return default
+    if hint is NotImplemented:
+        return default
+    if not isinstance(hint, int):
+        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+    if hint < 0:
+        raise ValueError("__length_hint__() should return >= 0")
+    return hint
 
 
 @models(operator.call) if hasattr(operator, "call") else (lambda function: function)

@@ -104,29 +104,29 @@ class Value:
         return True
 
     def length(self, lift: Lift) -> Any:
-        self.refuse("len()")
+        lift.refuse_operation(self, "len()")
 
     def item(self, lift: Lift, key: Any) -> Any:
-        self.refuse("indexing")
+        lift.refuse_operation(self, "indexing")
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        self.refuse("item assignment")
+        lift.refuse_operation(self, "item assignment")
 
     def delete_item(self, lift: Lift, key: Any) -> None:
-        self.refuse("item deletion")
+        lift.refuse_operation(self, "item deletion")
 
     def iterate(self, lift: Lift) -> Any:
-        self.refuse("iteration")
+        lift.refuse_operation(self, "iteration")
 
     def next(self, lift: Lift) -> Any:
         """The next item of an iterator; raises Exhausted at its end."""
-        self.refuse("next()")
+        lift.refuse_operation(self, "next()")
 
     def contains(self, lift: Lift, item: Any) -> Any:
-        self.refuse("'in'")
+        lift.refuse_operation(self, "'in'")
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self.refuse("calling")
+        lift.refuse_operation(self, "calling")
 
     def attribute(self, lift: Lift, name: str) -> Any:
         self.refuse(f"attribute {name!r}")
@@ -138,7 +138,7 @@ class Value:
         self.refuse(f"deletion of attribute {name!r}")
 
     def unary(self, lift: Lift, operator: str) -> Any:
-        self.refuse(f"unary {operator}")
+        lift.refuse_operation(self, f"unary {operator}")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         """`self <operator> other`, or NotImplemented."""

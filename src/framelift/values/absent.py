@@ -1,0 +1,38 @@
+"""Operations that a value does not answer: what its type has no slot for raises, as in Python; the rest is a break."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from framelift.values.base import Value
+from framelift.values.classes import is_fixed
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import name_in_errors, raw_lookup
+
+
+class _Slot(NamedTuple):
+    methods: tuple[str, ...]  # a type without any of these lacks the operation
+    words: str  # what Python says then
+
+
+_SLOTS = {
+    "len()": _Slot(("__len__",), "object of type '{}' has no len()"),
+    "indexing": _Slot(("__getitem__",), "'{}' object is not subscriptable"),
+    "item assignment": _Slot(("__setitem__",), "'{}' object does not support item assignment"),
+    "item deletion": _Slot(("__delitem__", "__len__"), "'{}' object does not support item deletion"),
+    "iteration": _Slot(("__iter__", "__getitem__"), "'{}' object is not iterable"),
+    "next()": _Slot(("__next__",), "'{}' object is not an iterator"),
+    "'in'": _Slot(("__contains__", "__iter__", "__getitem__"), "argument of type '{}' is not iterable"),
+    "calling": _Slot(("__call__",), "'{}' object is not callable"),
+    "unary -": _Slot(("__neg__",), "bad operand type for unary -: '{}'"),
+    "unary +": _Slot(("__pos__",), "bad operand type for unary +: '{}'"),
+    "unary ~": _Slot(("__invert__",), "bad operand type for unary ~: '{}'"),
+}
+
+
+def refuse_operation(value: Value, operation: str) -> NoReturn:
+    """Raise TypeError where the type of `value` can never do this; else break."""
+    slot, kind = _SLOTS.get(operation), value.python_type()
+    if slot is not None and is_fixed(kind) and all(raw_lookup(kind, name) is NotImplemented for name in slot.methods):
+        raise_error(TypeError, slot.words.format(name_in_errors(kind)))
+    value.refuse(operation)

@@ -155,6 +155,7 @@ def test_reading_runs_no_code_of_the_user() -> None:
             "TENSOR": tuple(TensorSpec(None)),
             "DICT_KEYS": ("a",),
             "SET_EQUALS": (1,),
+            "SET_ORDER": (1,),
         }.get(check.name, "name")
         check.holds(trap, argument)
         assert isinstance(check.change("x", argument, trap), str)

@@ -607,6 +607,23 @@ def test_equality_of_users_is_not_asked() -> None:
     assert nodes.tree().check((Liar(1),), function) is None
 
 
+def test_order_of_sets() -> None:
+    class Plain:
+        pass
+
+    plain = Plain()
+    forth = {8, 0, plain}  # 0 and 8 collide in a small table: who came first is first
+    back = {0, 8, plain}
+    nodes = Nodes()
+    nodes.arg(SET_ORDER=tuple(forth))
+    tree = nodes.tree()
+    assert tree.check((forth,), function) is not None
+    assert tree.check((frozenset(forth) if list(frozenset(forth)) == list(forth) else forth,), function) is not None
+    assert list(forth) == list(back) or tree.check((back,), function) is None
+    assert tree.check(({8, 0},), function) is None
+    assert tree.check((list(forth),), function) is None
+
+
 @pytest.mark.parametrize(
     ("op", "constant", "expected", "holding", "failing"),
     [

@@ -97,6 +97,7 @@ class World:
             possible["LENGTH"] = len(value)
         if type(value) is set:
             possible["SET_EQUALS"] = frozenset(value)
+            possible["SET_ORDER"] = tuple(value)
         if isinstance(value, (types.ModuleType, *self.classes)):
             possible["IS"] = value
             possible["NO_ATTR"] = "absent"

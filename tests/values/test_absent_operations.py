@@ -85,3 +85,10 @@ def test_modules():
         return x + 1, _raised(len, operator), _raised(_put, operator), _raised(iter, operator)
 
     check(f, x())
+
+
+def test_texts_of_functions_of_c():
+    def f(x):
+        return x + 1, repr(len), str(list.append), f"{operator.add} {int.__add__!r}", repr(dict.__dict__["fromkeys"])
+
+    check(f, x())

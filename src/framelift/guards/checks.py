@@ -224,6 +224,18 @@ def set_equals(obj: Any, items: Any) -> bool:
 
 
 @guard(
+    "SET_ORDER",
+    lambda source, items: f"list({source}) == [{', '.join(map(shown, items))}]",
+    lambda source, items, found: f"the members of {source}, or their order, are others now",
+)
+def set_order(obj: Any, items: Any) -> bool:
+    if not is_instance(obj, (set, frozenset)):
+        return False
+    stored = list((set if is_instance(obj, set) else frozenset).__iter__(obj))
+    return len(stored) == len(items) and all(map(same_item, items, stored))
+
+
+@guard(
     "TYPE_ABSENT",
     lambda source, name: f"{source} has no attribute {name!r}",
     lambda source, name, found: f"{source} had no attribute {name!r}, now it has",

@@ -90,6 +90,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
         return check->count == -1 && PyErr_Occurred() ? -1 : 0;
     case CHECK_DICT_KEYS:
     case CHECK_SET_EQUALS:
+    case CHECK_SET_ORDER:
         return hold_items(check, argument, death);
     case CHECK_KEY_ABSENT:
     case CHECK_MEMBER:
@@ -151,6 +152,7 @@ PyObject *check_argument(const Check *check)
         return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
     case CHECK_DICT_KEYS:
     case CHECK_SET_EQUALS:
+    case CHECK_SET_ORDER:
         return held_tuple(check);
     case CHECK_CELL_EMPTY:
         Py_RETURN_NONE;
@@ -315,6 +317,22 @@ static int set_equals(const Check *check, PyObject *set)
     return 1;
 }
 
+static int set_order_holds(const Check *check, PyObject *set)
+{
+    if (!PyAnySet_Check(set) || PySet_GET_SIZE(set) != check->count) {
+        return 0;
+    }
+    Py_ssize_t pos = 0;
+    PyObject *item;
+    Py_hash_t hash;
+    for (Py_ssize_t i = 0; _PySet_NextEntry(set, &pos, &item, &hash); i++) {
+        if (!held_matches(&check->held[i], item)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* Whether the attribute is there: in the type, in the dictionary of the instance, or in a class itself. */
 static int has_attribute(const Check *check, PyObject *object)
 {
@@ -379,6 +397,8 @@ int check_holds(const Check *check, PyObject *object)
         return PyDict_Check(object) && dict_find(object, check->held, &value) == ABSENT;
     case CHECK_SET_EQUALS:
         return set_equals(check, object);
+    case CHECK_SET_ORDER:
+        return set_order_holds(check, object);
     case CHECK_MEMBER:
         return PyAnySet_Check(object) && has_member(object, check->held);
     case CHECK_NO_MEMBER:

@@ -330,6 +330,7 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
         needed->dict_version |= version_counts(object);
         return needed->dict_version ? NOTED : note_check(memo, index, check, object);
     case CHECK_SET_EQUALS:
+    case CHECK_SET_ORDER:
     case CHECK_MEMBER:
     case CHECK_NO_MEMBER:
         return steady && PyFrozenSet_CheckExact(object) ? NOTED : note_check(memo, index, check, object);

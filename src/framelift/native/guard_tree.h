@@ -62,7 +62,8 @@
     X(MEMBER, 115)                                                                                                     \
     X(NO_MEMBER, 116)                                                                                                  \
     X(NOTHING_AHEAD, 117)                                                                                              \
-    X(CONTEXT_UNSET, 118)
+    X(CONTEXT_UNSET, 118)                                                                                              \
+    X(SET_ORDER, 119)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

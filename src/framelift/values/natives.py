@@ -60,6 +60,12 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
             return self.owner if self.owner is not None else lift.known_object(self.concrete.__self__)
         return super().attribute(lift, name)
 
+    def text(self, lift: Lift, conversion: str) -> str:
+        shown = repr(self.concrete)
+        if " at 0x" in shown:
+            self.refuse(f"{conversion}() that shows an address")
+        return shown
+
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.note(lift)
         other.note(lift)

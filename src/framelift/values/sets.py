@@ -1,8 +1,8 @@
 """Sets and frozen sets.
 
 The members are kept in a real set of keys, changed by the very operations the program runs, so that its order is the
-order of the program's set. Two equal sets can differ in order, and no guard sees it: a set that came from an input, and
-what was computed from one, may be asked everything but its order.
+order of the program's set. Two equal sets can differ in order: that of a set that came from an input is guarded when it
+is walked, as long as it was not changed. What was computed from one may be asked everything but its order.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from operator import length_hint
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Identity, Value
+from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue
@@ -42,6 +44,17 @@ _MANY_ORDERS = 6
 def _has_known_hash(member: Any) -> bool:
     """Whether a key is where the real set has what it stands for."""
     return type(member) is py.EqualKey or is_constant(member)
+
+
+def _can_be_known(member: Any) -> bool:
+    """Whether a member of an input is a constant, or a function or class of C."""
+    if type(member) is BuiltinFunctionType:
+        return type(member.__self__) is ModuleType
+    return is_constant(member) or (type(member) is type and is_fixed(member))
+
+
+def _known_key(lift: Lift, member: Any) -> Any:
+    return member if is_constant(member) else py.key_of(lift, lift.known_object(member))
 
 
 class SetValue(Value, models=(set, frozenset)):
@@ -73,10 +86,10 @@ class SetValue(Value, models=(set, frozenset)):
     def members(self, lift: Lift) -> set[Any]:
         if self._members is None:
             assert self.source is not None
-            if not all(map(is_constant, self.concrete)):
+            if not all(map(_can_be_known, self.concrete)):
                 self.refuse("use with members that are not plain constants")
             lift.guard(self.source, "SET_EQUALS", frozenset(self.concrete))
-            self._members = set(self.concrete)
+            self._members = {_known_key(lift, member) for member in self.concrete}
         members: set[Any] = self._members
         return members
 
@@ -87,6 +100,16 @@ class SetValue(Value, models=(set, frozenset)):
         """Whether the order of the members is the real set's."""
         members = self.members(lift)
         return len(members) < 2 or (self.ordered and all(map(_has_known_hash, members)))
+
+    def listed(self, lift: Lift, purpose: str) -> list[Any]:
+        """The members in the order of the real set."""
+        if self.in_order(lift):
+            return list(self.members(lift))
+        if self.source is None or self.log:
+            self.refuse(f"{purpose} in an order that is not known")
+        order = tuple(self.concrete)
+        lift.guard(self.source, "SET_ORDER", order)
+        return [_known_key(lift, member) for member in order]
 
     def sortable(self, lift: Lift) -> list[Any] | None:
         """The members for a use that does not depend on their order because they have one of their own; or None."""
@@ -119,9 +142,7 @@ class SetValue(Value, models=(set, frozenset)):
         return found
 
     def iterate(self, lift: Lift) -> Any:
-        if not self.in_order(lift):
-            self.refuse("iteration in an order that is not known")
-        return SetIterator(self, list(self.members(lift)))
+        return SetIterator(self, self.listed(lift, "iteration"))
 
     def key(self, lift: Lift) -> Any:
         if self.kind is set:
@@ -180,9 +201,7 @@ class SetValue(Value, models=(set, frozenset)):
         return list(self.members(lift)) if self.in_order(lift) else None
 
     def constant(self, lift: Lift) -> Any:
-        if not self.in_order(lift):
-            self.refuse("use in an order that is not known")
-        return self.kind(lift.constant(py.from_key(key)) for key in self.members(lift))
+        return self.kind(lift.constant(py.from_key(key)) for key in self.listed(lift, "use"))
 
     # -- changing ------------------------------------------------------------------------------------------------
 

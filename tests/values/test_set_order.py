@@ -1,0 +1,80 @@
+"""Sets that come from an input are walked in their order, which is guarded."""
+
+from __future__ import annotations
+
+import operator
+
+import pytest
+import torch
+
+import framelift
+from tests.helpers import check
+from tests.values.programs import x
+
+
+def _walked(x, members):
+    return x + 1, [member for member in members], sorted(map(str, members))
+
+
+def collide():
+    """Two equal sets of different order: 0 and 8 fall on the same place of a small table."""
+    forth, back = {0, 8}, {8, 0}
+    assert forth == back and list(forth) != list(back)
+    return forth, back
+
+
+@pytest.mark.parametrize("members", [{3, 1, 2}, {"b", "a"}, frozenset({None, "x", 1.5}), {8, 0}, {int, len, "a"}])
+def test_walked_in_its_order(members):
+    check(_walked, x(), members)
+
+
+def test_another_order_is_another_entry():
+    forth, back = collide()
+    lifted = framelift.compile(_walked, backend="eager", fullgraph=True)
+    assert lifted(x(), forth)[1] == list(forth)
+    assert lifted(x(), back)[1] == list(back)
+    assert lifted(x(), {0, 8, 1})[1] == list({0, 8, 1})
+
+
+def test_equality_does_not_ask_for_the_order():
+    forth, back = collide()
+    calls = []
+
+    def backend(graph, inputs):
+        calls.append(graph)
+        return graph
+
+    lifted = framelift.compile(lambda x, members: x + len(members | {1}), backend=backend, fullgraph=True)
+    lifted(x(), forth)
+    lifted(x(), back)
+    assert len(calls) == 1
+
+
+def test_functions_and_classes_of_c_are_members():
+    kinds = {int, float, operator.add}
+
+    def f(x, kinds):
+        return x + len(kinds), int in kinds, len in kinds, operator.add in kinds, {int, float} < kinds, kinds.copy()
+
+    check(f, x(), kinds)
+
+
+def test_a_changed_input_is_left_to_python():
+    def f(x, members):
+        members.add(16)
+        return x + 1, list(members)
+
+    forth, _ = collide()
+    expected = forth | set()
+    expected.add(16)
+    assert framelift.compile(f, backend="eager")(torch.ones(1), forth)[1] == list(forth)
+    assert forth == expected
+
+
+def test_walked_twice_and_changed_after():
+    def f(x, members):
+        first = list(members)
+        members.discard(first[0])
+        return x + 1, first, first[1:] == [member for member in first if member in members]
+
+    check(f, x(), {5, 3, 9})

@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+import framelift
 from framelift.models import ordering
 from tests.values.programs import Programs
 
@@ -84,6 +85,26 @@ def bisection(x):
 def comparison_functions(x):
     longest_first = functools.cmp_to_key(lambda a, b: len(b) - len(a))
     return x + 1, sorted(["a", "ccc", "bb"], key=longest_first), max(["a", "ccc"], key=longest_first)
+
+
+@programs()
+def keys_of_comparison_functions(x):
+    make = functools.cmp_to_key(mycmp=lambda a, b: a - b)
+    said = [type(make).__name__, type(make(1)) is type(make), make.obj, make(obj=3).obj]
+    for wrong in (lambda: make(1) < 1, lambda: make < make, lambda: hash(make(1)), lambda: 1 == make(1)):
+        try:
+            wrong()
+        except (TypeError, AttributeError) as error:
+            said.append(str(error))
+    return x + 1, said, make(1) < make(2), make(1) == make(2), make(2) >= make(2)
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def keys_of_comparison_functions_behind_a_break(x):
+    make = functools.cmp_to_key(lambda a, b: b - a)
+    one = make(1)
+    framelift.graph_break()
+    return x + 1, sorted([1, 3, 2], key=make), one < make(0), type(one)
 
 
 @programs()

@@ -18,7 +18,7 @@ CALLS = {
     "operators": [operator.add, operator.is_, operator.neg, operator.setitem, operator.truth],
     "builtins": [len, range, slice, map, filter, sum, max, isinstance, getattr, enumerate, reversed, abs],
     "iterators": [itertools.cycle, itertools.repeat, itertools.islice, itertools.combinations, itertools.takewhile],
-    "library": [functools.reduce, functools.cmp_to_key],
+    "library": [functools.reduce, functools.cmp_to_key, functools.partial],
 }
 
 

@@ -1,10 +1,9 @@
-"""Models of `heapq`, `bisect` and `functools.cmp_to_key`."""
+"""Models of `heapq` and `bisect`."""
 
 from __future__ import annotations
 
 import _bisect
 import _heapq
-import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -166,36 +165,3 @@ def insort_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None)
 def insort_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> None:
     position = bisect_right(a, x if key is None else key(x), lo, hi, key=key)
     a.insert(position, x)  # only now: what is no sequence is told by the search
-
-
-# -- comparison functions as keys --------------------------------------------------------------------------------------
-
-
-class _Key:
-    """An object that compares by a function of two objects."""
-
-    def __init__(self, mycmp: Callable[[Any, Any], Any], obj: Any) -> None:
-        self.mycmp = mycmp
-        self.obj = obj
-
-    def __lt__(self, other: Any) -> bool:
-        return self.mycmp(self.obj, other.obj) < 0
-
-    def __gt__(self, other: Any) -> bool:
-        return self.mycmp(self.obj, other.obj) > 0
-
-    def __eq__(self, other: Any) -> bool:
-        return self.mycmp(self.obj, other.obj) == 0
-
-    def __le__(self, other: Any) -> bool:
-        return self.mycmp(self.obj, other.obj) <= 0
-
-    def __ge__(self, other: Any) -> bool:
-        return self.mycmp(self.obj, other.obj) >= 0
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@models(functools.cmp_to_key)
-def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    return functools.partial(_Key, mycmp)

@@ -3,6 +3,7 @@
 from framelift.values import (
     builtins,
     caches,
+    comparison_keys,
     contexts,
     deques,
     evaluation,
@@ -40,6 +41,7 @@ from framelift.values import (
 FAMILIES = (
     builtins,
     caches,
+    comparison_keys,
     contexts,
     deques,
     evaluation,

@@ -1,0 +1,82 @@
+"""`functools.cmp_to_key`: keys that compare by a function of two objects."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
+from framelift.values.methods import method_of
+from framelift.values.primitives import Arity, primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+# Of one type are what makes keys and the keys, which are made of an object.
+_KEY_TYPE = type(functools.cmp_to_key(lambda a, b: 0))
+_ABSENT = object()
+
+
+class ComparisonKey(Value):
+    """What `cmp_to_key(compare)` gives, and what that gives when it is called with an object."""
+
+    __slots__ = ("function", "obj")
+
+    def __init__(self, function: Any, obj: Any = _ABSENT) -> None:
+        super().__init__()
+        self.function = function
+        self.obj = obj
+
+    def python_type(self) -> type:
+        return _KEY_TYPE
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not _CALL(args, kwargs):
+            self.refuse("a call without exactly one argument")
+        return ComparisonKey(self.function, *args, **kwargs)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if not isinstance(other, ComparisonKey):
+            raise_error(TypeError, "other argument must be K instance")
+        if self.obj is _ABSENT or other.obj is _ABSENT:
+            raise_error(AttributeError, "object")
+        return py.compare(lift, operator, py.call(lift, self.function, [self.obj, other.obj], {}), 0)
+
+    def key(self, lift: Lift) -> Any:
+        raise_error(TypeError, "unhashable type: 'functools.KeyWrapper'")
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "obj":
+            return None if self.obj is _ABSENT else self.obj
+        return method_of(self, lift, name)
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        self.refuse(f"assignment of {name}")
+
+    def parts(self) -> list[Any]:
+        return [self.function] if self.obj is _ABSENT else [self.function, self.obj]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(functools.cmp_to_key if self.obj is _ABSENT else _made_key)
+        for part in self.parts():
+            generate.value(part)
+        generate.call(len(self.parts()))
+
+
+def _made_key(function: Any, obj: Any) -> Any:
+    return functools.cmp_to_key(function)(obj)
+
+
+def _call(obj: Any) -> None:
+    """The signature of a call of what makes keys."""
+
+
+_CALL = Arity(_call, 0)
+
+
+@primitive(functools.cmp_to_key)
+def _cmp_to_key(lift: Lift, mycmp: Any) -> Any:
+    return ComparisonKey(mycmp)

@@ -266,6 +266,7 @@ class Trap:
         ([1, [torch.ones(1)]], True),
         ({"a": (torch.ones(1),)}, True),
         (Holder(), True),
+        (without_tensors, False),
         ([[[torch.ones(1)]]], False),
         (3, False),
         (Holder, False),
@@ -280,6 +281,12 @@ def test_tensors_in_sight(value: Any, seen: bool) -> None:
 
 def test_looking_for_tensors_runs_no_code_of_the_user() -> None:
     assert not has_tensors_in_sight(without_tensors.__code__, without_tensors, (Trap(), [Trap()]))
+
+
+def test_looking_for_tensors_leaves_no_trace() -> None:
+    inner = functools.partial(int, "1")
+    assert not has_tensors_in_sight(without_tensors.__code__, without_tensors, (inner,))
+    assert functools.partial(inner, base=2).func is int  # a partial that has a __dict__ is kept as it is
 
 
 def test_tensors_in_closures_and_globals() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sysconfig
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -11,7 +12,7 @@ from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._device import DeviceContext
 
 from framelift.controls import disabled_mark
-from framelift.values.lookup import instance_dict, is_subclass
+from framelift.values.lookup import has_instance_dict, is_subclass
 
 _STDLIB = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _SITE = ("/site-packages/", "/dist-packages/")
@@ -64,8 +65,11 @@ def _shows_tensors(obj: Any, depth: int) -> bool:
         return any(_shows_tensors(item, depth - 1) for item in list(obj.values())[:_WIDTH])
     if is_subclass(kind, type) or is_subclass(kind, ModuleType):
         return False
-    attributes = instance_dict(obj)
-    return type(attributes) is dict and _shows_tensors(attributes, 1)  # not the object itself
+    if kind is FunctionType or not has_instance_dict(kind):
+        return False
+    # Not by way of `__dict__`: asked for it, an instance makes one, and is slower ever after.
+    held = gc.get_referents(obj)[:_WIDTH]
+    return any(_shows_tensors(item, 1 if type(item) is dict else 0) for item in held)
 
 
 def _is_torch(obj: Any) -> bool:

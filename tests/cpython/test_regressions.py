@@ -953,6 +953,18 @@ def what_is_no_sequence_is_told_by_the_search(x):
     return x + 1, found
 
 
+@programs(expect_breaks=None, expect_hit=False, expect_ops=0)
+def classes_are_known_to_their_bases_behind_a_break(x):
+    class Base:
+        pass
+
+    class Derived(Base):
+        pass
+
+    framelift.graph_break()
+    return x + 1, [cls.__name__ for cls in Base.__subclasses__()]
+
+
 test_programs = programs.test()
 
 

@@ -15,6 +15,7 @@ one to be kept is everybody's.
 
 from __future__ import annotations
 
+import opcode
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from framelift.residual.steps import MakeSite, call_before, make_step
 
 # A frame that may look at its own variables cannot do without those it no longer uses.
 _SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
+# Nor can one that makes classes: as long as it keeps them their bases know them.
+_MAKES_CLASS = opcode.opmap["LOAD_BUILD_CLASS"]
 
 _Key = tuple[int, tuple[int, ...], tuple[StackTag, ...], bool]
 
@@ -44,7 +47,7 @@ class Segments:
         self._origins = origins
         self._known_chains = chains
         self._own = len(slot_names(code)) - len(code.co_freevars)
-        self._sees_variables = not _SEE_VARIABLES.isdisjoint(code.co_names)
+        self._keeps_variables = _MAKES_CLASS in code.co_code[::2] or not _SEE_VARIABLES.isdisjoint(code.co_names)
         self._liveness: Liveness | None = None
         self._steps: dict[_Key, ResumeCode] = {}
         self._resumes: dict[_Key, ResumeCode] = {}
@@ -52,7 +55,7 @@ class Segments:
 
     def live(self, offset: int) -> tuple[int, ...]:
         """The variables that a frame needs at an instruction, if they are bound."""
-        if self._sees_variables:
+        if self._keeps_variables:
             return tuple(range(self._own))
         if self._liveness is None:
             self._liveness = Liveness(self.code)

@@ -156,6 +156,7 @@ def test_reading_runs_no_code_of_the_user() -> None:
             "DICT_KEYS": ("a",),
             "SET_EQUALS": (1,),
             "SET_ORDER": (1,),
+            "TYPE_KEYS": ("a",),
         }.get(check.name, "name")
         check.holds(trap, argument)
         assert isinstance(check.change("x", argument, trap), str)

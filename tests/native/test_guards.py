@@ -607,6 +607,28 @@ def test_equality_of_users_is_not_asked() -> None:
     assert nodes.tree().check((Liar(1),), function) is None
 
 
+def test_attributes_of_a_class() -> None:
+    class Listed:
+        first = 1
+        second = 2
+
+    nodes = Nodes()
+    nodes.arg(TYPE_KEYS=tuple(Listed.__dict__))
+    tree = nodes.tree()
+    for _ in range(3):
+        assert tree.check((Listed,), function) is not None
+    Listed.first = 3
+    assert tree.check((Listed,), function) is not None
+    Listed.third = 3  # type: ignore[attr-defined]
+    assert tree.check((Listed,), function) is None
+    del Listed.third  # type: ignore[attr-defined]
+    assert tree.check((Listed,), function) is not None
+    del Listed.second
+    Listed.other = 2  # type: ignore[attr-defined]
+    for wrong in (Listed, int, Listed()):
+        assert tree.check((wrong,), function) is None
+
+
 def test_order_of_sets() -> None:
     class Plain:
         pass

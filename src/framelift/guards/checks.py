@@ -29,6 +29,7 @@ from framelift.guards.reading import (
     dict_lookup,
     instance_dict,
     items_ahead,
+    own_names,
     stored_keys,
     stored_length,
     type_lookup,
@@ -233,6 +234,16 @@ def set_order(obj: Any, items: Any) -> bool:
         return False
     stored = list((set if is_instance(obj, set) else frozenset).__iter__(obj))
     return len(stored) == len(items) and all(map(same_item, items, stored))
+
+
+@guard(
+    "TYPE_KEYS",
+    lambda source, names: f"{source} has the attributes {', '.join(map(str, names))}",
+    lambda source, names, found: f"{source} has other attributes of its own now",
+)
+def type_keys(obj: Any, names: Any) -> bool:
+    stored = own_names(obj)
+    return stored is not None and len(stored) == len(names) and all(map(same_item, names, stored))
 
 
 @guard(

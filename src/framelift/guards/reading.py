@@ -18,8 +18,16 @@ MISSING: Final = object()
 """What is answered when there is nothing to read."""
 
 _type_dict = type.__dict__["__dict__"].__get__
+_HEAPTYPE = 1 << 9
 _type_mro = type.__dict__["__mro__"].__get__
 C_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def own_names(cls: Any) -> list[str] | None:
+    """The names that a class has of its own, in order; None for classes of C and what is no class."""
+    if not is_instance(cls, type) or not type.__dict__["__flags__"].__get__(cls) & _HEAPTYPE:
+        return None
+    return list(_type_dict(cls))
 
 
 def type_lookup(cls: type, name: str) -> Any:

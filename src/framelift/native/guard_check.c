@@ -91,6 +91,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_DICT_KEYS:
     case CHECK_SET_EQUALS:
     case CHECK_SET_ORDER:
+    case CHECK_TYPE_KEYS:
         return hold_items(check, argument, death);
     case CHECK_KEY_ABSENT:
     case CHECK_MEMBER:
@@ -153,6 +154,7 @@ PyObject *check_argument(const Check *check)
     case CHECK_DICT_KEYS:
     case CHECK_SET_EQUALS:
     case CHECK_SET_ORDER:
+    case CHECK_TYPE_KEYS:
         return held_tuple(check);
     case CHECK_CELL_EMPTY:
         Py_RETURN_NONE;
@@ -371,6 +373,12 @@ static int registrations_hold(const Check *check)
     return same;
 }
 
+/* Whether an object is a class that can be changed: those of C keep their namespaces elsewhere. */
+static bool is_heap_class(PyObject *object)
+{
+    return PyType_Check(object) && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
+}
+
 int check_holds(const Check *check, PyObject *object)
 {
     PyObject *value;
@@ -403,6 +411,8 @@ int check_holds(const Check *check, PyObject *object)
         return PyAnySet_Check(object) && has_member(object, check->held);
     case CHECK_NO_MEMBER:
         return PyAnySet_Check(object) && !has_member(object, check->held);
+    case CHECK_TYPE_KEYS:
+        return is_heap_class(object) && dict_keys_hold(check, ((PyTypeObject *)object)->tp_dict);
     case CHECK_TYPE_ABSENT:
         return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
     case CHECK_HASATTR:

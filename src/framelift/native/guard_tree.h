@@ -63,7 +63,8 @@
     X(NO_MEMBER, 116)                                                                                                  \
     X(NOTHING_AHEAD, 117)                                                                                              \
     X(CONTEXT_UNSET, 118)                                                                                              \
-    X(SET_ORDER, 119)
+    X(SET_ORDER, 119)                                                                                                  \
+    X(TYPE_KEYS, 120)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

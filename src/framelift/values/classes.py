@@ -168,11 +168,13 @@ class ClassValue(KnownObject, models=type):
         return MISSING
 
     def own_entries(self, lift: Lift) -> dict[Any, Any]:
-        if not is_fixed(self.concrete):
-            self.refuse("listing the namespace")
         known = lift.sources.known(self.concrete)
-        own = own_entries(self.concrete).items()
-        return {name: lift.wrap(raw, known.child("TYPE_LOOKUP", name)) for name, raw in own}
+        own = dict(own_entries(self.concrete))
+        if not is_fixed(self.concrete):
+            if self.written or not all(type(name) is str for name in own):
+                self.refuse("listing the namespace")
+            lift.guard(known, "TYPE_KEYS", tuple(own))
+        return {name: lift.wrap(raw, known.child("TYPE_LOOKUP", name)) for name, raw in own.items()}
 
     # -- what its metaclass answers ------------------------------------------------------------------------------
 

@@ -615,7 +615,10 @@ def containers_within_themselves(x):
         found.append((repr(showing.value), str(showing.value)))
     circle = []
     circle.append(circle)
-    return x + 1, found, repr(circle), repr([1, [1]])
+    queue, ordered = collections.deque([1], 3), collections.OrderedDict(a=1)
+    queue.append(queue)
+    ordered["b"] = ordered
+    return x + 1, found, repr(circle), repr([1, [1]]), repr(queue), repr(ordered)
 
 
 # -- attributes ------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from framelift.values.absent import refuse_operation
 from framelift.values.base import Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.generators import GeneratorValue
 from framelift.values.iterators import RangeIterator, SequenceIterator
@@ -278,7 +278,7 @@ class Lift:
         try:
             py.attribute(self, value, name)
         except Raised as raised:
-            if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError):
+            if is_raised(raised, AttributeError):
                 return False
             raise
         return True

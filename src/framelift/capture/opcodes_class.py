@@ -11,7 +11,7 @@ from framelift.capture.program import opcode
 from framelift.values import protocol as py
 from framelift.values.base import Raised
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import is_raised, raise_error
 
 
 @opcode("LOAD_BUILD_CLASS")
@@ -43,7 +43,7 @@ def _look_up(frame: Frame, names: Any, name: str) -> Any:
     try:
         return py.item(frame.lift, names, name)
     except Raised as raised:
-        if not (isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, KeyError)):
+        if not is_raised(raised, KeyError):
             raise
         return MISSING
 

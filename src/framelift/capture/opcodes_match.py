@@ -11,7 +11,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import is_raised, raise_error
 from framelift.values.lookup import name_of
 
 _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
@@ -90,6 +90,6 @@ def _attribute_or_missing(frame: Frame, owner: Value | Any, name: str) -> Any:
     try:
         return py.attribute(frame.lift, owner, name)
     except Raised as raised:
-        if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError):
+        if is_raised(raised, AttributeError):
             return MISSING
         raise

@@ -13,10 +13,10 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import KnownObject, Value
+from framelift.values.base import KnownObject, Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
+from framelift.values.exceptions import is_raised, raise_error
 from framelift.values.lookup import (
     METHOD_WRAPPERS,
     bind,
@@ -65,10 +65,22 @@ class ClassValue(KnownObject, models=type):
         return f"class {qualified_name_of(self.concrete)}"
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        meta = type(self.concrete)
+        plain = has_default(lift, meta, "__getattribute__", type.__getattribute__)
+        fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
+        if plain and fallback is None:
+            return self.plain_attribute(lift, name)
+        try:
+            return self.plain_attribute(lift, name) if plain else self._by_metaclass(lift, "__getattribute__", "", name)
+        except Raised as raised:
+            if fallback is None or not is_raised(raised, AttributeError):
+                raise
+        return py.call(lift, bind(lift, fallback, self, meta), [name], {})
+
+    def plain_attribute(self, lift: Lift, name: str) -> Any:
+        """`type.__getattribute__(self, name)`."""
         cls = self.concrete
         meta = type(cls)
-        if not has_default(lift, meta, "__getattribute__", type.__getattribute__):
-            self.refuse(f"attribute {name!r} by a __getattribute__ of its metaclass")
         if name in _TYPE_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__[name]:
             return self._computed(lift, name)
         on_meta = class_lookup(lift, meta, name) if meta is not type else None
@@ -81,9 +93,6 @@ class ClassValue(KnownObject, models=type):
             on_meta = class_lookup(lift, meta, name)
         if on_meta is not None:
             return bind(lift, on_meta, self, meta)
-        fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
-        if fallback is not None:
-            return py.call(lift, bind(lift, fallback, self, meta), [name], {})
         raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
 
     def _computed(self, lift: Lift, name: str) -> Any:

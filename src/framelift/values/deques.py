@@ -111,6 +111,9 @@ class DequeValue(ListValue, models=deque):
         limit = "" if self.limit is None else f", maxlen={self.limit}"
         return f"deque([{', '.join(lift.text(item, 'repr') for item in self.items(lift))}]{limit})"
 
+    def text_again(self) -> str | None:
+        return "[...]"
+
     # -- changing ------------------------------------------------------------------------------------------------
 
     def change(self, lift: Lift) -> list[Any]:

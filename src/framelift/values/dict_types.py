@@ -79,6 +79,9 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         pairs = [lift.tuple((py.from_key(key), value)) for key, value in self.entries(lift).items()]
         return f"OrderedDict([{', '.join(lift.text(pair, 'repr') for pair in pairs)}])"
 
+    def text_again(self) -> str | None:
+        return "..."
+
     @method
     def popitem(self, lift: Lift, last: Any = True) -> Any:
         return self.pop_last(lift, py.truth(lift, last), "dictionary is empty")

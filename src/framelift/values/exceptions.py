@@ -267,6 +267,11 @@ def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
     raise Raised(ExceptionValue(cls, args))
 
 
+def is_raised(raised: Raised, cls: type[BaseException]) -> bool:
+    """Whether what the traced program raised is an exception of a class."""
+    return isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, cls)
+
+
 def raised_from(error: BaseException) -> Raised:
     """The traced program's form of an exception that an operation on constants raised."""
     raised = ExceptionValue(type(error), error.args)

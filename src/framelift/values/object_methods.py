@@ -34,6 +34,14 @@ def _object_getattribute(lift: Lift, obj: Any, name: Any, /) -> Any:
     return py.attribute(lift, obj, lift.constant(name))
 
 
+@primitive(type.__getattribute__)
+def _type_getattribute(lift: Lift, cls: Any, name: Any, /) -> Any:
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(FL0102, what=f"type.__getattribute__ on {py.describe(cls)}")
+    cls.note(lift)
+    return cls.plain_attribute(lift, attribute_name(lift, name))
+
+
 @primitive(object.__setattr__)
 def _object_setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
     if not isinstance(obj, UserObjectValue):

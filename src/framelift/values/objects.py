@@ -13,7 +13,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.dicts import DELETED, MISSING, DictValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import is_raised, raise_error
 from framelift.values.lookup import (
     class_lookup,
     defines,
@@ -140,7 +140,7 @@ class UserObjectValue(Value):
             if found is not MISSING:
                 return found
         except Raised as raised:
-            if not (isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, AttributeError)):
+            if not is_raised(raised, AttributeError):
                 raise
             error = raised
         fallback = special_method(lift, self, self.cls, "__getattr__")
@@ -251,7 +251,7 @@ class UserObjectValue(Value):
         try:
             return self._required(lift, "__next__", "'{type}' object is not an iterator")
         except Raised as raised:
-            if isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, StopIteration):
+            if is_raised(raised, StopIteration):
                 raise Exhausted(*raised.value.args[:1]) from None
             raise
 

@@ -1,0 +1,71 @@
+"""A `__getattribute__` of a metaclass answers for the attributes of its classes."""
+
+from __future__ import annotations
+
+import framelift
+from tests.values.programs import Programs, x
+
+programs = Programs()
+
+
+class Meta(type):
+    def __getattribute__(cls, name):
+        if name == "answered":
+            return ("answered", super().__getattribute__("field"))
+        if name == "refused":
+            raise AttributeError(name)
+        return type.__getattribute__(cls, name)
+
+
+class Made(metaclass=Meta):
+    field = 3
+    refused = 4
+
+
+class WithFallback(Meta):
+    def __getattr__(cls, name):
+        return f"no {name}"
+
+
+class Both(metaclass=WithFallback):
+    field = 5
+    refused = 6
+
+
+@programs
+def the_metaclass_is_asked(x):
+    return (
+        x + Made.field,
+        Made.answered,
+        getattr(Made, "refused", None),
+        Both.refused,
+        Both.absent,
+        hasattr(Made, "gone"),
+    )
+
+
+@programs
+def what_it_raises_is_raised(x):
+    try:
+        Made.refused
+    except AttributeError as error:
+        return x + 1, str(error)
+
+
+test_programs = programs.test()
+
+
+def test_another_one_is_seen():
+    class Changing(type):
+        pass
+
+    class Some(metaclass=Changing):
+        field = 1
+
+    def f(x):
+        return x + Some.field
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    assert lifted(x()).equal(x() + 1)
+    Changing.__getattribute__ = lambda cls, name: 10
+    assert lifted(x()).equal(x() + 10)

@@ -13,7 +13,7 @@ import sys
 import time
 
 from tests.fuzz.faults import FAULTS, found_by_programs
-from tests.fuzz.generate import source
+from tests.fuzz.generate import shown
 from tests.fuzz.run import failure_of, shrink, write
 
 
@@ -21,7 +21,7 @@ def report(seed: int, size: int, problem: str) -> None:
     """A failing program in its smallest form, and how to run it again."""
     statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed) is not None)
     print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n")
-    print(source(statements).partition("def program")[2].join(["def program", ""]))
+    print(shown(statements))
     print(f"smaller: {failure_of(statements, seed)}\n", flush=True)
 
 

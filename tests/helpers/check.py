@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import traceback
 import types
 import warnings
@@ -79,7 +80,8 @@ def check(
 ) -> Checked:
     """Compare eager and lifted; see the module's docstring.
 
-    changed         arguments of further calls (default: the same, with every tensor changed in value)
+    changed         arguments of further calls (default: the same, with every tensor changed in value); taken one by
+                    one, so that a generator can change more than arguments between calls
     expect_ops      at least so many operations must be captured, over all graphs
     expect_breaks   exactly so many graph breaks over all captures; None for any number
     expect_hit      the second call must not capture (default: so where the first call changed nothing that it can see)
@@ -93,12 +95,12 @@ def check(
     untouched, eager, lifted = Side(fn), Side(fn), Side(fn)
     lifted.function = framelift.compile(lifted.function, **compiled)
     first = inputs() if inputs is not None else args
-    further = list(changed) if changed is not None else [] if inputs is not None else [changed_in_value(first)]
+    further = changed if changed is not None else [] if inputs is not None else [changed_in_value(first)]
     record = Record()
     outcomes: list[Outcome] = []
     unchanged = False
     try:
-        for number, given in enumerate([first, first, *further]):
+        for number, given in enumerate(itertools.chain([first, first], further)):
             captures = record.captures
             fresh = inputs if inputs is not None and number < 2 else None
             expected = run(eager, given, kwargs, number, fresh)
@@ -180,11 +182,17 @@ def _compare_gradients(expected: Outcome, actual: Outcome, eager: Side, lifted: 
         if not results or not leaves:
             gradients.append(None)
             continue
-        weights = [
-            torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype, device=t.device).reshape(t.shape) for t in results
-        ]
-        gradients.append(torch.autograd.grad(results, leaves, weights, allow_unused=True, retain_graph=True))
+        gradients.append(_gradients(results, leaves))
     comparison.compare(gradients[0], gradients[1], f"{name}: gradients")
+
+
+def _gradients(results: list[torch.Tensor], leaves: list[torch.Tensor]) -> Any:
+    """The gradients, or the words of an error: of a tensor that is needed and was written, say."""
+    weights = [_weights_like(result) for result in results]
+    try:
+        return torch.autograd.grad(results, leaves, weights, allow_unused=True, retain_graph=True)
+    except RuntimeError as error:
+        return str(error).partition(":")[0]
 
 
 def _weights_like(result: torch.Tensor) -> torch.Tensor:

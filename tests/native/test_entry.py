@@ -79,7 +79,9 @@ def test_entry_that_does_not_fit_its_own_call_runs_the_function() -> None:
 
 
 def test_miss_must_answer_an_entry() -> None:
-    with pytest.raises(TypeError, match=r"miss\(\) must return an Entry, None or NotImplemented, not int"):
+    with pytest.raises(
+        TypeError, match=r"miss\(\) must return an Entry, None, NotImplemented or an exception, not int"
+    ):
         lift(lambda x: x, lambda lifted, slots: 1)(1)
 
 

@@ -97,6 +97,31 @@ def ordered_dict() -> Steps:
 
 
 @scenario
+def ordered_dict_with_attributes_over_its_methods() -> Steps:
+    table: Any = collections.OrderedDict(a=1, b=2)
+    yield (lambda d, x: x * len(list(d.keys()))), (table, X)
+    table.other = 3
+    yield HIT
+    table.keys = lambda: "abcd"
+    yield MISS
+    del table.keys
+    yield HIT
+
+
+@scenario
+def subclass_with_attributes_over_its_methods() -> Steps:
+    class Own(collections.OrderedDict[str, int]):
+        pass
+
+    table: Any = Own(a=1, b=2)
+    yield (lambda d, x: x * len(list(d.keys()))), (table, X)
+    table.keys = lambda: "abcd"
+    yield MISS
+    vars(table).clear()
+    yield HIT
+
+
+@scenario
 def set_changed() -> Steps:
     values = {1, 2}
     yield (lambda s, x: x + 1 if 3 in s else x - 1), (values, X)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from torch.fx import GraphModule
 
+from framelift import config
 from framelift.errors import BackendError, short, unknown
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
@@ -67,6 +68,8 @@ class Backend:
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
             what = f"raised {type(error).__name__}: {short_text(error)}"
+            if not config.full_traceback and error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next  # the first frame is this one
             raise BackendError(self.name, last_line(graph_module), what) from error
         if not callable(compiled):
             what = f"returned {short(compiled)}, which cannot be called"

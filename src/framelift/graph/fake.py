@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,12 +27,13 @@ from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
+from framelift.silence import hush, silence
 
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode, Unlikely)
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 
 _STRIDED = torch.strided
-_LOG = logging.getLogger(FakeTensorMode.__module__)
+hush(logging.getLogger(FakeTensorMode.__module__))
 
 
 class Observed:
@@ -390,26 +390,14 @@ def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
 def unobserved() -> Iterator[None]:
     """A block that runs operations for their metadata: nobody hears of it.
 
-    torch's log messages and warnings are left out: what there is to warn about is said when the graph runs. And what
-    autograd keeps of such tensors is nothing to the program's hooks on saved tensors.
+    What autograd keeps of such tensors is nothing to the program's hooks on saved tensors either.
     """
-    show = warnings.showwarning
-    # Filters stay as they are: changing them would make Python forget which warnings it has shown already.
-    warnings.showwarning = _show_nothing
-    _LOG.disabled = True
-    try:
+    with silence():
         if torch._C._autograd._top_saved_tensors_default_hooks(False) is None:
             yield
         else:
             with torch.autograd.graph.saved_tensors_hooks(_unchanged, _unchanged):
                 yield
-    finally:
-        _LOG.disabled = False
-        warnings.showwarning = show
-
-
-def _show_nothing(*args: Any, **kwargs: Any) -> None:
-    del args, kwargs
 
 
 class _Computed(torch.autograd.Function):

@@ -159,6 +159,20 @@ static inline PyObject *take_exception(void)
 #endif
 }
 
+/* An answer that is an exception is raised; it is taken over. So it begins with no frame of the one who answered. */
+static inline PyObject *raise_if_exception(PyObject *answer)
+{
+    if (!answer || !PyExceptionInstance_Check(answer)) {
+        return answer;
+    }
+#if SINCE_312
+    PyErr_SetRaisedException(answer);
+#else
+    PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(answer)), answer, PyException_GetTraceback(answer));
+#endif
+    return NULL;
+}
+
 /* What a weak reference refers to: a new reference, None if it is gone. */
 static inline PyObject *weakref_get(PyObject *reference)
 {

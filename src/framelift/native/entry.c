@@ -58,7 +58,7 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
         PyTuple_SET_ITEM(slots, i, Py_NewRef(call->slots[i]));
     }
     PyObject *args[] = {about, slots};
-    PyObject *answer = PyObject_Vectorcall(miss, args, 2, NULL);
+    PyObject *answer = raise_if_exception(PyObject_Vectorcall(miss, args, 2, NULL));
     Py_DECREF(slots);
     if (!answer || answer == Py_None || answer == Py_NotImplemented) {
         *alone = answer == Py_NotImplemented;
@@ -66,7 +66,7 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
         return NULL;
     }
     if (!Py_IS_TYPE(answer, &Entry_Type)) {
-        PyErr_Format(PyExc_TypeError, "miss() must return an Entry, None or NotImplemented, not %.100s",
+        PyErr_Format(PyExc_TypeError, "miss() must return an Entry, None, NotImplemented or an exception, not %.100s",
                      Py_TYPE(answer)->tp_name);
         Py_DECREF(answer);
         return NULL;

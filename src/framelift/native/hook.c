@@ -194,7 +194,7 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
     if (table) {
         table->misses++;
     }
-    PyObject *answer = PyObject_Vectorcall(context, args, 3, NULL);
+    PyObject *answer = raise_if_exception(PyObject_Vectorcall(context, args, 3, NULL));
     Py_DECREF(slots);
     if (!answer) {
         /* The program may use the stack to its very end; the context needs more of it. */

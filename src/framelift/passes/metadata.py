@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,6 +15,7 @@ from framelift.errors import FrameliftError
 from framelift.graph.fake import Fakes
 from framelift.passes.effects import traits
 from framelift.passes.facts import KEYS, is_described, tensors_in, value
+from framelift.silence import silence
 
 CALLS = ("call_function", "call_method", "call_module")
 
@@ -39,13 +38,13 @@ class Metadata:
     def run(self, node: Node, is_differentiable: bool) -> Any:
         """What a call computes on the fake tensors of its operands."""
         args, kwargs = map_arg((node.args, node.kwargs), value)
-        with _quietly(), self.mode, torch.set_grad_enabled(is_differentiable):
+        with silence(), self.mode, torch.set_grad_enabled(is_differentiable):
             return self._call(node, args, kwargs)
 
     def evaluate(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], is_differentiable: bool) -> Any:
         """What a call computes on given values; None if it does not take them."""
         try:
-            with _quietly(), self.mode, torch.set_grad_enabled(is_differentiable):
+            with silence(), self.mode, torch.set_grad_enabled(is_differentiable):
                 return self._call(node, args, kwargs)
         except (RuntimeError, TypeError, ValueError, IndexError):
             return None
@@ -134,10 +133,3 @@ def _attribute(module: torch.nn.Module, path: str) -> Any:
     for name in path.split("."):
         found = getattr(found, name)
     return found
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

@@ -45,6 +45,8 @@ _FOR_OTHER_BACKENDS = "__framelift_for_other_backends__"
 _PATIENCE = 16
 # So many captures of what follows a break are tried before one of them must have been of use.
 _PATIENCE_WITH_RESTS = 8
+# Frames that wait for each other are captured anew as one at every level of a recursion with a break in it.
+_MOST_FRAMES = 40
 
 
 class Runtime:
@@ -139,6 +141,9 @@ class Context:
         """A resume function has no entry for these arguments."""
         options = self.options.get()
         frames = self._parts(function, slots)
+        if len(frames) > _MOST_FRAMES:
+            stream.emit(events.RanEagerly(function.__qualname__, "too many frames were left together"))
+            return None
         if self._is_unpromising(function, slots):
             stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
             return None
@@ -169,7 +174,19 @@ class Context:
         return split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
 
     def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
-        """Capture a call and install its entry. None: run it in Python this time. NotImplemented: and what it calls."""
+        """Capture a call and install its entry. None: run it in Python this time. NotImplemented: and what it calls.
+
+        An exception is raised by whoever asked: nothing is seen of how framelift came to it.
+        """
+        try:
+            return self._capture_alone(function, slots, options)
+        except BaseException as error:
+            if config.full_traceback:
+                raise
+            return error.with_traceback(None)
+
+    def _capture_alone(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
+        """One thread captures at a time."""
         with self.runtime.lock, _core.suspended():
             table = _core.table_for(function.__code__, self.key)
             entry = _fitting_entry(table, slots, function)

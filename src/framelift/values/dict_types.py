@@ -48,12 +48,13 @@ class OrderedDictValue(DictValue, models=OrderedDict):
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__dict__":
             return self.namespace(lift)
-        if hasattr(OrderedDict, name):
-            return super().attribute(lift, name)
-        found = self.namespace(lift).get_key(lift, name)
-        if found is MISSING:
+        if self.source is not None or self._namespace is not None:
+            found = self.namespace(lift).get_key(lift, name) if name != "__class__" else MISSING
+            if found is not MISSING:
+                return found
+        if not hasattr(OrderedDict, name):
             raise_error(AttributeError, f"'collections.OrderedDict' object has no attribute '{name}'")
-        return found
+        return super().attribute(lift, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         if hasattr(OrderedDict, name):

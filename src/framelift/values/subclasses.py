@@ -246,6 +246,7 @@ class OrderedDictStorage(Storage, OrderedDictValue):
     missing = DictStorage.missing
     initialise = DictStorage.initialise
     rebuild_filling = DictStorage.rebuild_filling
+    attribute = DictValue.attribute  # what shadows methods is in the namespace of the owner, which has been asked
 
     def text(self, lift: Lift, conversion: str) -> str:
         return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("OrderedDict")

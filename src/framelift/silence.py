@@ -1,0 +1,99 @@
+"""What framelift finds out by running torch's code, nobody hears of: no warning and no log record, on this thread.
+
+Warnings of other threads are shown as ever, whoever shows them. That is why nothing is put in place for a while and
+taken away again, as `warnings.catch_warnings` does: the place that all warnings pass asks which thread warns.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from framelift.locks import Lock
+
+
+class _Silence(threading.local):
+    depth = 0
+
+
+class _Unspent:
+    """While any thread is silent, torch gives always what it gives once: so it stays to be given."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._before = False
+
+    def begin(self) -> None:
+        with self._lock:
+            self._blocks += 1
+            if self._blocks == 1:
+                self._before = torch.is_warn_always_enabled()
+                torch.set_warn_always(True)
+
+    def end(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                torch.set_warn_always(self._before)
+
+
+_SILENCE = _Silence()
+_UNSPENT = _Unspent()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """A block that runs torch's code to learn something. What there is to warn about is said when the graph runs.
+
+    >>> with silence():
+    ...     warnings.warn("not heard")
+    """
+    _UNSPENT.begin()
+    _SILENCE.depth += 1
+    try:
+        yield
+    finally:
+        _SILENCE.depth -= 1
+        _UNSPENT.end()
+
+
+def hush(logger: logging.Logger) -> None:
+    """From now on the logger leaves out what silent threads tell it."""
+    logger.addFilter(lambda record: not _SILENCE.depth)
+
+
+def _show_unless_silent(message: warnings.WarningMessage) -> None:
+    if _SILENCE.depth:
+        _forget(message)
+    else:
+        _show(message)
+
+
+def _forget(message: warnings.WarningMessage) -> None:
+    """Python notes which warnings it has shown, in the globals of whoever warns; this one it has not."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_lineno == message.lineno and frame.f_code.co_filename == message.filename:
+            shown = frame.f_globals.get("__warningregistry__", {})
+            text = str(message.message)
+            for key in (
+                (text, message.category, message.lineno),
+                (text, message.category, 0),
+                (text, message.category),
+            ):
+                shown.pop(key, None)
+            return
+        frame = frame.f_back
+
+
+# Filters stay as they are: changing them would make Python forget all that it has shown.
+_show = warnings._showwarnmsg  # type: ignore[attr-defined]
+warnings._showwarnmsg = _show_unless_silent  # type: ignore[attr-defined]

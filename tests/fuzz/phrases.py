@@ -1,4 +1,4 @@
-"""The lines and expressions of random programs. Each is a function of the writer, which fills in what it leaves open."""
+"""The lines and expressions of random programs: functions of the writer, which fills in what they leave open."""
 
 from __future__ import annotations
 

@@ -1,10 +1,16 @@
 """What random programs find around them. The text of this file stands in front of every program."""
+# ruff: noqa: F401  (programs use what is imported here)
 
 import collections
 import contextlib
+import copy
 import enum
 import functools
-from dataclasses import dataclass, field
+import itertools
+import operator
+import random
+import warnings
+from dataclasses import dataclass, field, replace
 
 import torch
 

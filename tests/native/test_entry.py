@@ -79,9 +79,7 @@ def test_entry_that_does_not_fit_its_own_call_runs_the_function() -> None:
 
 
 def test_miss_must_answer_an_entry() -> None:
-    with pytest.raises(
-        TypeError, match=r"miss\(\) must return an Entry, None, NotImplemented or an exception, not int"
-    ):
+    with pytest.raises(TypeError, match=r"must return an Entry, None, NotImplemented or an exception, not int"):
         lift(lambda x: x, lambda lifted, slots: 1)(1)
 
 

@@ -254,6 +254,12 @@ def negated(value):
     return -value
 
 
+def answer_any(self, name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return 8
+
+
 def net_hook(module, args, output):
     return output + 1
 

@@ -342,3 +342,20 @@ def test_graphs_inside_are_rewritten_too():
     (body,) = [child for child in keeper.graphs[0].children()]
     assert calls(body) == [".cos", ".exp", ".sin", "cat", ".sin"]
     check(f, torch.randn(3, requires_grad=True))
+
+
+def test_a_returned_view_is_another_object_than_what_was_written() -> None:
+    """Calls such as `copy_` and `contiguous` give back their operand: a view of that is not the operand itself."""
+
+    def written(x: torch.Tensor, y: torch.Tensor) -> object:
+        x.copy_(y)
+        return x, x[:]
+
+    def alone(x: torch.Tensor, y: torch.Tensor) -> object:
+        return x.add_(y).view(2, 3)
+
+    def laid_out(x: torch.Tensor, y: torch.Tensor) -> object:
+        return x.contiguous()[:], y.to(torch.float32).view(2, 3)
+
+    for function in (written, alone, laid_out):
+        check(function, torch.ones(2, 3), torch.zeros(2, 3))

@@ -77,7 +77,7 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
                 raise Reject("returned or written later: the result must stay a view")
             replacements[old] = new = build.clone(new)
         if new not in build.made and not getattr(match, "is_same_object", False):
-            _check_identity(old, new)
+            _check_identity(old, new, work)
 
 
 def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
@@ -92,12 +92,25 @@ def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
         raise Reject("the result would differ in requires_grad")
 
 
-def _check_identity(old: Node, new: Node) -> None:
+def _check_identity(old: Node, new: Node, work: Work) -> None:
     """Where a value that was there stands for a returned one, the caller must not get one object for two."""
-    is_returned = any(user.op == "output" for user in old.users)
-    is_known = new.op in ("placeholder", "get_attr") or any(user.op == "output" for user in new.users)
-    if is_returned and is_known:
+    if any(user.op == "output" for user in old.users) and _is_known(new, work):
         raise Reject("returned: it must be another object")
+
+
+def _is_known(node: Node, work: Work) -> bool:
+    """Whether the caller has the object of a value already: as an input, or as another result."""
+    if node.op in ("placeholder", "get_attr") or any(user.op == "output" for user in node.users):
+        return True
+    return any(_may_be(node, operand, work) and _is_known(operand, work) for operand in node.all_input_nodes)
+
+
+def _may_be(node: Node, operand: Node, work: Work) -> bool:
+    """Whether a call may give back its very operand, as `copy_` and `contiguous` do."""
+    given, found = facts.value(operand), facts.value(node)
+    if not isinstance(given, torch.Tensor) or not isinstance(found, torch.Tensor):
+        return False
+    return facts.same_geometry(given, found) and work.memory.of(operand) == work.memory.of(node)
 
 
 def _must_be_copied(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.func import grad, grad_and_value, vmap
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
 import framelift
@@ -26,6 +26,28 @@ def weighted(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return (x.sin() * w).sum()
 
 
+LAYER = nn.Linear(4, 1)
+
+
+def loss_of(parameters: dict[str, Any], row: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return ((functional_call(LAYER, parameters, (row,)) - target) ** 2).sum()
+
+
+def parameter_gradients(x: torch.Tensor) -> Any:
+    parameters = {name: parameter.detach() for name, parameter in LAYER.named_parameters()}
+    return grad(lambda p: functional_call(LAYER, p, (x,)).sin().sum())(parameters)
+
+
+def per_sample(x: torch.Tensor, targets: torch.Tensor) -> Any:
+    parameters = {name: parameter.detach() for name, parameter in LAYER.named_parameters()}
+    return vmap(grad(loss_of), in_dims=(None, 0, 0))(parameters, x, targets)
+
+
+def pulls_back(x: torch.Tensor) -> Any:
+    output, pull, besides = vjp(lambda a: ((a * 2, a.sum()), a + 1), x, has_aux=True)
+    return output, besides, pull((torch.ones_like(x), torch.tensor(2.0))), pull((x, torch.tensor(1.0)))
+
+
 made_before = vmap(grad(cube))
 
 TRANSFORMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -40,8 +62,36 @@ TRANSFORMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "grad under no_grad": (torch.no_grad()(lambda v: grad(cube)(v)), (V,)),
     "gradients per sample": (lambda x, v: vmap(grad(weighted), in_dims=(0, None))(x, v), (X, V)),
     "second derivative": (lambda v: grad(lambda a: grad(cube)(a).sum())(v), (V,)),
+    "grad with something besides": (lambda v: grad(lambda a: (cube(a), a * 2), has_aux=True)(v), (V,)),
+    "grad and value with something besides": (
+        lambda v: grad_and_value(lambda a: (cube(a), {"twice": a * 2}), has_aux=True)(v),
+        (V,),
+    ),
+    "grad with keywords": (lambda v: grad(lambda a, power: (a**power).sum())(v, power=3), (V,)),
+    "grad by a dict": (lambda v: grad(lambda d: (d["a"] * d["b"].sin()).sum())({"a": v, "b": v + 1}), (V,)),
+    "gradients of parameters": (parameter_gradients, (X,)),
+    "gradients of parameters per sample": (per_sample, (X, V[:3])),
+    "vmap over a dict": (
+        lambda x: vmap(lambda d, k: d["a"] * d["b"] + k, in_dims=(0, None))({"a": x, "b": x + 1}, 2.0),
+        (X,),
+    ),
+    "jvp": (lambda v: jvp(torch.sin, (v,), (torch.ones_like(v),)), (V,)),
+    "jvp of several": (lambda x, v: jvp(lambda a, b: (a @ b, a.sum()), (x, v), (x + 1, v * 2)), (X, V)),
+    "jvp with something besides": (lambda v: jvp(lambda a: (a * 2, a + 1), (v,), (v,), has_aux=True), (V,)),
+    "vjp": (pulls_back, (X,)),
+    "jacrev": (lambda v: jacrev(torch.sin)(v), (V,)),
+    "jacrev by several": (lambda x, v: jacrev(lambda a, b: (a @ b, a.sum()), argnums=(0, 1))(x, v), (X, V)),
+    "jacrev with something besides": (lambda v: jacrev(lambda a: (a**2, a * 3), has_aux=True)(v), (V,)),
+    "jacfwd": (lambda v: jacfwd(torch.sin)(v), (V,)),
+    "jacfwd of a dict": (lambda x, v: jacfwd(lambda a, b: {"y": a @ b}, argnums=1)(x, v), (X, V)),
+    "hessian": (lambda v: hessian(cube)(v), (V,)),
+    "product with a Hessian": (lambda v: jvp(grad(cube), (v,), (torch.ones_like(v),)), (V,)),
     "made before the frame": (lambda x: made_before(x) * 2, (X,)),
 }
+
+
+# Forward-mode differentiation warns about its own making when a process first uses it.
+torch.func.jvp(torch.sin, (V,), (V,))
 
 
 @BACKENDS
@@ -180,3 +230,47 @@ def test_a_tensor_of_a_transform_that_has_ended_is_left_to_python():
         return pull_back(value)[0]
 
     check(function, torch.randn(3), expect_breaks=None, expect_ops=0)
+
+
+def keeps_the_pullback(x: torch.Tensor) -> Any:
+    value, pull = vjp(torch.sin, x * 2)
+    return pull(torch.ones_like(value)), [pull][0] is pull, value
+
+
+def returns_the_pullback(x: torch.Tensor) -> Any:
+    return vjp(torch.sin, x)[1]
+
+
+def test_pullbacks_that_leave_the_frame() -> None:
+    check(keeps_the_pullback, X)
+    pull, expected = framelift.compile(returns_the_pullback, backend="eager")(X), returns_the_pullback(X)
+    assert torch.equal(pull(X)[0], expected(X)[0])
+
+
+NOT_TAKEN: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "tangents of another shape": (lambda v: jvp(torch.sin, (v,), (torch.ones(3),)), (V,)),
+    "cotangents of another shape": (lambda v: vjp(torch.sin, v)[1](torch.ones(3)), (V,)),
+    "a list of primals": (lambda v: jvp(torch.sin, [v], [v]), (V,)),
+    "argnums out of range": (lambda v: jacrev(torch.sin, argnums=2)(v), (V,)),
+    "a number as an argument": (lambda v: jacrev(torch.sin)(2.0) + v, (V,)),
+    "one result where two are wanted": (lambda v: grad(cube, has_aux=True)(v), (V,)),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_what_torch_refuses(name: str) -> None:
+    function, args = NOT_TAKEN[name]
+    check(function, *args, expect_breaks=None, expect_ops=0)
+
+
+def test_a_function_that_changes_a_module_for_good() -> None:
+    layer = nn.Linear(4, 1)
+
+    def fn(x: torch.Tensor) -> Any:
+        def loss(row: torch.Tensor) -> torch.Tensor:
+            layer.seen = row.shape
+            return layer(row).sum()
+
+        return grad(loss)(x), layer.seen
+
+    check(fn, X, expect_breaks=None, expect_ops=0)

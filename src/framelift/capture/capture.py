@@ -157,6 +157,7 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
             graph.shape_env.takes_data = config.data_dependent
             lift = Lift(programs, graph, argument_names(request.function.__code__), policy)
             lift.answers = answers
+            lift.has_residual = False
             answers.begin()
             try:
                 ending = _Capture(request, lift, number, 0)._trace()
@@ -395,7 +396,7 @@ class _Capture:
     def _note_aliasing(self) -> None:
         """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""
         lift = self.lift
-        tensors = [value for value in lift.inputs.tensors.values() if value.source is not None]
+        tensors = [value for value in lift.inputs.tensors.values() if not value.is_new]
         if len(tensors) > 1:
             lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
         self._note_memory(tensors)

@@ -119,7 +119,8 @@ class Inputs:
         """Make a tensor an input of the graph."""
         source = value.source
         assert source is not None
-        self._check_arrays(value, source)
+        if not source.is_new:
+            self._check_arrays(value, source)
         layout = self._layout(lift, value.concrete, source)
         ref = lift.graph.add_input(None, value.concrete, source.name, value.kind, layout)
         self.tensors[id(ref)] = value
@@ -137,7 +138,7 @@ class Inputs:
 
     def _layout(self, lift: Lift, tensor: torch.Tensor, source: Source) -> Layout | None:
         """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
-        if type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
+        if source.is_new or type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
             return None
         dimensions = self.policy.dimensions(source.name, tuple(tensor.shape), marks_of(tensor))
         if not dimensions:

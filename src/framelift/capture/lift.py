@@ -55,6 +55,7 @@ from framelift.values.lookup import (
 from framelift.values.made_classes import MadeClasses
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
+from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.python_models import model_of_inner, python_model
@@ -88,7 +89,9 @@ class Lift:
         self.operations = Operations()
         self.sources = Sources(argument_names)
         self.guards = GuardSet()
-        self.journal = Journal()
+        self.journal = self._own_journal = Journal()
+        # Whether anything of the program runs besides the graph.
+        self.has_residual = True
         self.modes = Modes()
         self.frame: Frame | None = None
         self.headroom = Headroom()
@@ -467,6 +470,15 @@ class Lift:
     def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
         """An operation that takes or gives symbolic numbers, as a node of the graph; NotImplemented: it cannot be."""
         return self.operations.on_numbers(self, target, args)
+
+    def with_leaf(self, make: Callable[[dict[str, Any]], Any], kwargs: dict[str, Any]) -> Any:
+        """The result of a function of torch's, which is a leaf if `requires_grad=True` is among its arguments."""
+        return with_leaf(self, make, kwargs) if "requires_grad" in kwargs else make(kwargs)
+
+    def makes_leaves(self) -> bool:
+        """Whether residual code may make tensors for the part of the program that is being traced."""
+        self.made.active = True
+        return self.has_residual and self.journal is self._own_journal
 
     def presume(self, ref: NumberRef) -> None:
         """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""

@@ -62,6 +62,12 @@ class Journal:
         """What changed since the last `begin_step`."""
         return [value for value, _ in self._saved]
 
+    @property
+    def leaves_traces(self) -> bool:
+        """Whether something that outlives the frame is another than when the journal began."""
+        before = {id(value): state for value, state in self._saved}
+        return any(id(value) not in before or not value.is_as_it_was(before[id(value)]) for value in self.changed)
+
     def roll_back(self) -> None:
         """Undo everything since the last `begin_step`."""
         for value, state in reversed(self._saved):

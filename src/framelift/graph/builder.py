@@ -96,8 +96,8 @@ class GraphBuilder:
 
     @property
     def mutated(self) -> set[TensorRef]:
-        """The inputs whose memory the graph writes to."""
-        return {ref for ref in self.inputs if ref.storage.is_written}
+        """The inputs whose memory the graph writes to; not those that are made for it."""
+        return {ref for ref in self.inputs if ref.storage.is_written and not ref.is_new}
 
     @property
     def can_be_undone(self) -> bool:
@@ -108,7 +108,7 @@ class GraphBuilder:
     @property
     def may_raise_after_writing(self) -> bool:
         """Whether an operation that may raise comes after one that writes to an input."""
-        inputs = {id(ref.storage) for ref in self.inputs}
+        inputs = {id(ref.storage) for ref in self.inputs if not ref.is_new}
         writes = [record.index for record in self.records if any(id(storage) in inputs for storage in record.writes)]
         return bool(writes) and any(record.must_run and record.index > writes[0] for record in self.records)
 
@@ -134,8 +134,8 @@ class GraphBuilder:
     ) -> TensorRef:
         """An input of the graph. The same tensor object added twice is one input.
 
-        ``kind`` is for whoever reads the graph ("parameter", "buffer", "static" or "argument"); ``layout`` gives sizes
-        and strides of which some are symbolic.
+        ``kind`` is for whoever reads the graph ("parameter", "buffer", "static" or "argument"; "new": made for each
+        call); ``layout`` gives sizes and strides of which some are symbolic.
         """
         self._check_open()
         known = self._input_by_example.get(id(example))
@@ -331,6 +331,8 @@ class GraphBuilder:
             self._bind(record, result)
             if seen.written and any(is_wrapper(known_fake(ref)) for ref in tensors):
                 raise MetadataFailure("unsupported", record.name, "it writes to a tensor that wraps others")
+            if any(ref.is_new for storage in record.writes for ref in storage.refs):
+                _check_new(record)
             self._redescribe(storages, record)
             record.result = self._wrap(result, record, tensors, storages)
         except MetadataFailure:
@@ -551,6 +553,14 @@ class GraphBuilder:
     def _check_open(self) -> None:
         if self._finished:
             raise RuntimeError("this graph is finished")
+
+
+def _check_new(record: Record) -> None:
+    """Compilers do not follow a write to memory that an input shares with one made in it, as they are no views."""
+    for storage in record.writes:
+        inputs = [ref for ref in storage.refs if ref.is_input]
+        if len(inputs) > 1 and any(ref.is_new for ref in inputs):
+            raise MetadataFailure("unsupported", record.name, "it writes to memory in which a new tensor was made")
 
 
 def _is_tensor(ref: Ref) -> TypeGuard[TensorRef]:

@@ -248,6 +248,11 @@ class TensorRef(Ref):
         return self.record is None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it is an input that is made for each call."""
+        return self.kind == "new"
+
+    @property
     def shape(self) -> torch.Size:
         return self.descriptor.shape
 

@@ -31,6 +31,46 @@ def gradient(body: Callable[..., Any], argnums: Any, with_value: bool, *given: A
     return (*gradients, *results) if with_value else (*gradients, *results[1:])
 
 
+def _split(body: Callable[..., Any], values: int, rest: Any) -> Callable[..., Any]:
+    """A body as a function of its first tensors, with the rest fixed: its first results, and the others besides."""
+
+    def function(*args: Any) -> Any:
+        results = tuple(body(*args, *rest))
+        return results[:values], results[values:]
+
+    return function
+
+
+def pulled_back(body: Callable[..., Any], count: int, values: int, *given: Any) -> Any:
+    """`torch.func.vjp` of the first results of a body by its first tensors; the last ones given are cotangents."""
+    inputs, cotangents = given[: len(given) - values], given[len(given) - values :]
+    function = _split(body, values, inputs[count:])
+    _, pull, _ = torch.func.vjp(function, *inputs[:count], has_aux=True)
+    return tuple(pull(tuple(cotangents)))
+
+
+def pushed_forward(body: Callable[..., Any], count: int, values: int, *given: Any) -> Any:
+    """`torch.func.jvp` of the first results of a body; the last tensors given are tangents of the first."""
+    inputs, tangents = given[: len(given) - count], given[len(given) - count :]
+    function = _split(body, values, inputs[count:])
+    results, pushed, others = torch.func.jvp(function, tuple(inputs[:count]), tuple(tangents), has_aux=True)
+    return (*results, *pushed, *others)
+
+
+def jacobian(body: Callable[..., Any], mode: str, argnums: Any, values: int, options: Any, *given: Any) -> Any:
+    """The Jacobians of the first results of a body by some of its tensors, row by row, and its other results."""
+    count = len(argnums)
+    function = _split(body, values, given[count:])
+    transform = {"jacrev": torch.func.jacrev, "jacfwd": torch.func.jacfwd}[mode]
+    rows, others = transform(function, tuple(argnums), has_aux=True, **options)(*given[:count])
+    return (*[item for row in rows for item in row], *others)
+
+
+def applied(body: Callable[..., Any], *given: Any) -> Any:
+    """What a body computes."""
+    return tuple(body(*given))
+
+
 def recomputed(body: Callable[..., Any], preserve_rng_state: bool, is_random: bool, *given: Any) -> Any:
     """`torch.utils.checkpoint` of a body: what backward needs of it is computed again."""
     if not any(torch._C._get_dispatch_mode(key) is not None for key in _TRACING):

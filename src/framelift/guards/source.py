@@ -65,6 +65,11 @@ class Source:
         return self._name
 
     @property
+    def is_new(self) -> bool:
+        """Whether residual code makes it."""
+        return self.access == "NEW"
+
+    @property
     def is_buffer(self) -> bool:
         """Whether it is one of the tensors that torch's modules keep beside their parameters."""
         table = self.parent
@@ -110,6 +115,7 @@ class Sources:
         self._arguments = [Source(None, "ARG", i, f"L[{name!r}]") for i, name in enumerate(argument_names)]
         self.function = Source(None, "FUNCTION", None, "F")
         self._known: dict[int, Source] = {}
+        self._made = 0
 
     def argument(self, slot: int) -> Source:
         return self._arguments[slot]
@@ -120,3 +126,8 @@ class Sources:
         if found is None:
             found = self._known[id(obj)] = Source(None, "KNOWN", obj, name_of(obj))
         return found
+
+    def new(self, recipe: Any) -> Source:
+        """An object that residual code makes, by a recipe, before the graph runs: guards know nothing of it."""
+        self._made += 1
+        return Source(None, "NEW", recipe, f"new_{self._made}")

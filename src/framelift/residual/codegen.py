@@ -82,30 +82,33 @@ class GraphCall:
 
 @dataclass(slots=True)
 class Needs:
-    """What residual code needs from outside: inputs to fetch, results of the graph, lengths at entry."""
+    """What residual code needs: inputs to fetch, results of the graph, lengths at entry, tensors to make."""
 
     fetched: list[Source] = field(default_factory=list)
     outputs: list[TensorValue | SymbolicValue] = field(default_factory=list)
     lengths: list[Quantity] = field(default_factory=list)
+    new: list[Source] = field(default_factory=list)
 
 
 def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending: Ending) -> Needs:
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
-    generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs, needs.lengths)
+    generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs, needs.lengths, needs.new)
     _finish(generator, lift, ending)
     for quantity in inputs:
         generator.quantity(quantity)
+    generator.make_new()
     return needs
 
 
 def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
     """The residual code."""
-    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths)
+    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths), list(needs.new)
     generator = Generator(lift, argument_names(code), *lists)
     builder = generator.builder
     builder.line(code.co_firstlineno)
     generator.measure()
+    generator.make_new()
     failed = builder.label()
     if graph is not None:
         if graph.precautions:
@@ -134,7 +137,7 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
-    if ending.value.has_attributes or any(quantity.kind != "VALUE" for quantity in graph.inputs):
+    if needs.new or ending.value.has_attributes or any(quantity.kind != "VALUE" for quantity in graph.inputs):
         return None
     first = len(argument_names(code))
     where = {source: first + index for index, source in enumerate(needs.fetched)}

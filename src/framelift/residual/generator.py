@@ -25,7 +25,10 @@ _HEAPTYPE = 1 << 9
 
 
 class Generator:
-    """Emits code that rebuilds values. What it needs is collected in `fetched`, `outputs` and `lengths` on the way."""
+    """Emits code that rebuilds values. What it needs is collected on the way.
+
+    That is: objects to be fetched, outputs of the graph, lengths, and tensors to be made.
+    """
 
     def __init__(
         self,
@@ -34,12 +37,14 @@ class Generator:
         fetched: list[Source],
         outputs: list[TensorValue | SymbolicValue],
         lengths: list[Quantity],
+        new: list[Source],
     ) -> None:
         self.lift = lift
         self.arguments = arguments
         self.fetched = fetched
         self.outputs = outputs
         self.lengths = lengths
+        self.new = new
         self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
         self._fetched_index = {source: i for i, source in enumerate(fetched)}
         self._output_index = {id(value): i for i, value in enumerate(outputs)}
@@ -76,6 +81,11 @@ class Generator:
         if source.access == "ARG":
             self.builder.load_fast(self.arguments[source.argument])
             return
+        if source.is_new:
+            if source not in self.new:
+                self.new.append(source)
+            self.builder.load_fast(f".{source.name}")
+            return
         self.builder.load_fast(_fetched_name(self._index_of(source)))
 
     def _index_of(self, source: Source) -> int:
@@ -109,6 +119,12 @@ class Generator:
             self.source(quantity.source)
             self.builder.call(1)
             self.builder.store_fast(_length_name(index))
+
+    def make_new(self) -> None:
+        """Make the tensors that the graph or what follows needs, before anything is changed."""
+        for source in self.new:
+            source.argument.generate(self)
+            self.builder.store_fast(f".{source.name}")
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""

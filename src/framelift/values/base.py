@@ -160,8 +160,9 @@ class Value:
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         """`self is other`, where the two are different values of one program."""
-        if self.source is not None and other.source is not None:
-            lift.guards.relate("DISTINCT", (self.source, other.source))
+        mine, theirs = self.source, other.source
+        if mine is not None and theirs is not None and not (mine.is_new or theirs.is_new):
+            lift.guards.relate("DISTINCT", (mine, theirs))
         return False
 
     def is_constant_object(self, lift: Lift, constant: Any) -> bool:
@@ -216,6 +217,10 @@ class Value:
 
     def restore(self, state: Any) -> None:
         """Go back to what `state()` returned."""
+
+    def is_as_it_was(self, state: Any) -> bool:
+        """Whether nobody could tell the present state from what `state()` returned; False where that is not known."""
+        return False
 
     def replay(self, generate: Generator) -> None:
         """Emit code that brings the real object behind this input to its final state."""

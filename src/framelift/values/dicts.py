@@ -311,6 +311,21 @@ class DictValue(Value, models=dict):
     def restore(self, state: Any) -> None:
         self.overlay, self.complete, self.written = state
 
+    def is_as_it_was(self, state: Any) -> bool:
+        overlay, _, written = state
+        return all(
+            key in written or (not replace and self._holds_as_before(key, overlay))
+            for key, replace in self.written.items()
+        ) and all(self.overlay.get(key, MISSING) is overlay.get(key, MISSING) for key in written)
+
+    def _holds_as_before(self, key: Any, overlay: dict[Any, Any]) -> bool:
+        found, before = self.overlay.get(key, MISSING), overlay.get(key, MISSING)
+        if before is not MISSING:
+            return found is before
+        if self.source is None or not isinstance(found, Value) or not is_constant(key):
+            return False
+        return found.source is self.source.item(key)
+
     def replay(self, generate: Generator) -> None:
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)

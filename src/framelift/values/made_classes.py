@@ -99,9 +99,11 @@ class MadeClasses:
         return self._classes.get(id(template))
 
     def about(self, source: Source) -> bool:
-        """Whether a source leads through a template."""
+        """Whether a source leads through a template, or through something that residual code makes."""
         while source.parent is not None:
             source = source.parent
+        if source.is_new:
+            return True
         return source.access == "KNOWN" and (source.argument is _ASSIGNED or id(source.argument) in self._classes)
 
     def assigned(self, lift: Lift, cls: type, name: str) -> Found | None:

@@ -49,7 +49,7 @@ _STATIC = "_dynamo_static_input_type"
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
-    __slots__ = ("_ref", "_namespace", "_new_gradient")
+    __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable")
     shared = False  # each graph output has a variable of its own
 
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
@@ -57,6 +57,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         self._ref = ref
         self._namespace: Any = None  # what the program hung on it
         self._new_gradient: Any = MISSING  # what the program assigned to `grad`
+        self._differentiable: TensorRef | None = None  # what it was to the graph before it stopped requiring gradients
 
     @classmethod
     def from_input(cls, obj: Any, source: Source) -> Value:
@@ -90,6 +91,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def kind(self) -> str:
         """What an input is to the program; all but arguments are likely to be the same tensor in the next call."""
         assert self.source is not None
+        if self.source.is_new:
+            return "new"
         if isinstance(self.concrete, torch.nn.Parameter):
             return "parameter"
         if self.source.is_buffer:
@@ -110,6 +113,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     @property
     def is_input(self) -> bool:
         return self.source is not None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether residual code makes it before the graph runs."""
+        return self.source is not None and self.source.is_new
 
     @property
     def computed(self) -> TensorRef | None:
@@ -196,6 +204,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def _attributes(self, lift: Lift) -> DictValue:
         if self._namespace is None:
+            if self.is_new:
+                self.refuse("attributes, while it is new,")
             if self.source is None:
                 self._namespace = NamespaceValue(self)
             else:
@@ -205,6 +215,9 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         if name == "grad":
             self._set_gradient(lift, value)
+            return
+        if name == "requires_grad":
+            py.call(lift, py.attribute(lift, self, "requires_grad_"), [value], {})
             return
         if hasattr(torch.Tensor, name):
             self.refuse(f"assignment of attribute {name!r}")
@@ -224,13 +237,45 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         same = all(getattr(mine, fact) == getattr(theirs, fact) for fact in ("shape", "dtype", "device"))
         return same and mine.is_plain and theirs.is_plain and value is not self
 
+    # -- its own history -----------------------------------------------------------------------------------------
+
+    def become_leaf(self, lift: Lift, source: Source, example: torch.Tensor) -> None:
+        """From now on it is a tensor that residual code makes."""
+        lift.journal.touch(self)
+        self.source, self.concrete = source, example
+        self._ref = lift.inputs.add_tensor(lift, self)
+
+    def move_to(self, lift: Lift, ref: TensorRef) -> None:
+        """From now on the graph knows it by another value."""
+        lift.journal.touch(self)
+        self._ref = ref
+
+    def stop_gradients(self, lift: Lift) -> None:
+        """`requires_grad_(False)` of an input that is a leaf: done after the graph, which uses it detached."""
+        assert self.source is not None
+        detached = lift.call_tensor_method("detach", (self,), {}).ref(lift)
+        lift.journal.touch(self)
+        self._differentiable, self._ref = self._ref, detached
+
+    def restore_gradients(self, lift: Lift) -> bool:
+        """`requires_grad_()` of an input that required them before; False where it did not."""
+        if self._differentiable is None:
+            return False
+        lift.journal.touch(self)
+        self._ref, self._differentiable = self._differentiable, None
+        return True
+
     def state(self) -> Any:
-        return self._new_gradient
+        return self._new_gradient, self._ref, self._differentiable, self.source, self.concrete
 
     def restore(self, state: Any) -> None:
-        self._new_gradient = state
+        self._new_gradient, self._ref, self._differentiable, self.source, self.concrete = state
 
     def replay(self, generate: Generator) -> None:
+        if self._differentiable is not None:
+            generate.constant(False)
+            generate.source(self.source)
+            generate.store_attribute("requires_grad")
         if self._new_gradient is not MISSING:
             generate.value(self._new_gradient)
             generate.source(self.source)

@@ -121,26 +121,13 @@ def torch_model(target: Any) -> Model | None:
 
 def call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`target(*args, **kwargs)` as a node."""
-    _refuse_new_leaf(lift, kwargs)
     try:
-        return lift.call_torch(target, args, kwargs)
+        return lift.with_leaf(lambda kwargs: lift.call_torch(target, args, kwargs), kwargs)
     except GraphBreak as reason:
         if reason.reason is not FL0301 or type(target) is not types.FunctionType:
             raise
     # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
     return lift.inline(lift.known_object(target), list(args), kwargs)
-
-
-def _refuse_new_leaf(lift: Lift, kwargs: dict[str, Any]) -> None:
-    """A compiled graph has no leaves of its own: what it computes is differentiable through its inputs only."""
-    if "requires_grad" in kwargs and lift.constant(kwargs["requires_grad"]):
-        raise GraphBreak(FL0304, what="requires_grad=True")
-
-
-def _require_grad(lift: Lift, tensor: Any, flag: Any = True) -> Any:
-    if py.attribute(lift, tensor, "requires_grad") != lift.constant(flag):
-        raise GraphBreak(FL0304, what="requires_grad_()")
-    return tensor
 
 
 def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -149,12 +136,9 @@ def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, 
         raise GraphBreak(FL0304, what=name)
     if not args:
         raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
-    if name == "requires_grad_" and len(args) < 3 and not kwargs.keys() - {"requires_grad"}:
-        return _require_grad(lift, *args, *kwargs.values())
     if name == "type" and any(py.type_of(arg) is type for arg in (*args[1:], *kwargs.values())):
         raise GraphBreak(FL0102, what="torch.Tensor.type with a class")
-    _refuse_new_leaf(lift, kwargs)
-    return lift.call_tensor_method(name, args, kwargs)
+    return lift.with_leaf(lambda kwargs: lift.call_tensor_method(name, args, kwargs), kwargs)
 
 
 def _dynamo_model(target: types.FunctionType) -> Model | None:

@@ -181,7 +181,7 @@ def _referent(lift: Lift, obj: Any, callback: Any) -> Value:
     cls = lift.type_of(obj)
     if not _has_weak_references(cls):
         py.raise_error(TypeError, f"cannot create weak reference to '{name_of(cls)}' object")
-    if not isinstance(obj, Value) or obj.source is not None:
+    if not isinstance(obj, Value) or not (obj.source is None or obj.source.is_new):
         raise GraphBreak(FL0102, what=f"weakref.ref() of {qualified_name_of(cls)}")
     return obj
 

@@ -1,0 +1,161 @@
+"""Tensors that begin a history of their own: parameters the program makes, and what it calls `requires_grad_()` on.
+
+A compiled graph has no leaves of its own: gradients flow out of it through its inputs only. So residual code makes such
+a tensor before the graph runs, without contents, and it is an input of the graph, which computes the contents. Where
+the tensor lies in the memory of an input, it is made in that memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0304, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.primitives import primitive
+from framelift.values.sizes import size_of
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+# Functions whose result has no contents yet.
+_EMPTY = (torch.empty, torch.empty_like, torch.empty_strided, "new_empty", "new_empty_strided")
+
+
+def _empty_leaf(kind: type, layout: tuple[Any, ...], requires_grad: bool) -> torch.Tensor:
+    shape, stride, dtype, device = layout
+    return _leaf_in(kind, torch.empty_strided(shape, stride, dtype=dtype, device=device), requires_grad)
+
+
+def _leaf_in(kind: type, tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    """A new tensor in the memory of another."""
+    if kind is torch.nn.Parameter:
+        return torch.nn.Parameter(tensor, requires_grad)
+    return tensor.detach().requires_grad_(requires_grad)
+
+
+class Recipe:
+    """How a new leaf is made: of metadata, or in the memory of an input."""
+
+    def __init__(self, kind: type, requires_grad: bool, layout: tuple[Any, ...], owner: TensorValue | None) -> None:
+        self.kind = kind
+        self.requires_grad = requires_grad
+        self.layout = layout
+        self.owner = owner
+
+    def example(self) -> torch.Tensor:
+        if self.owner is not None:
+            return _leaf_in(self.kind, self.owner.concrete, self.requires_grad)
+        return _empty_leaf(self.kind, self.layout, self.requires_grad)
+
+    def generate(self, generate: Generator) -> None:
+        """Leave the new tensor on the stack."""
+        generate.callable(_empty_leaf if self.owner is None else _leaf_in)
+        generate.known_object(self.kind)
+        if self.owner is not None:
+            generate.source(self.owner.source)
+        else:
+            generate.constant(self.layout)
+        generate.constant(self.requires_grad)
+        generate.call(3)
+
+
+def _refuse(what: str) -> Any:
+    raise GraphBreak(FL0304, what=what)
+
+
+def _recipe(lift: Lift, tensor: TensorValue, kind: type, requires_grad: bool, what: str) -> Recipe:
+    """How to make a leaf with the contents of a tensor, in its memory."""
+    ref = tensor.ref(lift)
+    descriptor = ref.descriptor
+    ordinary = descriptor.is_complete and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_inference)
+    differentiable = descriptor.dtype.is_floating_point or descriptor.dtype.is_complex or not requires_grad
+    if not ordinary or not differentiable or descriptor.requires_grad or not lift.makes_leaves():
+        _refuse(what)
+    owner = next((value for value in lift.inputs.tensors.values() if value.ref(lift).storage is ref.storage), None)
+    if owner is not None:
+        mine, theirs = ref.descriptor, owner.ref(lift).descriptor
+        same = all(getattr(mine, fact) == getattr(theirs, fact) for fact in ("shape", "stride", "offset", "dtype"))
+        if not same or not owner.is_as_it_came or owner.is_new or theirs.requires_grad:
+            _refuse(what)
+        return Recipe(kind, requires_grad, (), owner)
+    if len(ref.storage.refs) != 1 or descriptor.is_view:
+        _refuse(what)
+    shape = tuple(lift.constant(size_of(lift, tensor)))
+    stride = tuple(torch.empty(shape, device="meta").stride()) if descriptor.is_symbolic else tuple(descriptor.stride)
+    return Recipe(kind, requires_grad, (shape, stride, descriptor.dtype, descriptor.device), None)
+
+
+def _fill(lift: Lift, leaf: TensorValue, recipe: Recipe, contents: TensorValue) -> Any:
+    """Give a new leaf its contents. What comes back shares its memory, but is no part of its history."""
+    alias = lift.call_tensor_method("detach", (leaf,), {})
+    record = contents.ref(lift).record
+    is_empty = record is not None and record.target in _EMPTY and not contents.ref(lift).storage.changes
+    if recipe.owner is None and not is_empty:
+        lift.call_tensor_method("copy_", (alias, contents), {})
+    return alias
+
+
+def require_grad(lift: Lift, tensor: TensorValue, flag: bool) -> TensorValue:
+    """`tensor.requires_grad_(flag)`."""
+    descriptor = tensor.ref(lift).descriptor
+    if descriptor.requires_grad == flag:
+        return tensor
+    what = "requires_grad_()"
+    if not flag and descriptor.is_leaf:
+        tensor.stop_gradients(lift)
+    elif not flag or (tensor.is_input and not tensor.restore_gradients(lift)):
+        _refuse(what)
+    elif not tensor.is_input:
+        recipe = _recipe(lift, tensor, torch.Tensor, True, what)
+        contents = TensorValue(tensor.ref(lift))
+        tensor.become_leaf(lift, lift.sources.new(recipe), recipe.example())
+        _fill(lift, tensor, recipe, contents)
+    return tensor
+
+
+@primitive(torch.nn.Parameter)
+def _parameter(lift: Lift, data: Any = None, requires_grad: Any = True) -> Any:
+    if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
+        _refuse("a parameter of this")
+    recipe = _recipe(lift, data, torch.nn.Parameter, bool(lift.constant(requires_grad)), "a parameter")
+    example = recipe.example()
+    leaf = TensorValue(None, lift.sources.new(recipe), example)
+    alias = _fill(lift, leaf, recipe, data)
+    if recipe.owner is None:
+        data.move_to(lift, alias.ref(lift))
+    return leaf
+
+
+@primitive(torch.Tensor.requires_grad_)
+def _requires_grad_(lift: Lift, tensor: Any, requires_grad: Any = True) -> Any:
+    if not isinstance(tensor, TensorValue):
+        _refuse("requires_grad_()")
+    return require_grad(lift, tensor, bool(lift.constant(requires_grad)))
+
+
+@primitive(torch.Tensor.detach_)
+def _detach_(lift: Lift, tensor: Any) -> Any:
+    if not isinstance(tensor, TensorValue):
+        _refuse("detach_()")
+    descriptor = tensor.ref(lift).descriptor
+    if descriptor.is_view or (tensor.is_input and not descriptor.is_leaf):
+        _refuse("detach_()")
+    if descriptor.requires_grad and descriptor.is_leaf:
+        tensor.stop_gradients(lift)
+    elif descriptor.requires_grad:
+        tensor.move_to(lift, lift.call_tensor_method("detach", (tensor,), {}).ref(lift))
+    return tensor
+
+
+def with_leaf(lift: Lift, make: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of a function that makes a tensor, which is a leaf if `requires_grad` says so."""
+    if "requires_grad" not in kwargs or not py.truth(lift, kwargs["requires_grad"]):
+        return make(kwargs)
+    made = make({name: value for name, value in kwargs.items() if name != "requires_grad"})
+    if not isinstance(made, TensorValue) or made.is_input:
+        _refuse("requires_grad=True")
+    return require_grad(lift, made, True)

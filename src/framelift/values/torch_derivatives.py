@@ -1,0 +1,237 @@
+"""Derivatives of functions: `torch.func.grad`, `vjp`, `jvp`, `jacrev`, `jacfwd` and what is made of them.
+
+The function is traced once, on tensors like those it is given, and becomes a body. The operation on it is torch's own
+transform, over the tensors in the arguments; their containers are put together again around the results.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch import eager_transforms
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.graph import TensorRef
+from framelift.graph.bodies import Body
+from framelift.graph.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.primitives import primitive
+from framelift.values.tensors import TensorValue
+from framelift.values.torch_transforms import Traced, without
+from framelift.values.trees import Tree, flatten
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class _Function:
+    """A function as a body over the tensors of the arguments that it is differentiated by, and all else it uses."""
+
+    def __init__(
+        self, lift: Lift, func: Any, args: Sequence[Any], kwargs: dict[str, Any], wanted: Any, has_aux: Any, what: str
+    ) -> None:
+        self.lift = lift
+        self.what = what
+        numbers = wanted if type(wanted) is tuple else (wanted,)
+        if not all(type(number) is int and -len(args) <= number < len(args) for number in numbers):
+            self.refuse("these argnums")
+        numbers = tuple([number % len(args) for number in numbers])
+        if len(set(numbers)) != len(numbers):
+            self.refuse("these argnums")
+        flat = [flatten(lift, args[number]) for number in numbers]
+        leaves = [leaf for leaves, _ in flat for leaf in leaves]
+        if not leaves or not all(isinstance(leaf, TensorValue) for leaf in leaves):
+            self.refuse("other arguments than tensors")
+        # The shape of what is differentiated by: one argument, or a tuple of them.
+        self.tree = Tree(tuple, (), [tree for _, tree in flat]) if type(wanted) is tuple else flat[0][1]
+        self.given: list[TensorRef] = [leaf.ref(lift) for leaf in leaves]
+        self._inside = [lift.graph.placeholder(ref, list(ref.descriptor.shape)) for ref in self.given]
+        rest = iter([lift.from_graph(ref) for ref in self._inside])
+        built = {
+            number: tree.build(lift, [next(rest) for _ in range(tree.count)])
+            for number, (_, tree) in zip(numbers, flat, strict=True)
+        }
+        inside = [built.get(number, arg) for number, arg in enumerate(args)]
+        with torch.enable_grad():
+            self._traced = Traced(lift, func, inside, kwargs, what)
+        if self._traced.asks_layout:
+            self.refuse("a function that asks how tensors lie in memory")
+        self._split(bool(lift.constant(has_aux)))
+        self.extra = without(self._traced.part.free(self._traced.outputs), self._inside)
+
+    def refuse(self, why: str) -> Any:
+        raise GraphBreak(FL0102, what=f"{self.what} with {why}")
+
+    def _split(self, has_aux: bool) -> None:
+        """What is differentiated, and what is returned besides."""
+        tree = self._traced.tree
+        self.value_tree, self.aux_tree = tree, None
+        if has_aux:
+            if tree.kind is not tuple or len(tree.parts) != 2:
+                self.refuse("a function that does not return two things")
+            self.value_tree, self.aux_tree = tree.parts
+        self.values = self._traced.outputs[: self.value_tree.count]
+
+    def body(self) -> Body:
+        inputs = [*self._inside, *self.extra]
+        return self.lift.graph.body("differentiated_body", self._traced.part, inputs, self._traced.outputs)
+
+    def run(self, operation: Any, *plan: Any, more: Sequence[TensorRef] = ()) -> list[Any]:
+        """The results of an operation on the body, its plan, the tensors it takes and some more."""
+        args = (self.body(), *plan, *self.given, *self.extra, *more)
+        return py.items(self.lift, self.lift.call_on_bodies(operation, args, self._traced.part.may_raise()))
+
+    def with_aux(self, result: Any, aux: Sequence[Any]) -> Any:
+        """The result of a transform, with what the function returned besides."""
+        if self.aux_tree is None:
+            return result
+        return self.lift.tuple([result, self.aux_tree.build(self.lift, aux)])
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.value_tree.is_leaf and not self.values[0].descriptor.shape
+
+
+# grad ----------------------------------------------------------------------------------------------------------------
+
+
+@primitive(eager_transforms.grad_impl)
+def _grad(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
+    return function.with_aux(gradients, results[1:])
+
+
+@primitive(eager_transforms.grad_and_value_impl)
+def _grad_and_value(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
+    return lift.tuple([gradients, function.with_aux(results[0], results[1:])])
+
+
+def _differentiate(
+    lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
+) -> tuple[_Function, Any, list[Any]]:
+    """The function, its gradients in the shape of `argnums`, and what it returned."""
+    named = {lift.constant(py.from_key(key)): value for key, value in kwargs.entries(lift).items()}
+    given, wanted = py.items(lift, args), lift.constant(argnums)
+    function = _Function(lift, func, given, named, wanted, has_aux, "torch.func.grad")
+    if not function.is_scalar:
+        function.refuse("a function that does not return one number")
+    count = len(function.given)
+    results = function.run(gradient, tuple(range(count)), True)
+    return function, function.tree.build(lift, results[:count]), results[count:]
+
+
+# vjp and jvp ---------------------------------------------------------------------------------------------------------
+
+
+class PullbackValue(Value):
+    """What `torch.func.vjp` gives besides the value: takes cotangents, gives gradients."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: _Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        function = self.function
+        if len(args) != 1 or kwargs:
+            self.refuse("calling with these arguments")
+        leaves, tree = flatten(lift, args[0])
+        cotangents = _tensors_like(lift, leaves, function.values) if tree == function.value_tree else None
+        if cotangents is None:
+            self.refuse("calling with other cotangents than the values ask for")
+        return function.tree.build(lift, function.run(pulled_back, len(function.given), len(leaves), more=cotangents))
+
+
+def _tensors_like(lift: Lift, leaves: Sequence[Any], models: Sequence[TensorRef]) -> list[TensorRef] | None:
+    """Tensors with the shapes and dtypes of others; None where they are not."""
+    if len(leaves) != len(models) or not all(isinstance(leaf, TensorValue) for leaf in leaves):
+        return None
+    refs = [leaf.ref(lift) for leaf in leaves]
+    pairs = [(ref.descriptor, model.descriptor) for ref, model in zip(refs, models, strict=True)]
+    return refs if all(one.shape == two.shape and one.dtype is two.dtype for one, two in pairs) else None
+
+
+@primitive(torch.func.vjp)
+def _vjp(lift: Lift, func: Any, *primals: Any, has_aux: Any = False) -> Any:
+    every = tuple(range(len(primals)))
+    function = _Function(lift, func, primals, {}, every, has_aux, "torch.func.vjp")
+    results = function.run(applied)
+    count = function.value_tree.count
+    pair = [function.value_tree.build(lift, results[:count]), PullbackValue(function)]
+    aux = [] if function.aux_tree is None else [function.aux_tree.build(lift, results[count:])]
+    return lift.tuple([*pair, *aux])
+
+
+@primitive(torch.func.jvp)
+def _jvp(lift: Lift, func: Any, primals: Any, tangents: Any, *, strict: Any = False, has_aux: Any = False) -> Any:
+    what = "torch.func.jvp"
+    if lift.type_of(primals) is not tuple or py.truth(lift, strict):
+        raise GraphBreak(FL0102, what=f"{what} with these arguments")
+    args = py.items(lift, primals)
+    function = _Function(lift, func, args, {}, tuple(range(len(args))), has_aux, what)
+    leaves, tree = flatten(lift, tangents)
+    directions = _tensors_like(lift, leaves, function.given) if tree == function.tree else None
+    if directions is None:
+        raise GraphBreak(FL0102, what=f"{what} with other tangents than the arguments ask for")
+    count = function.value_tree.count
+    results = function.run(pushed_forward, len(function.given), count, more=directions)
+    parts = [function.value_tree.build(lift, results[start : start + count]) for start in (0, count)]
+    aux = [] if function.aux_tree is None else [function.aux_tree.build(lift, results[2 * count :])]
+    return lift.tuple([*parts, *aux])
+
+
+# Jacobians -----------------------------------------------------------------------------------------------------------
+
+
+def _jacobian(lift: Lift, mode: str, options: dict[str, Any], func: Any, argnums: Any, has_aux: Any, args: Any) -> Any:
+    function = _Function(lift, func, args, {}, lift.constant(argnums), has_aux, f"torch.func.{mode}")
+    count = len(function.given)
+    results = function.run(jacobian, mode, tuple(range(count)), function.value_tree.count, options)
+    split = count * function.value_tree.count
+    rows = [function.tree.build(lift, results[start : start + count]) for start in range(0, split, count)]
+    return function.with_aux(function.value_tree.build(lift, rows), results[split:])
+
+
+def _backwards(lift: Lift, func: Any, argnums: Any, has_aux: Any, chunk_size: Any, *args: Any) -> Any:
+    return _jacobian(lift, "jacrev", {"chunk_size": lift.constant(chunk_size)}, func, argnums, has_aux, args)
+
+
+def _forwards(lift: Lift, func: Any, argnums: Any, has_aux: Any, randomness: Any, *args: Any) -> Any:
+    return _jacobian(lift, "jacfwd", {"randomness": lift.constant(randomness)}, func, argnums, has_aux, args)
+
+
+def _bound(lift: Lift, function: Any, *args: Any) -> Any:
+    return py.call(lift, lift.known_object(functools.partial), [lift.known_object(function), *args], {})
+
+
+@primitive(torch.func.jacrev)
+def _jacrev(lift: Lift, func: Any, argnums: Any = 0, *, has_aux: Any = False, chunk_size: Any = None) -> Any:
+    return _bound(lift, jacobian_backwards, func, argnums, has_aux, chunk_size)
+
+
+@primitive(torch.func.jacfwd)
+def _jacfwd(lift: Lift, func: Any, argnums: Any = 0, has_aux: Any = False, *, randomness: Any = "error") -> Any:
+    return _bound(lift, jacobian_forwards, func, argnums, has_aux, randomness)
+
+
+def jacobian_backwards(func: Any, argnums: Any, has_aux: bool, chunk_size: int | None, *args: Any) -> Any:
+    """`torch.func.jacrev(func, ...)(*args)`: what it is where it leaves the frame."""
+    return torch.func.jacrev(func, argnums, has_aux=has_aux, chunk_size=chunk_size)(*args)
+
+
+def jacobian_forwards(func: Any, argnums: Any, has_aux: bool, randomness: str, *args: Any) -> Any:
+    """`torch.func.jacfwd(func, ...)(*args)`."""
+    return torch.func.jacfwd(func, argnums, has_aux, randomness=randomness)(*args)
+
+
+primitive(jacobian_backwards)(_backwards)
+primitive(jacobian_forwards)(_forwards)

@@ -1,0 +1,69 @@
+"""Nested containers of the program as trees: what torch's function transforms take apart and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.dicts import DictValue
+from framelift.values.sequences import ListValue, TupleValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class Tree:
+    """The shape of nested tuples, lists and dicts; everything else is a leaf."""
+
+    __slots__ = ("kind", "keys", "parts")
+
+    def __init__(self, kind: type | None, keys: tuple[Any, ...] = (), parts: Sequence[Tree] = ()) -> None:
+        self.kind = kind
+        self.keys = keys
+        self.parts = tuple(parts)
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.kind is None
+
+    @property
+    def count(self) -> int:
+        """How many leaves it has."""
+        return 1 if self.is_leaf else sum(part.count for part in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tree):
+            return NotImplemented
+        return (self.kind, self.keys, self.parts) == (other.kind, other.keys, other.parts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def build(self, lift: Lift, leaves: Sequence[Any]) -> Any:
+        """Containers of this shape, of other leaves."""
+        return self._take(lift, iter(leaves))
+
+    def _take(self, lift: Lift, leaves: Iterator[Any]) -> Any:
+        if self.kind is None:
+            return next(leaves)
+        items = [part._take(lift, leaves) for part in self.parts]
+        if self.kind is dict:
+            return DictValue(dict(zip(self.keys, items, strict=True)))
+        return lift.tuple(items) if self.kind is tuple else ListValue(items)
+
+
+LEAF = Tree(None)
+
+
+def flatten(lift: Lift, value: Any) -> tuple[list[Any], Tree]:
+    """The leaves of nested containers, and their shape."""
+    if type(value) is DictValue and lift.type_of(value) is dict:
+        entries = value.entries(lift)
+        kind: type = dict
+        keys, items = tuple(entries), list(entries.values())
+    elif type(value) in (ListValue, TupleValue, tuple) and py.type_of(value) in (tuple, list):
+        kind, keys, items = lift.type_of(value), (), py.items(lift, value)
+    else:
+        return [value], LEAF
+    flat = [flatten(lift, item) for item in items]
+    return [leaf for leaves, _ in flat for leaf in leaves], Tree(kind, keys, [tree for _, tree in flat])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import pickle
 
 import pytest
 import torch
@@ -78,3 +79,40 @@ def test_walked_twice_and_changed_after():
         return x + 1, first, first[1:] == [member for member in first if member in members]
 
     check(f, x(), {5, 3, 9})
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_iterators_behind_a_break_are_real(count):
+    def f(x, members):
+        iterator = iter(members)
+        first = [next(iterator) for _ in range(count)]
+        framelift.graph_break()
+        return x + 1, type(iterator), first, list(iterator)
+
+    forth, back = collide()
+    for members in (forth, back, {"a", "b", "c"}):
+        assert framelift.compile(f, backend="eager")(x(), members)[1:] == f(x(), members)[1:]
+
+
+def test_iterators_over_sets_that_were_changed_are_pickled():
+    def f(x, members):
+        members.add(16)
+        members.discard(16)
+        iterator = iter(members)
+        next(iterator)
+        return x + 1, pickle.loads(pickle.dumps(iterator)), list(iterator)
+
+    members = {1}
+    result = framelift.compile(f, backend="eager")(x(), members)
+    assert list(result[1]) == result[2] == []
+
+
+class Named(set):
+    pass
+
+
+def test_subclasses_are_walked_in_their_order():
+    forth, back = map(Named, collide())
+    lifted = framelift.compile(_walked, backend="eager", fullgraph=True)
+    for members in (forth, back, forth):
+        assert lifted(x(), members)[1] == list(members)

@@ -163,6 +163,10 @@ _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
 }
 
 
+# They take no arguments by name, but leave those of a subclass to its `__init__`.
+_WITHOUT_NAMES = (float, frozenset)
+
+
 def _register() -> None:
     for base in _READERS:
 
@@ -172,6 +176,8 @@ def _register() -> None:
                     TypeError, f"{_base.__name__}.__new__(X): X is not a type object ({name_of(py.type_of(cls))})"
                 )
             cls.note(lift)
+            if kwargs and _base in _WITHOUT_NAMES and cls.concrete is not _base:
+                raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()} with names")
             made = py.call(lift, lift.known_object(_base), list(args), kwargs)
             if cls.concrete is _base:
                 return made

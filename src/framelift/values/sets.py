@@ -324,6 +324,12 @@ class SetValue(Value, models=(set, frozenset)):
 
     # -- the way back ---------------------------------------------------------------------------------------------
 
+    def keeps_order(self, keys: list[Any]) -> bool:
+        """Whether the real set, outside the graph, will have these members in this order: an input does as it is."""
+        if self.source is not None:
+            return not self.log
+        return self.ordered and list(self._members or ()) == keys and all(map(is_constant, keys))
+
     def parts(self) -> list[Any]:
         return [py.from_key(key) for key in self._members or ()]
 
@@ -412,21 +418,34 @@ class SetIterator(IteratorValue):
     def restore(self, state: Any) -> None:
         self.owner, self.position = state
 
+    def rest(self) -> list[Any]:
+        return [] if self.owner is None else [py.from_key(key) for key in self.keys[self.position :]]
+
     def parts(self) -> list[Any]:
-        rest = [py.from_key(key) for key in self.keys[self.position :]]
-        return rest if self.owner is None else [self.owner, *rest]
+        return self.rest() if self.owner is None else [self.owner, *self.rest()]
 
     def rebuild(self, generate: Generator) -> None:
-        rest = [py.from_key(key) for key in self.keys[self.position :]]
+        if self.owner is not None and self.owner.keeps_order(self.keys):
+            generate.callable(walked)
+            generate.value(self.owner)
+            generate.constant(self.position)
+            generate.call(2)
+            return
         if self.owner is not None:
             generate.callable(RestOfSet)
             generate.value(self.owner)
-        for part in rest if self.owner is not None else ():
-            generate.value(part)
-        generate.build_list(len(rest) if self.owner is not None else 0)
+        generate.list_of(self.rest())
         generate.get_iter()
         if self.owner is not None:
             generate.call(2)
+
+
+def walked(members: set[Any], count: int) -> Iterator[Any]:
+    """The iterator over a set that has given so many members."""
+    iterator = set.__iter__(members) if isinstance(members, set) else frozenset.__iter__(members)
+    for _ in range(count):
+        next(iterator)
+    return iterator
 
 
 class RestOfSet:
@@ -449,6 +468,11 @@ class RestOfSet:
         if len(self._members) != self._size:
             raise RuntimeError("Set changed size during iteration")
         return next(self._rest)
+
+    def __reduce__(self) -> Any:
+        rest = list(self._rest)
+        self._rest = iter(rest)
+        return iter, (rest,)
 
     def __length_hint__(self) -> int:
         return length_hint(self._rest) if len(self._members) == self._size else 0

@@ -345,7 +345,7 @@ class SetStorage(Storage, SetValue):
         members = list(set.__iter__(owner.concrete))
         if not all(map(is_constant, members)):
             owner.refuse("use with members that are not plain constants")
-        return cls(None, set, owner.source, set(members), ordered=False)._own(owner)
+        return cls(None, set, owner.source, members, ordered=False)._own(owner)
 
     def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
         self.clear(lift)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bisect
 import collections
+import dataclasses
 import enum
 import itertools
+import operator
 import sys
 
 import pytest
@@ -954,6 +956,93 @@ def what_is_no_sequence_is_told_by_the_search(x):
         except TypeError as error:
             found.append(str(error))
     return x + 1, found
+
+
+@programs
+def hints_of_iterators(x):
+    iterators = [iter([1, 2]), iter((1,)), iter("abc"), iter({1, 2, 3}), iter(range(4))]
+    before = [operator.length_hint(iterator) for iterator in iterators]
+    for iterator in iterators:
+        next(iterator)
+    return x + 1, before, [iterator.__length_hint__() for iterator in iterators], operator.length_hint(zip([1]), 7)
+
+
+@programs
+def what_constants_have(x):
+    return x + 1, dir(None), [name for name in dir(1) if not name.startswith("_")], sorted(object.__dir__("a"))
+
+
+@programs(expect_hit=False)
+def metaclasses_found_by_type(x):
+    class Meta(type):
+        def __new__(mcs, name, bases, namespace, *, note=None):
+            return super().__new__(mcs, name, bases, namespace)
+
+        def __init__(cls, name, bases, namespace, *, note=None):
+            cls.note = (name, note)
+
+    class Base(metaclass=Meta):
+        pass
+
+    made = type("Made", (Base,), {"field": 2}, note=3)
+    return x + made.field, made.note, type("Other", (Base,), {}).note
+
+
+class Complaining:
+    def __set_name__(self, owner, name):
+        raise ValueError(name)
+
+
+@programs(expect_hit=False)
+def names_that_attributes_refuse(x):
+    try:
+
+        class Made:
+            field = Complaining()
+
+    except (RuntimeError, ValueError) as error:
+        return x + 1, type(error), str(error), type(error.__cause__), getattr(error, "__notes__", None)
+
+
+@programs
+def sets_keep_the_order_of_copies(x):
+    grown = set("madagascar")
+    copied = frozenset(grown)
+    return x + 1, grown, copied, list(grown), list(copied)
+
+
+@programs(expect_hit=False)
+def parameters_of_dataclasses_that_are_no_fields(x):
+    @dataclasses.dataclass
+    class Made:
+        first: int
+        second: dataclasses.InitVar[int] = 3
+
+        def __post_init__(self, second):
+            self.third = self.first + second
+
+    return x + Made(2).third, Made.__doc__
+
+
+class Undecided(int):
+    def __lt__(self, other):
+        return NotImplemented
+
+    def __eq__(self, other):
+        return NotImplemented
+
+    __hash__ = int.__hash__
+
+
+class Complex(complex):
+    pass
+
+
+@programs
+def numbers_that_leave_comparisons_to_the_other(x):
+    zero, one = Undecided(0), Undecided(1)
+    found = [zero < one, zero < 1, 0 < one, one < zero, zero == 0, zero == one, zero == Undecided(0), zero != 0.0]
+    return x + 1, found, Complex(1 + 2j).imag, Complex(3).real, zero.numerator, one.imag, one.__class__
 
 
 @programs(expect_breaks=None, expect_hit=False, expect_ops=0)

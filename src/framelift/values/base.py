@@ -122,6 +122,10 @@ class Value:
         """The next item of an iterator; raises Exhausted at its end."""
         lift.refuse_operation(self, "next()")
 
+    def length_hint(self, lift: Lift) -> Any:
+        """How many items an iterator has left, where its type says so."""
+        self.refuse("__length_hint__()")
+
     def contains(self, lift: Lift, item: Any) -> Any:
         lift.refuse_operation(self, "'in'")
 

@@ -21,7 +21,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup
+from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup, special_method
 from framelift.values.made_classes import make_type
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
@@ -149,11 +149,14 @@ def _callable(lift: Lift, obj: Any, /) -> bool:
 
 
 @primitive(type)
-def _type(lift: Lift, obj: Any, /, *rest: Any) -> Any:
-    if rest:
+def _type(lift: Lift, obj: Any, /, *rest: Any, **keywords: Any) -> Any:
+    if rest or keywords:
         if len(rest) != 2:
             raise_error(TypeError, "type() takes 1 or 3 arguments")
-        return make_type(lift, lift.known_object(type), obj, *rest, {})
+        made = make_type(lift, lift.known_object(type), obj, *rest, keywords)
+        init = special_method(lift, made, py.type_of(made), "__init__")
+        py.call(lift, init, [obj, *rest], keywords)
+        return made
     if isinstance(obj, Value) and obj.source is not None:
         lift.type_of(obj)
     return lift.known_object(py.type_of(obj))

@@ -81,6 +81,9 @@ class SequenceIterator(IteratorValue):
         self.position += 1
         return self.items[self.position - 1]
 
+    def length_hint(self, lift: Lift) -> Any:
+        return len(self.remaining())
+
     def state(self) -> Any:
         return self.items, self.position
 
@@ -143,6 +146,9 @@ class RangeIterator(IteratorValue):
             raise Exhausted from None
         self.position += 1
         return number
+
+    def length_hint(self, lift: Lift) -> Any:
+        return len(self.range) - self.position
 
     def state(self) -> Any:
         return self.position

@@ -41,6 +41,8 @@ def _sorted(lift: Lift, names: Any) -> Any:
 
 @primitive(object.__dir__)
 def _object_dir(lift: Lift, obj: Any, /) -> Any:
+    if not isinstance(obj, Value):
+        return ListValue(sorted(object.__dir__(obj)))
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__dir__ of {py.describe(obj)}")
     namespace = obj.namespace(lift)

@@ -22,7 +22,8 @@ from framelift.native import _core
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.cells import EMPTY, CellValue
-from framelift.values.classes import ClassValue, SuperValue, attribute_name, can_be_held
+from framelift.values.class_hooks import init_subclass, name_attributes
+from framelift.values.classes import ClassValue, attribute_name, can_be_held
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error, raised_from
@@ -380,8 +381,8 @@ def make_class(
             type.__setattr__(made.concrete, attribute, lift.made.stand_in(value))
     if cell is not None:
         cell.set(lift, made)
-    _name_attributes(lift, made)
-    _init_subclass(lift, made, keywords)
+    name_attributes(lift, made)
+    init_subclass(lift, made, keywords)
     return made
 
 
@@ -490,28 +491,6 @@ def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str,
 def _is_stand_in(hook: Any) -> bool:
     function = hook.__func__ if isinstance(hook, classmethod) else hook
     return getattr(function, "__code__", None) is _does_nothing.__code__
-
-
-def _name_attributes(lift: Lift, made: MadeClassValue) -> None:
-    for name, value in list(made.entries.items()):
-        if isinstance(value, UserObjectValue):
-            method = special_method(lift, value, value.cls, "__set_name__")
-            if method is not None:
-                py.call(lift, method, [made, name], {})
-
-
-def _init_subclass(lift: Lift, made: MadeClassValue, keywords: dict[str, Any]) -> None:
-    above = SuperValue(made.concrete, made, made.concrete)
-    hook = raw_lookup(mro_of(made.concrete)[1], "__init_subclass__")
-    if hook is not _own_dict(object)["__init_subclass__"]:
-        py.call(lift, above.attribute(lift, "__init_subclass__"), [], keywords)
-    elif keywords:
-        raise GraphBreak(FL0102, what="a class statement with keywords that nothing takes")
-
-
-@primitive(_own_dict(object)["__init_subclass__"])
-def _object_init_subclass(lift: Lift, cls: Any, /) -> None:
-    """`object.__init_subclass__()`: with arguments it is not traced, and complains."""
 
 
 def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:

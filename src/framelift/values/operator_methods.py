@@ -50,6 +50,7 @@ OPERATOR_METHODS: dict[str, OperatorMethod] = {
     "__contains__": lambda lift, value, item: value.contains(lift, item),
     "__iter__": lambda lift, value: value.iterate(lift),
     "__next__": _next,
+    "__length_hint__": lambda lift, value: value.length_hint(lift),
     "__repr__": lambda lift, value: lift.text(value, "repr"),
     "__str__": lambda lift, value: value.text(lift, "str"),
 }

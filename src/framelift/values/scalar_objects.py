@@ -87,6 +87,19 @@ class ScalarObjectValue(UserObjectValue):
         method = getattr(self.base, name)
         return fold_call(lift, method, [self._plain_value, *args], kwargs)
 
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        return self._part(lift, descriptor) if self._is_of_base(descriptor) else super().get_slot(lift, descriptor)
+
+    def computed(self, lift: Lift, descriptor: Any) -> Any:
+        return self._part(lift, descriptor) if self._is_of_base(descriptor) else super().computed(lift, descriptor)
+
+    def _is_of_base(self, descriptor: Any) -> bool:
+        """Whether an attribute is one of plain values, such as `imag`."""
+        return self.base is not None and descriptor.__objclass__ is self.base and descriptor.__name__ != "__class__"
+
+    def _part(self, lift: Lift, descriptor: Any) -> Any:
+        return py.fold(lift, descriptor.__get__, self._plain_value)
+
     # -- operators -----------------------------------------------------------------------------------------------
 
     def as_index(self, lift: Lift) -> Any:
@@ -124,9 +137,14 @@ class ScalarObjectValue(UserObjectValue):
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         plain = self.plain(lift, COMPARE_METHODS[operator])
-        if plain is NotImplemented:
-            return super().compare(lift, operator, other)
-        return py.compare(lift, operator, plain, other)
+        if plain is not NotImplemented:
+            if isinstance(other, ScalarObjectValue) and other.base is not None:
+                return _compared(plain, operator, other._plain_value)
+            return py.compare(lift, operator, plain, other)
+        result = super().compare(lift, operator, other)
+        if result is NotImplemented and not isinstance(other, Value) and self.base is not None:
+            return _compared(other, py.MIRRORED[operator], self._plain_value)
+        return result
 
     def hashed(self, lift: Lift) -> int:
         plain = self.plain(lift, "__hash__")
@@ -153,6 +171,11 @@ class ScalarObjectValue(UserObjectValue):
 
 def _is_plain(value: Any) -> bool:
     return not isinstance(value, Value) or isinstance(value, (ScalarValue, ScalarObjectValue))
+
+
+def _compared(left: Any, operator: str, right: Any) -> Any:
+    """What the C type of a plain value says of another one, or NotImplemented."""
+    return getattr(type(left), COMPARE_METHODS[operator])(left, right)
 
 
 # Attributes of the instance, as the C base treats them: as `object` does.

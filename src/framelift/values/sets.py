@@ -7,8 +7,8 @@ is walked, as long as it was not changed. What was computed from one may be aske
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
 from operator import length_hint
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,8 @@ _IN_PLACE = {
 }
 # Types whose distinct members have one order, whatever order they come in.
 _TOTALLY_ORDERED = (int, str)
-# For a set of so many members every order of insertion is tried.
-_MANY_ORDERS = 6
+# How long an order of insertion is looked for.
+_EFFORT = 400
 
 
 def _has_known_hash(member: Any) -> bool:
@@ -333,29 +333,50 @@ class SetValue(Value, models=(set, frozenset)):
     def parts(self) -> list[Any]:
         return [py.from_key(key) for key in self._members or ()]
 
-    def ordered_members(self) -> list[Any]:
-        """The members in an order that makes an equal set with the same order."""
+    def ordered_members(self, *ways: Callable[[list[Any]], Any]) -> tuple[list[Any], Any]:
+        """The members in an order that makes an equal set with the same order, and the first of the ways to make it."""
         members = list(self._members or ())
         if not all(map(is_constant, members)):
-            return members
-        for candidate in _insertion_orders(members):
-            if list(self.kind(candidate)) == members:
-                return candidate
+            return members, ways[0]
+        for way in ways:
+            found = _insertion_order(members, way)
+            if found is not None:
+                return found, way
         raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
 
     def rebuild(self, generate: Generator) -> None:
-        members = self.ordered_members()
-        generate.callable(self.kind)
+        members, way = self.ordered_members(self.kind, copied_set if self.kind is set else frozen_copied_set)
+        generate.callable(way)
         generate.list_of([py.from_key(member) for member in members])
         generate.call(1)
 
 
-def _insertion_orders(members: list[Any]) -> Iterator[list[Any]]:
-    """Orders of insertion that may lead to an order of iteration: where members collide, who came first matters."""
-    yield members
-    yield members[::-1]
-    if len(members) <= _MANY_ORDERS:
-        yield from map(list, itertools.permutations(members))
+def copied_set(members: list[Any]) -> set[Any]:
+    """The copy of a set: its table is smaller than that of one that has grown, so its order can be another."""
+    return set(members).copy()
+
+
+def frozen_copied_set(members: list[Any]) -> frozenset[Any]:
+    return frozenset(set(members))
+
+
+def _insertion_order(members: list[Any], way: Callable[[list[Any]], Any]) -> list[Any] | None:
+    """An order of insertion that leads to an order of iteration, if one is found.
+
+    Where members collide, the first to come is where both want to be: who should come first goes before the other.
+    """
+    choose, start = random.Random(0), list(members)
+    for _ in range(1 + _EFFORT // (len(members) + 1)):
+        candidate = list(start)
+        for _ in range(len(members) + 1):
+            got = list(way(candidate))
+            if got == members:
+                return candidate
+            first, other = next(pair for pair in zip(members, got, strict=True) if pair[0] is not pair[1])
+            candidate.remove(first)
+            candidate.insert(candidate.index(other), first)
+        choose.shuffle(start)
+    return None
 
 
 _CHANGING = frozenset(dir(set)) - frozenset(dir(frozenset))
@@ -396,6 +417,11 @@ class SetIterator(IteratorValue):
 
     def python_type(self) -> type:
         return type(iter(set()))
+
+    def length_hint(self, lift: Lift) -> Any:
+        if self.owner is None or len(self.owner.members(lift)) != len(self.keys):
+            return 0
+        return len(self.keys) - self.position
 
     def next(self, lift: Lift) -> Any:
         if self.owner is None:

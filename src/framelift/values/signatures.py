@@ -13,6 +13,7 @@ from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.lookup import class_lookup
+from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def _annotation(lift: Lift, value: Any) -> Any:
     if isinstance(value, Value) and value.source is not None and _is_of_the_library(type(value.concrete)):
         lift.guard(value.source, "IS", value.concrete)
         return value.concrete
+    if isinstance(value, UserObjectValue) and _is_of_the_library(value.cls) and value.cls.__module__ != "typing":
+        return _Shown(lift.text(value, "repr"))
     return lift.constant(value)
 
 

@@ -362,7 +362,7 @@ class SetStorage(Storage, SetValue):
         self.emit_call(generate, name, *operands)
 
     def rebuild_filling(self, generate: Generator) -> None:
-        members = self.ordered_members()
+        members, _ = self.ordered_members(set)
         if members:
             self.emit_call(generate, "update", ListValue([py.from_key(member) for member in members]))
             generate.pop_top()

@@ -1,0 +1,60 @@
+"""What a new class calls: `__set_name__` of its attributes, `__init_subclass__` of its base."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Raised
+from framelift.values.classes import SuperValue
+from framelift.values.exceptions import ExceptionValue
+from framelift.values.lookup import mro_of, name_of, own_entries, raw_lookup, special_method
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.values.made_classes import MadeClassValue
+
+_OF_OBJECT = own_entries(object)["__init_subclass__"]
+
+
+def name_attributes(lift: Lift, made: MadeClassValue) -> None:
+    """Tell the attributes of a new class their names."""
+    for name, value in list(made.entries.items()):
+        if isinstance(value, UserObjectValue):
+            method = special_method(lift, value, value.cls, "__set_name__")
+            if method is not None:
+                _set_name(lift, method, value, made, name)
+
+
+def _set_name(lift: Lift, method: Any, attribute: UserObjectValue, made: MadeClassValue, name: str) -> None:
+    """Call `__set_name__`; until 3.12 what it raises becomes the cause of another error, since then it gets a note."""
+    try:
+        py.call(lift, method, [made, name], {})
+    except Raised as raised:
+        owner = name_of(made.concrete)
+        words = f"Error calling __set_name__ on '{name_of(attribute.cls)}' instance '{name}' in '{owner}'"
+        if sys.version_info >= (3, 12):
+            py.call(lift, py.attribute(lift, raised.value, "add_note"), [words], {})
+            raise
+        error = ExceptionValue(RuntimeError, (words,))
+        error.cause, error.context, error.suppress_context = raised.value, raised.value, True
+        raise Raised(error) from None
+
+
+def init_subclass(lift: Lift, made: MadeClassValue, keywords: dict[str, Any]) -> None:
+    """Tell the base of a new class about it."""
+    above = SuperValue(made.concrete, made, made.concrete)
+    hook = raw_lookup(mro_of(made.concrete)[1], "__init_subclass__")
+    if hook is not _OF_OBJECT:
+        py.call(lift, above.attribute(lift, "__init_subclass__"), [], keywords)
+    elif keywords:
+        raise GraphBreak(FL0102, what="a class statement with keywords that nothing takes")
+
+
+@primitive(_OF_OBJECT)
+def _object_init_subclass(lift: Lift, cls: Any, /) -> None:
+    """`object.__init_subclass__()`: with arguments it is not traced, and complains."""

@@ -262,7 +262,7 @@ bool memo_reads_inside(const GuardTree *tree, int index)
         case CHECK_DICT_KEYS:
         case CHECK_KEY_ABSENT:
         case CHECK_TYPE_ABSENT:
-    case CHECK_TYPE_KEYS:
+        case CHECK_TYPE_KEYS:
         case CHECK_CELL_EMPTY:
             return true;
         default:

@@ -60,6 +60,9 @@ EXACT: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "a part of an array": (lambda a: (a[::2] + 1, torch.from_numpy(a[::2]) + 1), (np.arange(8.0)[1:7],)),
     "a number of a scalar": (lambda x: x * float(x.numpy().max()), (X,)),
+    "asarray of a tensor": (lambda x: (np.asarray(x), np.asarray(x + 1)), (X,)),
+    "a grid": (lambda x: [a + x.numpy().T for a in np.meshgrid(np.arange(3), np.arange(4))], (X,)),
+    "closeness": (lambda x: np.isclose(x.numpy(), 0.5), (X,)),
     "diff and roll": (lambda x: (np.diff(x.numpy(), axis=1), np.roll(x.numpy(), 1, axis=0)), (X,)),
 }
 # What is rounded in another way.

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _OF_ARRAYS = (
     "all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d average "
     "clip column_stack concatenate copy cumprod cumsum diag diagonal diff dot dsplit dstack einsum expand_dims flip "
-    "fliplr flipud full_like hsplit hstack inner kron max mean median min moveaxis nan_to_num ones_like outer pad prod "
-    "ravel repeat reshape roll rollaxis rot90 round searchsorted sort split squeeze stack std sum swapaxes take "
+    "fliplr flipud full_like hsplit hstack inner isclose kron max mean median min moveaxis nan_to_num ones_like outer pad "
+    "prod ravel repeat reshape roll rollaxis rot90 round searchsorted sort split squeeze stack std sum swapaxes take "
     "take_along_axis tensordot tile trace transpose tril triu var vsplit vstack where zeros_like linalg.norm"
 ).split()
-_MAKING = "arange array asarray ascontiguousarray eye full identity linspace ones zeros".split()
+_MAKING = "arange array asarray ascontiguousarray eye full identity linspace meshgrid ones zeros".split()
 _ITEM_BY_ITEM = (
     "absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor "
     "cbrt ceil cos cosh deg2rad divide equal exp exp2 expm1 fabs float_power floor floor_divide fmax fmin fmod greater "
@@ -73,6 +73,8 @@ def _holds(lift: Lift, value: Any, kind: type) -> bool:
 def _register(path: str, makes: bool) -> None:
     def call(lift: Lift, *args: Any, **kwargs: Any) -> Any:
         given = [*args, *kwargs.values()]
+        if path == "asarray" and len(given) == 1 and isinstance(given[0], TensorValue):
+            return array_of(lift, given[0])  # which is what NumPy asks the tensor for
         if any(_holds(lift, arg, TensorValue) for arg in given):
             raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
         if not makes and not any(_holds(lift, arg, ArrayValue) for arg in given):

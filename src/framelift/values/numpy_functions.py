@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 # What computes arrays from arrays and plain arguments, and nothing else.
 _OF_ARRAYS = (
-    "all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d average "
-    "clip column_stack concatenate copy cumprod cumsum diag diagonal diff dot dsplit dstack einsum expand_dims flip "
-    "fliplr flipud full_like hsplit hstack inner isclose kron max mean median min moveaxis nan_to_num ones_like outer pad "
+    "all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d average clip "
+    "column_stack concatenate copy cumprod cumsum diag diagonal diff dot dsplit dstack einsum expand_dims flip fliplr "
+    "flipud full_like hsplit hstack inner isclose kron max mean median min moveaxis nan_to_num ones_like outer pad "
     "prod ravel repeat reshape roll rollaxis rot90 round searchsorted sort split squeeze stack std sum swapaxes take "
     "take_along_axis tensordot tile trace transpose tril triu var vsplit vstack where zeros_like linalg.norm"
 ).split()

@@ -14,6 +14,7 @@ import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Any
 
 import torch
@@ -247,7 +248,7 @@ class Comparison:
 
 EMPTY_CELL = object()
 _EMPTY = object()
-_CONSTANTS = {int, bool, str, bytes, type(None), type(...), type(NotImplemented), range}
+_CONSTANTS = {int, bool, str, bytes, type(None), type(...), type(NotImplemented), range, date, timedelta}
 _CONSTANTS |= {torch.dtype, torch.device, torch.layout, torch.memory_format}
 _BY_IDENTITY = (_core.Lifted, type, types.ModuleType, types.BuiltinFunctionType, enum.Enum, types.CodeType, weakref.ref)
 

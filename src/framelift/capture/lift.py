@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import datetime
 import operator
 import types
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
 from framelift.breaks import (
+    FL0102,
     FL0105,
     FL0106,
     FL0108,
@@ -239,7 +241,10 @@ class Lift:
         """`format(value, spec)`."""
         if isinstance(value, Value):
             return value.format(self, spec)
-        text: str = py.fold(self, format, value, self.constant(spec))
+        plain = self.constant(spec)
+        if plain and has_type(value, (datetime.date,)):
+            raise GraphBreak(FL0102, what="date.__format__")  # in the language of the day
+        text: str = py.fold(self, format, value, plain)
         return text
 
     def format_by_percent(self, template: Any, arguments: Any) -> Any:

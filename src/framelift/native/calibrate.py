@@ -8,6 +8,7 @@ Python whatever was not found or does not agree: slower, and right.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ PLAIN_KEYS = (
 VALUE_TYPES = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size),
     *(torch.finfo, torch.iinfo),
+    *(datetime.date, datetime.timedelta),
 )
 # Others (quantized, sub-byte, half complex: some warn when they are made) are read by Python.
 DTYPES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import datetime
 import operator
 import types
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup, special_method
 from framelift.values.made_classes import make_type
+from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
@@ -338,6 +340,12 @@ def _register_constant_functions() -> None:
             return py.fold(lift, _function, *map(lift.constant, args))
 
         primitive(function)(fold)
+    for kind in (datetime.date, datetime.timedelta):
+
+        def fold_named(lift: Lift, *args: Any, _kind: Any = kind, **kwargs: Any) -> Any:
+            return fold_call(lift, _kind, list(args), kwargs)
+
+        primitive(kind)(fold_named)
 
 
 _register_constant_functions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import types
 from typing import Any
 
@@ -27,6 +28,8 @@ SCALAR_TYPES: frozenset[type] = frozenset(
         torch.finfo,
         torch.iinfo,
         range,
+        datetime.date,
+        datetime.timedelta,
     }
 )
 

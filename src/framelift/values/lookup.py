@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 import types
 from collections import OrderedDict, defaultdict
@@ -110,7 +111,7 @@ def container_base(cls: type) -> type | None:
 
 
 def scalar_base(cls: type) -> type | None:
-    """The number or string type that instances of a class written in Python are, below; None for every other class."""
+    """The type of plain data (numbers, text, dates) that instances of a class written in Python are, below; None for every other class."""
     native = [base for base in mro_of(cls) if base is not object and not _is_written_in_python(base)]
     return (
         native[0] if len(native) == 1 and any(native[0] is kind for kind in _SCALARS) and native[0] is not cls else None
@@ -122,7 +123,7 @@ def is_storage_class(cls: type) -> bool:
     return any(cls is kind for kind in (*_CONTAINERS, *_SCALARS))
 
 
-_SCALARS = (str, int, float, complex, bytes, frozenset)
+_SCALARS = (str, int, float, complex, bytes, frozenset, datetime.date, datetime.timedelta)
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, set)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,9 @@ class UnboundMethodValue(
         name, owner = self.concrete.__name__, self.concrete.__objclass__
         if type(self.concrete) is types.ClassMethodDescriptorType:
             if owner in _CONSTANT_TYPES and args and isinstance(args[0], Value) and args[0].concrete is owner:
-                return fold_call(lift, getattr(owner, name), args[1:], kwargs)
+                method = getattr(owner, name)
+                refuse_unsteady(method)
+                return fold_call(lift, method, args[1:], kwargs)
             raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
         if args and lift.inherits_storage(args[0], self.concrete):
             args[0].note(lift)
@@ -125,7 +128,7 @@ class UnboundMethodValue(
         return super().attribute(lift, name)
 
 
-_CONSTANT_TYPES = (int, float, bool, str, bytes, complex)
+_CONSTANT_TYPES = (int, float, bool, str, bytes, complex, datetime.date)
 # Functions of the standard library that depend on nothing but their arguments.
 _PURE_MODULES = ("math", "cmath", "_string")
 _PURE_FUNCTIONS = frozenset(map(id, (str.maketrans, bytes.maketrans)))
@@ -134,6 +137,17 @@ _PURE_FUNCTIONS = frozenset(map(id, (str.maketrans, bytes.maketrans)))
 def runs_on_constants(function: Any) -> bool:
     """Whether a C function may be run while capturing, on constants."""
     return getattr(function, "__module__", None) in _PURE_MODULES or id(function) in _PURE_FUNCTIONS
+
+
+# What depends on the day, the time zone or the language.
+_UNSTEADY = frozenset({"today", "fromtimestamp", "strftime", "__format__"})
+
+
+def refuse_unsteady(method: Any) -> None:
+    """Break at a method of constants that does not always say the same of one constant."""
+    owner, _, name = getattr(method, "__qualname__", "").partition(".")
+    if owner == datetime.date.__name__ and name in _UNSTEADY:
+        raise GraphBreak(FL0102, what=f"{owner}.{name}")
 
 
 def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -160,7 +174,9 @@ class ConstantMethodValue(BoundBuiltin):
             return model(lift, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
             return lift.format_by_method(self.owner, self.name, args, kwargs)
-        return fold_call(lift, getattr(self.owner, self.name), args, kwargs)
+        method = getattr(self.owner, self.name)
+        refuse_unsteady(method)
+        return fold_call(lift, method, args, kwargs)
 
 
 class ModelMethodValue(BoundBuiltin):

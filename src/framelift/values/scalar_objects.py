@@ -1,4 +1,4 @@
-"""Instances of Python classes that inherit from a number or a string: `class Name(str)`, members of an IntEnum.
+"""Instances of Python classes that inherit from plain data: `class Name(str)`, members of an IntEnum.
 
 Such an instance is an object (class, namespace) with a *plain* value inside, a constant of the C base. Attributes and
 operators are looked up on the class as for any instance. Where that finds a method of the C base, it acts on the plain
@@ -7,6 +7,7 @@ value; where it finds the user's own, that one runs.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from framelift.values.base import Value
 from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import has_default, name_of, raw_lookup, scalar_base
-from framelift.values.natives import fold_call
+from framelift.values.natives import fold_call, refuse_unsteady
 from framelift.values.objects import UserObjectValue
 from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.primitives import primitive
@@ -36,7 +37,20 @@ _READERS: dict[type, Callable[[Any], Any]] = {
     complex: complex.__complex__,
     bytes: lambda value: bytes.join(b"", [value]),
     frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    datetime.date: lambda value: datetime.date(*[getter(value) for getter in _DATE]),
+    datetime.timedelta: lambda value: datetime.timedelta(*[getter(value) for getter in _TIMEDELTA]),
 }
+_DATE = [datetime.date.__dict__[name].__get__ for name in ("year", "month", "day")]
+_TIMEDELTA = [datetime.timedelta.__dict__[name].__get__ for name in ("days", "seconds", "microseconds")]
+
+
+def made_of(plain: Any) -> tuple[Any, ...]:
+    """What a plain value is made of again: most are made of themselves."""
+    if type(plain) is datetime.date:
+        return plain.year, plain.month, plain.day
+    return (plain.days, plain.seconds, plain.microseconds) if type(plain) is datetime.timedelta else (plain,)
+
+
 _OPERATORS = frozenset(
     [*COMPARE_METHODS.values(), *UNARY_METHODS.values(), *[name for pair in BINARY_METHODS.values() for name in pair]]
 )
@@ -85,6 +99,7 @@ class ScalarObjectValue(UserObjectValue):
         if name == "__format__" and len(args) == 1 and lift.constant(args[0]) == "":
             return lift.text(self, "str")  # without a specification the C types ask the object for its text
         method = getattr(self.base, name)
+        refuse_unsteady(method)
         return fold_call(lift, method, [self._plain_value, *args], kwargs)
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
@@ -164,8 +179,10 @@ class ScalarObjectValue(UserObjectValue):
         generate.known_object(self.base)
         generate.load_method("__new__")
         generate.known_object(self.cls)
-        generate.constant(self._plain_value)
-        generate.call(2)
+        arguments = made_of(self._plain_value)
+        for argument in arguments:
+            generate.constant(argument)
+        generate.call(1 + len(arguments))
         generate.remember(self)
 
 

@@ -6,14 +6,15 @@ for what formatting needs, a text, an attribute, an item, and asks the traced pr
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
-from framelift.values.lookup import defines, is_subclass, name_of
-from framelift.values.scalar_objects import ScalarObjectValue
+from framelift.values.lookup import defines, is_subclass, name_in_errors
+from framelift.values.scalar_objects import ScalarObjectValue, made_of
 from framelift.values.sequences import TupleValue
 
 if TYPE_CHECKING:
@@ -52,15 +53,15 @@ class Shown:
 def shown(lift: Lift, value: Any) -> Any:
     """What stands for a value in the arguments of text formatting."""
     if not isinstance(value, Value):
-        return value
+        return _stand_in(lift, value, type(value), *made_of(value)) if type(value) is datetime.date else value
     value.note(lift)
     if isinstance(value, TupleValue):
         return tuple([shown(lift, item) for item in value.items(lift)])
     if isinstance(value, ScalarObjectValue) and value.base is not None:
-        return _stand_in(lift, value, value.base, value.constant(lift))
+        return _stand_in(lift, value, value.base, *made_of(value.constant(lift)))
     kind = lift.type_of(value)
     if value.source is not None and is_constant(value.concrete):
-        return lift.constant(value)
+        return shown(lift, lift.constant(value))
     if any(defines(kind, name) for name in _NUMBERS):
         value.refuse("formatting")
     return _stand_in(lift, value)
@@ -70,9 +71,9 @@ def shown(lift: Lift, value: Any) -> Any:
 _NUMBERS = ("__int__", "__float__", "__index__")
 
 
-def _stand_in(lift: Lift, value: Value, base: type = object, *plain: Any) -> Any:
+def _stand_in(lift: Lift, value: Any, base: type = object, *plain: Any) -> Any:
     bases = (Shown,) if base is object else (Shown, base)
-    made: Any = base.__new__(type(name_of(py.type_of(value)), bases, {}), *plain)  # errors show its name
+    made: Any = base.__new__(type(name_in_errors(py.type_of(value)), bases, {}), *plain)  # errors show its name
     made.__dict__[_OF] = (lift, value)
     return made
 

@@ -1,19 +1,23 @@
 """`torch.ops`: namespaces of operators, their packets and overloads; and `torch._VF`, a namespace of the same kind.
 
 All of them fill themselves on first use and never change what they gave once, so they are followed while capturing
-and guarded at the root only.
+and guarded at the root only. What else somebody stored in them is read from their namespaces, as of any object.
 """
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
+from framelift.values.dicts import DictValue
 from framelift.values.exceptions import raise_error
+from framelift.values.lookup import raw_lookup
 from framelift.values.primitives import primitive_of
 
 if TYPE_CHECKING:
@@ -37,7 +41,11 @@ class OperatorsValue(
 ):
     """A namespace of operators, an operator with its overloads, or one overload."""
 
-    __slots__ = ()
+    __slots__ = ("written",)
+
+    def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self.written: set[str] = set()
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
@@ -47,11 +55,36 @@ class OperatorsValue(
         return str(self.concrete)
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__dict__":
+            return self._namespace(lift)
+        if name in self.written:
+            return self._namespace(lift).item(lift, name)
         try:
             found = getattr(self.concrete, name)
         except AttributeError as error:
             raise_error(AttributeError, *error.args)
+        if isinstance(found, (dict, list)) and name in vars(self.concrete):
+            return self._namespace(lift).item(lift, name)
         return found if is_constant(found) else lift.known_object(found)
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        kind = type(self.concrete)
+        if raw_lookup(kind, "__setattr__") not in _PLAIN_ASSIGNMENT or raw_lookup(kind, name) is not NotImplemented:
+            self.refuse(f"assignment of attribute {name!r}")
+        lift.journal.touch(self)
+        self._namespace(lift).set_key(lift, name, value)
+        self.written.add(name)
+
+    def state(self) -> Any:
+        return set(self.written)
+
+    def restore(self, state: Any) -> None:
+        self.written = state
+
+    def _namespace(self, lift: Lift) -> DictValue:
+        assert self.source is not None
+        namespace: DictValue = lift.wrap(vars(self.concrete), self.source.child("INSTANCE_DICT"))
+        return namespace
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         operator = self.concrete
@@ -72,6 +105,9 @@ class OperatorsValue(
 
     def rebuild(self, generate: Generator) -> None:
         generate.known_object(self.concrete)
+
+
+_PLAIN_ASSIGNMENT = (object.__setattr__, types.ModuleType.__setattr__)
 
 
 def _namespace(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str:

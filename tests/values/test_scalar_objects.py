@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 
+import pytest
 import torch
 
 import framelift
+from framelift.errors import FullGraphError
 from tests.helpers import check
 from tests.values.programs import Programs, follow, x
 
@@ -184,3 +187,57 @@ def test_a_method_that_is_patched_is_seen():
 
 
 test_programs = programs.test()
+
+
+class Day(datetime.date):
+    @property
+    def age(self):
+        return 2030 - self.year
+
+
+class Feast(datetime.date, enum.Enum):
+    FIRST = 2020, 1, 2
+    SECOND = 2021, 3, 4
+
+
+def _dates(x, day):
+    other = datetime.date(year=2020, month=2, day=3)
+    passed = day - other
+    own = Day(2001, 5, 6)
+    words = f"{day} {own}" + "%s {}".format(other) % passed
+    made = [day.replace(year=1999), datetime.date.fromisoformat("2020-01-01"), datetime.timedelta(days=3) * 2]
+    return (
+        x * own.age + passed.days,
+        words,
+        own,
+        made,
+        {day: day < other},
+        Feast(datetime.date(2020, 1, 2)),
+        own == other,
+    )
+
+
+def test_dates_are_plain_data():
+    first, second = datetime.date(2021, 1, 1), datetime.date(2022, 5, 5)
+    check(_dates, x(), first, changed=[(x(), second)])
+
+
+def test_a_date_is_guarded_by_value():
+    record = check(
+        lambda x, day: x + day.day, x(), datetime.date(2021, 1, 1), changed=[(x(), datetime.date(2021, 1, 2))]
+    )
+    assert "L['day'] == datetime.date(2021, 1, 1)" in " ".join(record.guards)
+
+
+def test_what_depends_on_the_day_or_the_language_is_left_to_python():
+    for function in (
+        lambda x: (x + 1, datetime.date.today() > datetime.date(1999, 1, 1)),
+        lambda x: (x + 1, Day.today() is None),
+        lambda x: (x + 1, datetime.date(2020, 1, 1).strftime("%B")),
+        lambda x: (x + 1, f"{datetime.date(2020, 1, 1):%B}"),
+        lambda x: (x + 1, "{:%B}".format(datetime.date(2020, 1, 1))),  # noqa: UP032
+        lambda x: (x + 1, f"{Day(2020, 1, 1):%B}"),
+    ):
+        check(function, x(), expect_breaks=None)
+        with pytest.raises(FullGraphError, match="date|Day"):
+            framelift.compile(function, backend="eager", fullgraph=True)(x())

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.functional import gelu, pad
 
+import framelift
 from tests.helpers import check
 
 X = torch.arange(24.0).reshape(2, 3, 4) / 7 + 0.5
@@ -377,3 +378,22 @@ def test_a_loss_that_aot_autograd_takes_apart_wrongly(backend):
 
     target = torch.tensor([[3, 0, -1, 1], [2, -1, 0, 0]])
     check(function, torch.randn(2, 4, requires_grad=True), target, backend=backend, expect_breaks=None)
+
+
+def test_what_is_stored_in_the_namespace_of_operators():
+    def stored(x):
+        torch.ops.framelift_stored = {"rate": 2}
+        return x * torch.ops.framelift_stored["rate"]
+
+    def read(x):
+        return x * torch.ops.framelift_stored["rate"]
+
+    try:
+        x = torch.arange(3.0)
+        check(stored, x)
+        lifted = framelift.compile(read, backend="eager", fullgraph=True)
+        assert torch.equal(lifted(x), x * 2)
+        torch.ops.framelift_stored["rate"] = 3
+        assert torch.equal(lifted(x), x * 3)
+    finally:
+        del torch.ops.framelift_stored

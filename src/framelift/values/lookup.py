@@ -111,7 +111,7 @@ def container_base(cls: type) -> type | None:
 
 
 def scalar_base(cls: type) -> type | None:
-    """The type of plain data (numbers, text, dates) that instances of a class written in Python are, below; None for every other class."""
+    """The type of plain data (numbers, text, dates) that instances of a class written in Python are; else None."""
     native = [base for base in mro_of(cls) if base is not object and not _is_written_in_python(base)]
     return (
         native[0] if len(native) == 1 and any(native[0] is kind for kind in _SCALARS) and native[0] is not cls else None

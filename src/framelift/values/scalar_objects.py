@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
+_DATE: list[Callable[[Any], Any]] = [datetime.date.__dict__[name].__get__ for name in ("year", "month", "day")]
+_TIMEDELTA: list[Callable[[Any], Any]] = [
+    datetime.timedelta.__dict__[name].__get__ for name in ("days", "seconds", "microseconds")
+]
 # How the plain value is read without asking the class.
 _READERS: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
@@ -40,8 +44,6 @@ _READERS: dict[type, Callable[[Any], Any]] = {
     datetime.date: lambda value: datetime.date(*[getter(value) for getter in _DATE]),
     datetime.timedelta: lambda value: datetime.timedelta(*[getter(value) for getter in _TIMEDELTA]),
 }
-_DATE = [datetime.date.__dict__[name].__get__ for name in ("year", "month", "day")]
-_TIMEDELTA = [datetime.timedelta.__dict__[name].__get__ for name in ("days", "seconds", "microseconds")]
 
 
 def made_of(plain: Any) -> tuple[Any, ...]:

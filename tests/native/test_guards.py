@@ -885,6 +885,23 @@ def test_same_and_distinct() -> None:
     assert words(tree, a, a) == "two of p, q are now the same object"
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_distinct_below_what_memos_leave_for_the_end(count: int) -> None:
+    stored = collections.OrderedDict((str(i), Plain()) for i in range(count))
+    nodes = Nodes()
+    ordered = nodes.add(nodes.arg(0), "DICT_ITEM", "ordered", DICT_KEYS=tuple(stored))
+    nodes.relate("DISTINCT", *[nodes.add(ordered, "DICT_ITEM", key) for key in stored])
+    tree = nodes.tree(1)
+    for _ in range(3):
+        assert hits(tree, {"ordered": stored})
+    holder = {"ordered": stored}
+    for _ in range(3):
+        assert hits(tree, holder)
+    assert tree.memo_info()["late"]
+    stored["0"] = stored["1"]
+    assert not hits(tree, holder)
+
+
 @pytest.mark.parametrize("count", [2, 7, 40])
 @pytest.mark.parametrize("arguments", [0, 1, 3, 12])
 def test_distinct_over_memos_and_arguments(count: int, arguments: int) -> None:

@@ -16,6 +16,10 @@ from tests.native.guards_builder import Nodes, function
 Undo = Callable[[], Any]
 
 
+class Mark:
+    """An object that guards tell by its identity only."""
+
+
 class World:
     """An object graph, a tree of guards that hold on it, and ways to change it and back."""
 
@@ -24,17 +28,22 @@ class World:
         self.classes = [type(f"C{i}", (), {"width": i}) for i in range(3)]
         self.classes.append(type("Derived", (self.classes[0],), {}))
         self.containers: list[Any] = []
+        self.marks = [Mark() for _ in range(6)]
+        self.marked: list[tuple[int, Mark]] = []
         self.root = [self.container(4)]
         self.containers.append(self.root)
         self.nodes = Nodes()
         self.fetchable = 0
         self.guard(self.nodes.arg(name="root"), self.root, 4)
+        self.relate()
         self.tree = self.nodes.tree()
 
     # ---- making ----
 
     def constant(self) -> Any:
         choose = self.random
+        if choose.random() < 0.4:
+            return choose.choice(self.marks)
         return choose.choice(
             [
                 *(None, True, False, 0, 1, 2, choose.random(), choose.randrange(10**20, 10**20 + 4)),
@@ -111,6 +120,8 @@ class World:
     def guard(self, node: int, value: Any, depth: int) -> None:
         kinds = [(getattr(core, f"CHECK_{kind}"), argument) for kind, argument in self.checks(value).items()]
         self.nodes.nodes[node][3].extend(kinds)
+        if isinstance(value, Mark):
+            self.marked.append((node, value))
         if depth == 0:
             return
         steps: list[tuple[str, Any, Any]] = []
@@ -142,6 +153,16 @@ class World:
         for key, item in stored.items():
             if self.random.random() < 0.8 and not (isinstance(key, str) and key.startswith("__")):
                 self.guard(self.nodes.add(node, "DICT_ITEM", key, out=self.random.random() < 0.3), item, depth - 1)
+
+    def relate(self) -> None:
+        """Relations that hold between marks, by twos and over as many as there are."""
+        for _ in range(len(self.marked)):
+            (node, mark), (other, another) = self.random.choice(self.marked), self.random.choice(self.marked)
+            if node != other:
+                self.nodes.relate("SAME" if mark is another else "DISTINCT", node, other)
+        one_each = {mark: node for node, mark in self.marked}
+        if len(one_each) > 2:
+            self.nodes.relate("DISTINCT", *one_each.values())
 
     # ---- changing ----
 

@@ -26,6 +26,21 @@ def list_changed() -> Steps:
 
 
 @scenario
+def items_of_an_ordered_dict_become_one() -> Steps:
+    stored = {"ordered": collections.OrderedDict(a=[1], b=[1])}
+
+    def told_apart(stored: Any, x: Any) -> Any:
+        items = stored["ordered"]
+        return (x + 1 if items["a"] is items["b"] else x * 3) if list(items) == ["a", "b"] else x
+
+    yield told_apart, (stored, X)
+    yield HIT
+    yield HIT
+    stored["ordered"]["b"] = stored["ordered"]["a"]
+    yield MISS
+
+
+@scenario
 def list_grown() -> Steps:
     values = [1, 2]
     yield (lambda values, x: x * sum(values)), (values, X)

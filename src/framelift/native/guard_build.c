@@ -295,6 +295,10 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
         if (relation_prepare(tree, relation) < 0) {
             return -1;
         }
+        if (relation->inside < tree->nleaves) {
+            relation->inside = -1; /* a single object, which no memo is made of */
+            tree->crossing[tree->ncrossing++] = i;
+        }
     }
     return 0;
 }
@@ -304,8 +308,10 @@ static int allocate(GuardTree *tree, size_t nodes, size_t relations)
     tree->nodes = PyMem_Calloc(nodes + 1, sizeof(Node));
     tree->outputs = PyMem_Calloc(nodes + 1, sizeof(Output));
     tree->relations = PyMem_Calloc(relations + 1, sizeof(Relation));
+    tree->crossing = PyMem_Calloc(relations + 1, sizeof(int));
     tree->death = PyObject_New(Death, &Death_Type);
-    if (tree->death == NULL || tree->nodes == NULL || tree->outputs == NULL || tree->relations == NULL) {
+    if (tree->death == NULL || tree->nodes == NULL || tree->outputs == NULL || tree->relations == NULL ||
+        tree->crossing == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -354,5 +360,6 @@ void tree_clear(GuardTree *tree)
     PyMem_Free(tree->segments);
     PyMem_Free(tree->outputs);
     PyMem_Free(tree->relations);
+    PyMem_Free(tree->crossing);
     Py_XDECREF(tree->death);
 }

@@ -56,7 +56,7 @@ static bool still_same(const GuardTree *tree, const Segment *segment, Memo *memo
         if (node->wanted >= 0) {
             memo->wanted[node->wanted - segment->wanted] = object;
             memo->id = ++memo_last_id;
-            memo->distinct = 0;
+            memo->related = false;
         }
         return true;
     }

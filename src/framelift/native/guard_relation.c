@@ -54,14 +54,8 @@ static bool distinct_once(const GuardTree *tree, const Relation *relation, const
 
 /* Pairwise different objects. Those that memos found are remembered: while the memos stand, only what was walked to
  * (arguments, mostly) has to be looked up among them. */
-static bool distinct(const GuardTree *tree, int index, const Found *found)
+static bool distinct(const GuardTree *tree, const Relation *relation, const Found *found)
 {
-    const Relation *relation = &tree->relations[index];
-    uint64_t bit = index < 64 ? (uint64_t)1 << index : 0;
-    Memo *single = relation->single >= 0 ? found[relation->single].memo : NULL;
-    if (single != NULL && (single->distinct & bit) != 0) {
-        return true;
-    }
     bool stand = true;
     int walked = 0;
     for (int i = 0; i < tree->nsegments; i++) {
@@ -76,10 +70,6 @@ static bool distinct(const GuardTree *tree, int index, const Found *found)
     if (!stand && !fill_table(tree, relation, found)) {
         memset(relation->ids, 0, (size_t)tree->nsegments * sizeof(uint64_t));
         return false;
-    }
-    if (single != NULL) {
-        single->distinct |= bit;
-        return true;
     }
     int nseen = 0;
     for (int i = 0; i < tree->nsegments; i++) {
@@ -185,6 +175,11 @@ static int by_segment(const void *a, const void *b)
     return ((const Value *)a)->segment - ((const Value *)b)->segment;
 }
 
+static inline bool is_pair(const Relation *relation)
+{
+    return relation->count == 2;
+}
+
 static int prepare_distinct(const GuardTree *tree, Relation *relation)
 {
     size_t room = 8, segments = (size_t)tree->nsegments;
@@ -206,10 +201,17 @@ static int prepare_distinct(const GuardTree *tree, Relation *relation)
         }
         relation->starts[i] = value;
     }
-    int last = relation->count - 1;
-    bool single = last >= 0 && relation->values[0].segment == relation->values[last].segment;
-    relation->single = single ? relation->values[0].segment : -1;
     return 0;
+}
+
+/* The segment that all values are of, or -1. */
+static int common_segment(const Relation *relation)
+{
+    int segment = relation->count > 0 ? relation->values[0].segment : -1;
+    for (int i = 1; i < relation->count; i++) {
+        segment = relation->values[i].segment == segment ? segment : -1;
+    }
+    return segment;
 }
 
 static int prepare_program(GuardTree *tree, Relation *relation)
@@ -229,8 +231,10 @@ static int prepare_program(GuardTree *tree, Relation *relation)
 
 int relation_prepare(GuardTree *tree, Relation *relation)
 {
+    bool of_pointers = relation->kind == REL_SAME || relation->kind == REL_DISTINCT;
+    relation->inside = of_pointers ? common_segment(relation) : -1;
     if (relation->kind == REL_DISTINCT) {
-        return prepare_distinct(tree, relation);
+        return is_pair(relation) ? 0 : prepare_distinct(tree, relation);
     }
     if (relation->kind == REL_PROGRAM) {
         return prepare_program(tree, relation);
@@ -264,8 +268,8 @@ void relation_clear(Relation *relation)
 int relation_holds(const GuardTree *tree, int index, const Found *found)
 {
     Relation *relation = &tree->relations[index];
-    if (relation->kind == REL_DISTINCT) {
-        return distinct(tree, index, found);
+    if (relation->kind == REL_DISTINCT && !is_pair(relation)) {
+        return distinct(tree, relation, found);
     }
     if (relation->kind == REL_DISJOINT) {
         return disjoint(relation, found);
@@ -274,8 +278,8 @@ int relation_holds(const GuardTree *tree, int index, const Found *found)
         return program_holds(relation->program, relation->values, found);
     }
     PyObject *first = value_of(found, relation->values[0]), *second = value_of(found, relation->values[1]);
-    if (relation->kind == REL_SAME) {
-        return first == second;
+    if (relation->kind == REL_SAME || relation->kind == REL_DISTINCT) {
+        return (first == second) == (relation->kind == REL_SAME);
     }
     int overlap = tensors_overlap(first, second);
     return overlap < 0 ? -1 : (overlap == 1) == relation->expected;

@@ -273,8 +273,8 @@ typedef struct {
     int count, nwritten;
     int *nodes; /* as given; DISJOINT: first those that are written to, then the others */
     Value *values;
-    /* DISTINCT: the pointers of memos that were found distinct, and which memos those were. */
-    int single;    /* the segment all values are in, or -1 */
+    int inside; /* SAME, DISTINCT: the segment all values are of, or -1 */
+    /* DISTINCT, of more than two: the pointers of memos that were found distinct, and which memos those were. */
     int *starts;   /* by segment: where its values start; they are sorted for this */
     uint64_t *ids; /* by segment */
     PyObject **table;
@@ -301,6 +301,7 @@ typedef struct {
     Node *nodes;       /* parents before children, each subtree in one piece */
     Segment *segments; /* the first nleaves have a single node */
     Relation *relations;
+    int *crossing, ncrossing; /* those that no single memo settles */
     Output *outputs;
 } GuardTree;
 
@@ -390,7 +391,7 @@ struct Memo {
     PyObject *root; /* the key; a pointer only, nothing in a memo is held */
     uint64_t id;    /* changes whenever a wanted value does */
     uint64_t hits;
-    uint64_t distinct; /* bit i: relation i, all below this root, was found to hold */
+    bool related; /* the relations inside the segment were found to hold */
     ARRAY(Word) words;
     ARRAY(int) owners; /* node of each word; ~node for a version word, which can be mended */
     ARRAY(Operation) operations;

@@ -194,10 +194,47 @@ static int check_late(Walk *walk)
     for (int i = tree->nleaves; i < tree->nsegments; i++) {
         const Memo *memo = walk->found[i].memo;
         for (int j = 0; memo != NULL && j < memo->late.count; j++) {
+            walk->found[i].memo = NULL; /* which does not stand for what comes late */
             int node = memo->late.items[j], holds = walk_nodes(walk, node, tree->nodes[node].end, NULL);
             if (holds != 1) {
                 return holds;
             }
+        }
+    }
+    return 1;
+}
+
+/* ---- relations ---- */
+
+/* Whether a memo stands for the relations between the objects it found. */
+static inline bool is_settled(const Walk *walk, int segment)
+{
+    const Memo *memo = walk->found[segment].memo;
+    return memo != NULL && memo->related;
+}
+
+static int check_relations(Walk *walk)
+{
+    const GuardTree *tree = walk->tree;
+    bool settled = true;
+    for (int i = tree->nleaves; i < tree->nsegments; i++) {
+        settled &= is_settled(walk, i);
+    }
+    int n = settled ? tree->ncrossing : tree->nrelations;
+    for (int i = 0; i < n; i++) {
+        int index = settled ? tree->crossing[i] : i, inside = tree->relations[index].inside;
+        int holds = inside >= 0 && is_settled(walk, inside) ? 1 : relation_holds(tree, index, walk->found);
+        if (holds != 1) {
+            fail(walk->failure, tree->relations[index].kind, -1, -1, NULL);
+            if (walk->failure != NULL) {
+                walk->failure->relation = index;
+            }
+            return holds;
+        }
+    }
+    for (int i = tree->nleaves; !settled && i < tree->nsegments; i++) {
+        if (walk->found[i].memo != NULL) {
+            walk->found[i].memo->related = true;
         }
     }
     return 1;
@@ -232,15 +269,7 @@ static int check_all(Walk *walk)
     bool late = has_late(walk);
     tree->late += late;
     int holds = late ? check_late(walk) : 1;
-    for (int i = 0; holds == 1 && i < tree->nrelations; i++) {
-        holds = relation_holds(tree, i, walk->found);
-        if (holds == 0) {
-            fail(walk->failure, tree->relations[i].kind, -1, -1, NULL);
-            if (walk->failure != NULL) {
-                walk->failure->relation = i;
-            }
-        }
-    }
+    holds = holds == 1 ? check_relations(walk) : holds;
     tree->late -= late;
     return holds;
 }

@@ -8,11 +8,12 @@ which the guard check fills in; so an attribute chain is walked once per call, b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.bytecode.builder import Builder
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
+from framelift.native._core import store_attributes
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.values.symbolic import SymbolicValue
     from framelift.values.tensors import TensorValue
+
+T = TypeVar("T")
 
 _HEAPTYPE = 1 << 9
 
@@ -156,6 +159,17 @@ class Generator:
     def load_remembered(self, value: Value) -> None:
         self.builder.load_fast(self._remembered[id(value)][1])
 
+    def store_attributes(self, owner: Value, attributes: dict[str, Any]) -> None:
+        """Store attributes in an object that was just made, past what its class may say to that."""
+        for part in _short_parts(list(attributes.items())):
+            self.builder.load_callable(store_attributes)
+            self.load_remembered(owner)
+            self.constant(tuple(name for name, _ in part))
+            for _, value in part:
+                self.value(value)
+            self.call(2 + len(part))
+            self.pop_top()
+
     def fill_namespace(self, namespace: Any) -> None:
         """Fill the `__dict__` of the object on top of the stack, which was just made."""
         namespace.fill_real(self)
@@ -180,7 +194,7 @@ class Generator:
 
     def list_of(self, items: Sequence[Any]) -> None:
         """Leave a list of values on the stack: long ones are put together of short ones, for the stack's sake."""
-        first, *rest = [items[start : start + _LONG_LIST] for start in range(0, len(items), _LONG_LIST)] or [[]]
+        first, *rest = _short_parts(items) or [[]]
         self._short_list(first)
         for more in rest:
             self._short_list(more)
@@ -228,7 +242,12 @@ class Generator:
         self.builder.delete_subscr()
 
 
-_LONG_LIST = 64
+_MANY = 64
+
+
+def _short_parts(items: Sequence[T]) -> list[Sequence[T]]:
+    """The items in order, in parts that are not too much for the stack."""
+    return [items[start : start + _MANY] for start in range(0, len(items), _MANY)]
 
 
 def _length_name(index: int) -> str:

@@ -26,14 +26,24 @@ class NamespaceValue(DictValue):
     def rebuild(self, generate: Generator) -> None:
         generate.value(self.owner)
         generate.pop_top()
-        generate.load_remembered(self)
+        if generate.is_remembered(self):
+            generate.load_remembered(self)
+        else:
+            self._take_real(generate)
+            generate.remember(self)
 
     def fill_real(self, generate: Generator) -> None:
         """Fill the real `__dict__` of the owner, which was just made and lies on top of the stack."""
+        if all(type(name) is str for name in self.overlay):
+            generate.store_attributes(self.owner, self.overlay)
+            return
+        self._take_real(generate)
+        self.rebuild_entries(generate)
+        generate.pop_top()
+
+    def _take_real(self, generate: Generator) -> None:
         generate.known_object(object)
         generate.load_method("__getattribute__")
         generate.load_remembered(self.owner)
         generate.constant("__dict__")
         generate.call(2)
-        self.rebuild_entries(generate)
-        generate.pop_top()

@@ -316,7 +316,9 @@ def _slots(kind: type) -> list[tuple[str, Any]]:
         (name, member)
         for base in kind.__mro__
         for name, member in vars(base).items()
-        if type(member) is types.MemberDescriptorType and base.__module__ not in ("builtins", "torch", "collections")
+        if not name.endswith("offset__")  # where C code keeps something: what is there is an address
+        and type(member) is types.MemberDescriptorType
+        and base.__module__ not in ("builtins", "torch", "collections")
     ]
 
 

@@ -239,6 +239,8 @@ class _Capture:
             depth = self._depth_of(left.reason)
             if self.depth is None and depth > 0:
                 raise Again(depth) from left
+            if self._is_error(left.reason):  # said before what must be rebuilt for Python to go on may not be
+                self._report_break(left.reason, left.frame.line)
             ending = self._rest_of(left.frame, waiting, left.reason)
             self._report_break(left.reason, left.frame.line)
             return ending

@@ -27,6 +27,7 @@ from framelift.values.classes import ClassValue
 from framelift.values.enums import EnumValue
 from framelift.values.lookup import container_base, is_plain_class, is_subclass, scalar_base
 from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import ScalarValue
@@ -192,6 +193,8 @@ def _family(kind: type) -> type[Value]:
         return ScalarObjectValue
     if container_base(kind) is not None:
         return ContainerObjectValue
+    if partial_base(kind) is not None:
+        return PartialValue
     return OpaqueValue
 
 

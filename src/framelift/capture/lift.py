@@ -59,6 +59,7 @@ from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import UserObjectValue
+from framelift.values.partials import PartialValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
@@ -343,7 +344,7 @@ class Lift:
 
     def inherits_storage(self, value: Any, method: Any) -> bool:
         """Whether a method of a C type acts on the storage inside of an instance, as its class would have it."""
-        if not isinstance(value, (ContainerObjectValue, ScalarObjectValue)) or value.base is None:
+        if not isinstance(value, (ContainerObjectValue, ScalarObjectValue, PartialValue)) or value.base is None:
             return False
         return method.__objclass__ is not object and raw_lookup(value.base, method.__name__) is method
 

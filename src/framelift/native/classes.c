@@ -29,14 +29,17 @@ static PyObject *is_same_function(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OO:is_same_function", &a, &b)) {
         return NULL;
     }
+    if (Py_IS_TYPE(a, &PyMethodDescr_Type) && Py_IS_TYPE(b, &PyMethodDescr_Type)) {
+        return PyBool_FromLong(((PyMethodDescrObject *)a)->d_method == ((PyMethodDescrObject *)b)->d_method);
+    }
     return PyBool_FromLong(PyCFunction_CheckExact(a) && PyCFunction_CheckExact(b) &&
                            ((PyCFunctionObject *)a)->m_ml == ((PyCFunctionObject *)b)->m_ml);
 }
 
 static PyMethodDef functions[] = {
     {"is_same_function", is_same_function, METH_VARARGS,
-     "is_same_function(a, b) -> bool\n\nWhether two builtin functions run the same C function, as those of two copies "
-     "of a module do."},
+     "is_same_function(a, b) -> bool\n\nWhether two builtin functions or methods run the same C function, as those of "
+     "two copies of a module do."},
     {"forget_subclass", forget_subclass, METH_VARARGS,
      "forget_subclass(base, cls)\n\n`base.__subclasses__()` does not list the class any more, though it is one."},
     {NULL, NULL, 0, NULL},

@@ -25,6 +25,7 @@ from framelift.values.methods import MethodValue, method
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
+from framelift.values.twins import twin_class
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -87,7 +88,7 @@ _METHODS = ("cache_info", "cache_clear")
 def attribute_of_type(lift: Lift, value: Value, name: str) -> Any:
     """What a function with a cache has from its type."""
     if name == "__class__":
-        return lift.known_object(functools._lru_cache_wrapper)
+        return lift.known_object(value.python_type())
     if hasattr(functools._lru_cache_wrapper, name):
         value.refuse(f"attribute {name!r}")
     raise_error(AttributeError, f"'{name_of(functools._lru_cache_wrapper)}' object has no attribute '{name}'")
@@ -120,17 +121,18 @@ def _bind_cached(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
 class MadeCachedFunction(Value):
     """A function with a cache that the program made: what it does is up to a `Cache`, which is traced."""
 
-    __slots__ = ("cache", "namespace", "made_of")
+    __slots__ = ("kind", "cache", "namespace", "made_of")
 
-    def __init__(self, cache: Value, made_of: tuple[Any, ...]) -> None:
+    def __init__(self, kind: type, cache: Value, made_of: tuple[Any, ...]) -> None:
         # As an attribute of a class it is represented by one of its kind, which knows how to be bound.
         super().__init__(concrete=functools.lru_cache(0)(len))
+        self.kind = kind
         self.cache = cache
         self.made_of = made_of
         self.namespace = NamespaceValue(self)
 
     def python_type(self) -> type:
-        return functools._lru_cache_wrapper
+        return self.kind
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return py.call(lift, py.attribute(lift, self.cache, "call"), [lift.tuple(args), DictValue(dict(kwargs))], {})
@@ -162,7 +164,7 @@ class MadeCachedFunction(Value):
     def rebuild(self, generate: Generator) -> None:
         if any(generate.lift.constant(py.attribute(generate.lift, self.cache, name)) for name in ("hits", "misses")):
             raise GraphBreak(FL0107, what="a cache that was used")
-        generate.callable(functools._lru_cache_wrapper)
+        generate.callable(self.kind)
         for part in self.made_of:
             generate.value(part)
         generate.call(len(self.made_of))
@@ -174,9 +176,16 @@ class MadeCachedFunction(Value):
 _OWN = frozenset(functools.WRAPPER_ASSIGNMENTS)
 
 
-@primitive(functools._lru_cache_wrapper)
-def _make(lift: Lift, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+@primitive(functools._lru_cache_wrapper.__new__)
+def _new(lift: Lift, cls: Any, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+    if not isinstance(cls, ClassValue) or functools._lru_cache_wrapper not in (cls.concrete, twin_class(cls.concrete)):
+        raise GraphBreak(FL0102, what=f"__new__ of {py.describe(cls)}")
     made_of = (function, lift.constant(maxsize), py.truth(lift, typed), info)
     if not (made_of[1] is None or type(made_of[1]) is int):
         raise GraphBreak(FL0102, what=f"a cache for {py.describe(maxsize)} results")
-    return MadeCachedFunction(py.call(lift, lift.known_object(Cache), list(made_of), {}), made_of)
+    return MadeCachedFunction(cls.concrete, py.call(lift, lift.known_object(Cache), list(made_of), {}), made_of)
+
+
+@primitive(functools._lru_cache_wrapper)
+def _make(lift: Lift, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+    return _new(lift, lift.known_object(functools._lru_cache_wrapper), function, maxsize, typed, info)

@@ -258,6 +258,7 @@ class ClassValue(KnownObject, models=type):
             and not is_subclass(cls, type)
             and container_base(cls) is None
             and scalar_base(cls) is None
+            and not has_modelled_new(lift, cls)
         ):
             raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(lift, cls, "__new__")
@@ -295,6 +296,13 @@ class ClassValue(KnownObject, models=type):
             text: str = lift.constant(self._by_metaclass(lift, own, ""))
             return text
         return type.__repr__(self.concrete)
+
+
+def has_modelled_new(lift: Lift, cls: type) -> bool:
+    """Whether the C class that instances are made of is one whose `__new__` is modelled for subclasses, too."""
+    candidates = (own_entries(base).get("__new__") for base in mro_of(cls))
+    native = next(new for new in candidates if type(new) is types.BuiltinFunctionType)
+    return native is not object.__new__ and lift.model_of(native) is not None
 
 
 class ClassDictValue(DictValue):

@@ -23,7 +23,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_hooks import init_subclass, name_attributes
-from framelift.values.classes import ClassValue, attribute_name, can_be_held
+from framelift.values.classes import ClassValue, attribute_name, can_be_held, has_modelled_new
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error, raised_from
@@ -391,11 +391,11 @@ def _check_bases(lift: Lift, bases: Sequence[Any]) -> None:
         if not isinstance(base, ClassValue):
             raise GraphBreak(FL0102, what=f"a class statement with {py.describe(base)} as a base")
         base.note(lift)
-        if not _has_modelled_instances(base.concrete):
+        if not _has_modelled_instances(lift, base.concrete):
             raise GraphBreak(FL0102, what=f"a class statement with {base.describe()} as a base")
 
 
-def _has_modelled_instances(cls: type) -> bool:
+def _has_modelled_instances(lift: Lift, cls: type) -> bool:
     return (
         is_plain_class(cls)
         or is_subclass(cls, BaseException)
@@ -404,6 +404,7 @@ def _has_modelled_instances(cls: type) -> bool:
         or is_storage_class(cls)
         or container_base(cls) is not None
         or scalar_base(cls) is not None
+        or has_modelled_new(lift, cls)
     )
 
 
@@ -448,7 +449,7 @@ def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: 
         given["__slots__"] = _slots(lift, entries["__slots__"])
         _check_slots(given["__slots__"], entries)
     template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
-    if not _has_modelled_instances(template):
+    if not _has_modelled_instances(lift, template):
         raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
     return template
 

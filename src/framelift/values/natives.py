@@ -59,6 +59,8 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
             return getattr(self.concrete, name)
         if name == "__self__" and hasattr(self.concrete, name):
             return self.owner if self.owner is not None else lift.known_object(self.concrete.__self__)
+        if not hasattr(type(self.concrete), name):
+            raise_error(AttributeError, f"'{type(self.concrete).__name__}' object has no attribute '{name}'")
         return super().attribute(lift, name)
 
     def text(self, lift: Lift, conversion: str) -> str:

@@ -126,7 +126,10 @@ class UserObjectValue(Value):
         raise GraphBreak(FL0203, type=name_of(self.cls), name=name)
 
     def set_computed(self, lift: Lift, name: str, value: Any) -> None:
-        self.refuse(f"assignment of {name}")
+        if name != "__dict__" or self.source is not None or not py.has_type(value, dict):
+            self.refuse(f"assignment of {name}")
+        lift.journal.touch(self)
+        self._namespace = value
 
     def attribute(self, lift: Lift, name: str) -> Any:
         plain = has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__"))
@@ -334,10 +337,10 @@ class UserObjectValue(Value):
     # -- change and the way back ----------------------------------------------------------------------------------
 
     def state(self) -> Any:
-        return dict(self.slots), set(self.written)
+        return dict(self.slots), set(self.written), self._namespace
 
     def restore(self, state: Any) -> None:
-        self.slots, self.written = state
+        self.slots, self.written, self._namespace = state
 
     def replay(self, generate: Generator) -> None:
         for descriptor in self.slots:
@@ -369,11 +372,27 @@ class UserObjectValue(Value):
 
     def rebuild(self, generate: Generator) -> None:
         self.rebuild_new(generate)
-        if isinstance(self._namespace, NamespaceValue):
-            self._namespace.fill_real(generate)
+        if self.fills_namespace():
+            self._rebuild_namespace(generate)
         for descriptor, value in self.slots.items():
             if value is not DELETED:
                 self._store_slot(generate, descriptor, lambda: generate.load_remembered(self))
+
+    def fills_namespace(self) -> bool:
+        """Whether the rebuilt object needs more than the empty `__dict__` it may get anyway."""
+        return self._namespace is not None
+
+    def _rebuild_namespace(self, generate: Generator) -> None:
+        if isinstance(self._namespace, NamespaceValue) and self._namespace.owner is self:
+            self._namespace.fill_real(generate)
+            return
+        generate.known_object(object)  # the program gave it another one
+        generate.load_method("__setattr__")
+        generate.load_remembered(self)
+        generate.constant("__dict__")
+        generate.value(self._namespace)
+        generate.call(3)
+        generate.pop_top()
 
 
 def _ask_getattribute(lift: Lift, value: UserObjectValue, name: str) -> Any:

@@ -20,31 +20,63 @@ _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
 
 @dataclass(frozen=True, slots=True)
+class Modes:
+    """Modes of torch, all but how deep blocks with autocast are nested: guards hold these."""
+
+    grad: bool
+    autocast_cache: bool
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+
+    @classmethod
+    def now(cls) -> Modes:
+        autocast = [
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in _AUTOCAST_DEVICES
+        ]
+        return cls(torch.is_grad_enabled(), torch.is_autocast_cache_enabled(), tuple(autocast))
+
+    def restore(self, nesting: int) -> None:
+        torch._C._set_grad_enabled(self.grad)
+        torch.set_autocast_cache_enabled(self.autocast_cache)
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        now = _autocast_nesting()
+        for _ in range(now - nesting):
+            torch.autocast_decrement_nesting()
+        if nesting == 0 < now:
+            torch.clear_autocast_cache()
+
+
+@dataclass(frozen=True, slots=True)
 class Precautions:
-    """What a graph does that must be taken back before the original runs."""
+    """What a graph does that must be taken back before the original runs.
+
+    `modes`, of a graph that switches them, are those it is called with.
+    """
 
     draws_random: bool = False
-    switches_modes: bool = False
+    modes: Modes | None = None
     writes: bool = False
     keeps_copies: bool = False
 
     def __bool__(self) -> bool:
-        return self.draws_random or self.switches_modes or self.writes
+        return self.draws_random or self.modes is not None or self.writes
 
     def save(self, *written: torch.Tensor) -> tuple[Any, ...]:
         """What to come back to; `written` are the inputs the graph writes to."""
         return (
             _random_states() if self.draws_random else None,
-            _modes() if self.switches_modes else None,
-            [_version(tensor) for tensor in written],
+            _autocast_nesting() if self.modes is not None else 0,
+            tuple(map(_version, written)),
             [tensor.clone() for tensor in written] if self.keeps_copies else None,
         )
 
     def undo(self, saved: tuple[Any, ...], *written: torch.Tensor) -> bool:
         """Put back what can be; True if everything is as before and the original may run."""
-        random, modes, versions, copies = saved
-        if modes is not None:
-            _restore_modes(modes)
+        random, nesting, versions, copies = saved
+        if self.modes is not None:
+            self.modes.restore(nesting)
         if copies is not None:
             # All of them: batch norm writes its statistics without counting it as a change.
             with torch.no_grad():
@@ -76,27 +108,6 @@ def _restore_random_states(states: tuple[torch.Tensor, list[torch.Tensor] | None
         torch.cuda.set_rng_state_all(states[1])
 
 
-def _modes() -> tuple[Any, ...]:
-    casts = [
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in _AUTOCAST_DEVICES
-    ]
-    return torch.is_grad_enabled(), torch.is_autocast_cache_enabled(), _autocast_nesting(), casts
-
-
 def _autocast_nesting() -> int:
     torch.autocast_increment_nesting()
     return torch.autocast_decrement_nesting()
-
-
-def _restore_modes(modes: tuple[Any, ...]) -> None:
-    grad, cache, nesting, casts = modes
-    torch._C._set_grad_enabled(grad)
-    torch.set_autocast_cache_enabled(cache)
-    for device, enabled, dtype in casts:
-        torch.set_autocast_enabled(device, enabled)
-        torch.set_autocast_dtype(device, dtype)
-    now = _autocast_nesting()
-    for _ in range(now - nesting):
-        torch.autocast_decrement_nesting()
-    if nesting == 0 < now:
-        torch.clear_autocast_cache()

@@ -29,7 +29,7 @@ from framelift.options import (
     checked_mode,
     checked_recompile_limit,
 )
-from framelift.passes.captured import checked_passes
+from framelift.passes.captured import checked_pass_options, checked_passes
 from framelift.patching import Patched
 from framelift.report import counters as _counters
 from framelift.report import stream
@@ -66,7 +66,7 @@ AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
 BackendLike = str | Callable[..., Any]
 Dynamic = bool | Mapping[str, Any] | None
 # Entries of `options` that are framelift's; all others are the backend's.
-OWN_OPTIONS = ("pre_grad_passes", "deduplicate")
+OWN_OPTIONS = ("pre_grad_passes", "pass_options", "deduplicate")
 
 
 @overload
@@ -116,8 +116,8 @@ def compile(
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`
     mode        a preset of the Inductor backend; `options`: its settings one by one (not both)
     options     also says which passes run on graphs before the backend: `{"pre_grad_passes": False}` for none, or a
-                list of names (`framelift.passes`), and with `{"deduplicate": True}` that repeated layers become one
-                subgraph, which is compiled once
+                list of names (`framelift.passes`), how (`{"pass_options": PassOptions(verify="numeric")}`), and with
+                `{"deduplicate": True}` that repeated layers become one subgraph, which is compiled once
     disable     return the callable as it is
     recompile_limit   entries the callable may have; None: `config.recompile_limit`
 
@@ -171,6 +171,7 @@ def make_lifting(
         "inductor": checked_inductor(options_of_backend),
         "recompile_limit": checked_recompile_limit(recompile_limit),
         "passes": checked_passes(own.get("pre_grad_passes")),
+        "pass_options": checked_pass_options(own.get("pass_options")),
         "deduplicate": checked_deduplicate(own.get("deduplicate", False)),
     }
     chosen = Options(backends.lookup(backend, mode, options_of_backend), **checked)

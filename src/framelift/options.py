@@ -53,6 +53,8 @@ class Options:
     recompile_limit: int | None = None
     # The passes that run on graphs before the backend: None for the default ones, () for none.
     passes: tuple[str, ...] | None = None
+    # How they run (a PassOptions); None: as suits the backend.
+    pass_options: Any = None
     # Layers that repeat become one subgraph that is called many times.
     deduplicate: bool = False
 
@@ -64,6 +66,7 @@ class Options:
             ("mode", self.mode),
             ("recompile_limit", self.recompile_limit),
             ("pre_grad_passes", self.passes),
+            ("pass_options", self.pass_options),
             ("deduplicate", self.deduplicate or None),
         )
         parts += [f"{name}={value!r}" for name, value in given if value is not None]

@@ -286,6 +286,9 @@ def test_reports_are_data():
     assert [entry["name"] for entry in first["passes"]][0] == "normalization_pass_aten"
     assert "remove_noop_pass" in str(report)
     assert "rewrites" in report.records[0].line()
+    names = {"matches", "rewrites", "rejected", "nodes_removed", "nodes_added", "time_us", "reverted"}
+    assert all(names <= entry.keys() for entry in first["passes"])
+    assert sum(entry["nodes_removed"] for entry in first["passes"]) == 1
 
 
 def test_what_ran_is_in_the_event_stream():
@@ -308,6 +311,30 @@ def test_the_log_of_passes(capsys):
 
 def test_a_pass_has_an_identity_for_caches():
     assert len({each.uuid for each in REGISTRY.values()}) == len(REGISTRY)
+    assert all(each.uuid == type(each)().uuid for each in REGISTRY.values())
+
+
+def test_names_in_options_are_checked():
+    gm = exported(lambda x: x.relu(), torch.randn(3))
+    for options in (
+        {"batch": ["batch_rely"]},
+        {"allow_semantic_changes": {"batch_rely"}},
+        {"overrides": {"batch_rely": {}}},
+    ):
+        with pytest.raises(ValueError, match="unknown pass 'batch_rely': did you mean 'batch_relu'"):
+            pre_grad_passes(gm, options=PassOptions(**options))
+
+
+def test_how_many_shape_only_calls_are_looked_through():
+    def f(x):
+        pieces = [piece.unsqueeze(0).reshape(4, 3).unsqueeze(1) for piece in x.chunk(4, 1)]
+        return torch.cat(pieces, 1) + 1
+
+    name = "fuse_chunk_reshape_unsqueeze_concat_pass"
+    gm, _ = optimised(f, torch.randn(4, 12), passes=name)
+    assert calls(gm) == ["reshape", "add"]
+    gm, report = optimised(f, torch.randn(4, 12), passes=name, max_search_depth=2)
+    assert "cat" in calls(gm) and not report.rewrites
 
 
 def test_the_example_of_the_mission():

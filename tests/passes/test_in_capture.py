@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import framelift
-from framelift.passes import Match, Rewrite, ops, register
+from framelift.passes import Match, PassOptions, Rewrite, ops, register
 from framelift.passes.declare import REGISTRY
 from framelift.report import stream
 from framelift.report.events import CaptureFinished, PassRan, PassReverted
@@ -103,6 +103,38 @@ def test_bad_choices_are_refused_at_once():
         framelift.compile(nested, backend="eager", options={"pre_grad_passes": 3})
     with pytest.raises(ValueError, match="takes no options, got 'other'"):
         framelift.compile(nested, backend="eager", options={"pre_grad_passes": False, "other": 1})
+
+
+@pytest.mark.lenient
+@pytest.mark.parametrize("given", [{"verify": "numeric"}, PassOptions(verify="numeric")])
+def test_how_passes_run_can_be_said(given, registry):
+    @register
+    class Wrong(Rewrite):
+        name = "wrong"
+        roots = ("relu",)
+
+        def match(self, root, work):
+            return Match(root, x=ops.bound(root, "relu")["input"])
+
+        def rewrite(self, match, build):
+            return {match.root: build.call(torch.tanh, match.x)}
+
+    framelift.reset()
+    keeper = Keeper()
+    options = {"pre_grad_passes": ["merge_concats_pass", "wrong"], "pass_options": given}
+    x = torch.randn(2, 3)
+    state = torch.get_rng_state()
+    assert torch.equal(framelift.compile(nested, backend=keeper, options=options)(x), nested(x))
+    assert keeper.calls.count("cat") == 1 and "tanh" not in keeper.calls
+    assert framelift.counters().reverted == {"wrong": 1}
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_bad_options_of_passes_are_refused_at_once():
+    with pytest.raises(ValueError, match="unknown option 'verfy': did you mean 'verify'"):
+        framelift.compile(nested, backend="eager", options={"pass_options": {"verfy": "numeric"}})
+    with pytest.raises(TypeError, match="pass_options is 3: a PassOptions or a dict is needed"):
+        framelift.compile(nested, backend="eager", options={"pass_options": 3})
 
 
 def test_a_mode_and_passes_can_both_be_given():

@@ -19,6 +19,8 @@ from tests.passes.support import calls, closer
 needs_triton = pytest.mark.skipif(not kernels.HAS_TRITON, reason="Triton is not installed")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available() or not kernels.HAS_TRITON, reason="no CUDA and Triton")
 
+# How tests.passes.interpreted ends where the interpreter itself is at fault.
+UNABLE = 77
 SHAPES = [(2, 6, 5, 4), (3, 40, 70, 33), (1, 64, 64, 16), (5, 1, 1, 1)]
 
 
@@ -64,23 +66,13 @@ def test_a_graph_with_them_is_taken_by_every_backend():
     assert torch.equal(f(x, w, b), compress(x.relu(), w, b) * 2)
 
 
-INTERPRETED = """
-import torch
-from framelift.passes.kernels import triton_products
-from tests.passes.support import closer
-from tests.passes.test_kernels import SHAPES, cases, widened
-for dtype in (torch.float32, torch.float16):  # the interpreter does not multiply bfloat16
-    for shape in SHAPES:
-        for args, operator, words in cases(shape, dtype):
-            kernel = getattr(triton_products, operator._name)
-            closer(words(*args), kernel(*args), words(*widened(args)))
-"""
-
-
 @needs_triton
 def test_the_kernels_in_tritons_interpreter():
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", INTERPRETED], env=environment, check=True)
+    done = subprocess.run([sys.executable, "-m", "tests.passes.interpreted"], env=environment, check=False)
+    if done.returncode == UNABLE:
+        pytest.skip("Triton's interpreter cannot run loops of a length given at run time with this NumPy")
+    assert done.returncode == 0
 
 
 @needs_cuda

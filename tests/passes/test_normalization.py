@@ -199,6 +199,10 @@ def test_all_arguments_have_names(name):
         lambda x: x.detach().relu(),
         lambda x: torch.cat([x, torch.empty(0)], 0).relu(),
         lambda x: x.transpose(0, 1).transpose(1, 0).relu(),
+        lambda x: x.T.mT.relu(),
+        lambda x: (1 * x).relu(),
+        lambda x: torch.dropout(x, 0.5, False).relu(),
+        lambda x: torch.dropout(x, 0, train=True).relu(),
     ],
 )
 def test_more_that_changes_nothing(function):

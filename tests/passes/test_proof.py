@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -42,7 +43,70 @@ def wrong():
 NUMERIC = PassOptions(verify="numeric", on_error="raise")
 
 
+class Counting(nn.Module):
+    """Writes to a buffer of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return self.linear(x.reshape(-1, 6)).reshape(2, 3, 6).sigmoid() * self.count
+
+
 # -- verification ----------------------------------------------------------------------------------------------------
+
+
+def test_verification_leaves_the_world_as_it_was():
+    gm = exported(Counting(), torch.randn(2, 3, 6))
+    buffers = {name: each.clone() for name, each in gm.named_buffers()}
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    pre_grad_passes(gm, [torch.randn(2, 3, 6)], options=replace(NUMERIC, approximate=True))
+    torch.manual_seed(3)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert gm.meta["pass_report"].rewrites
+    assert all(torch.equal(each, buffers[name]) for name, each in gm.named_buffers())
+    state = torch.get_rng_state()
+    assert bisect_passes(gm, [torch.randn(2, 3, 6, generator=torch.Generator())]) is None
+    run_passes(gm, ["remove_noop_pass"], options=NUMERIC)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_frozen_weights_are_verified_although_gradients_would_need_them():
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.heads = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            return [head(x).sigmoid() for head in self.heads]
+
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        gm = exported(Heads(), x)
+    pre_grad_passes(gm, [x], options=replace(NUMERIC, approximate=True, freeze_weights=True))
+    assert calls(gm).count("linear") == 1
+
+
+def test_a_pass_that_is_meant_to_change_nans_is_verified_without_them(wrong):
+    x = torch.tensor([float("nan"), float("inf"), -0.0, -1.0])
+    gm = exported(lambda x: torch.relu(x) + 1, x)
+    pre_grad_passes(gm, [x], "relu_nan_to_num", options=NUMERIC)
+    assert calls(gm) == ["nan_to_num", "relu", "add"]
+    wrong.exactness = "semantic"
+    with pytest.raises(PassError, match="on example inputs"):
+        run_passes(exported(lambda x: torch.sigmoid(x) + 1, x), ["wrong"], [x], options=NUMERIC)
+
+
+def test_inputs_that_prove_a_pass_wrong_are_kept(wrong, tmp_path):
+    x = torch.randn(3)
+    gm = exported(lambda x: torch.sigmoid(x) + 1, x)
+    run_passes(gm, ["wrong"], [x], options=PassOptions(verify="numeric", diff_dir=tmp_path))
+    (kept,) = tmp_path.glob("*_wrong.inputs.pt")
+    assert torch.equal(torch.load(kept)[0], x)
 
 
 def test_a_wrong_pass_is_found_by_its_numbers(wrong):

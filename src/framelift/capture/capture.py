@@ -373,7 +373,7 @@ class _Capture:
             deduplicate(module, options.backend.takes_subgraphs)
         if options.passes != ():
             with self._modes_at_entry():
-                improve(module, options.passes, options.backend.is_bitwise)
+                improve(module, options.passes, options.backend.is_bitwise, options.pass_options)
             self._lap("passes")
 
     def _trusting(self) -> Callable[[], None]:

@@ -82,10 +82,10 @@ def _last_of(more: PassReport, fewer: PassReport) -> str:
 
 def _same_as(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[[GraphModule], bool]:
     def run(module: GraphModule) -> list[Any]:
-        torch.manual_seed(0)
         copies = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in example_inputs]
-        with torch.no_grad():
-            return pytree.tree_leaves((module(*copies), copies))
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(0)
+            return pytree.tree_leaves((copy.deepcopy(module)(*copies), copies))
 
     expected = run(gm)
 

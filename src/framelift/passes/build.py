@@ -173,6 +173,13 @@ class Builder:
     def contiguous(self, x: Node) -> Node:
         return self.method("contiguous", x)
 
+    def copied(self, x: Node) -> Node:
+        """A copy of a new value, right behind it."""
+        copy = self.clone(x)
+        if x in self.made:
+            x.append(copy)
+        return copy
+
     def clone(self, x: Node) -> Node:
         """A copy that lies in memory as a new tensor does."""
         tensor = facts.tensor(x)

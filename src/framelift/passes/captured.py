@@ -8,17 +8,17 @@ perhaps, gets the program's own words.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 
 from torch.fx import GraphModule
 
 from framelift import config
-from framelift.errors import short
+from framelift.errors import short, unknown
 from framelift.passes.declare import REGISTRY, Pass, Respelling
 from framelift.passes.deduplication import apply_graph_deduplication, call_subgraph
 from framelift.passes.options import PassOptions
-from framelift.passes.pipeline import may_apply, names_in, planned, run_planned
+from framelift.passes.pipeline import checked, may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
 from framelift.shapes.symbols import forbids_guards
 
@@ -38,6 +38,23 @@ def checked_passes(given: object) -> tuple[str, ...] | None:
     return tuple(names_in("pre_grad_passes", given))
 
 
+def checked_pass_options(given: object) -> PassOptions | None:
+    """`options={"pass_options": ...}` of compile(): a PassOptions, or a dict of what it should say.
+
+    >>> checked_pass_options({"verify": "numeric"}).verify
+    'numeric'
+    """
+    if given is None or isinstance(given, PassOptions):
+        return given and checked(given)
+    if not isinstance(given, Mapping):
+        raise TypeError(f"pass_options is {short(given)}: a PassOptions or a dict is needed")
+    known = [each.name for each in fields(PassOptions)]
+    for name in given:
+        if name not in known:
+            raise ValueError(unknown("option", name, known))
+    return checked(PassOptions(**given))
+
+
 def deduplicate(module: GraphModule, takes_subgraphs: bool) -> None:
     """Repeated layers become one subgraph; whoever does not know how torch calls those gets plain calls."""
     if takes_subgraphs:
@@ -46,9 +63,11 @@ def deduplicate(module: GraphModule, takes_subgraphs: bool) -> None:
         apply_graph_deduplication(module, call=call_subgraph)
 
 
-def improve(module: GraphModule, names: tuple[str, ...] | None, is_bitwise: bool) -> PassReport:
-    """Runs the passes on a captured graph, in place."""
-    options = _options(is_bitwise, config.strict)
+def improve(
+    module: GraphModule, names: tuple[str, ...] | None, is_bitwise: bool, given: PassOptions | None = None
+) -> PassReport:
+    """Runs the passes on a captured graph, in place; `given` is what the user wants of them."""
+    options = _options(given if given is not None else PassOptions(), is_bitwise, config.strict)
     chosen = [REGISTRY[name] for name in names] if names is not None else _default(options)
     if not may_apply(module, chosen, options):
         return PassReport()
@@ -60,10 +79,15 @@ def improve(module: GraphModule, names: tuple[str, ...] | None, is_bitwise: bool
         return run_planned(module, (), chosen, options)
 
 
-@functools.cache
-def _options(is_bitwise: bool, is_strict: bool) -> PassOptions:
-    on_error: Literal["raise", "revert"] = "raise" if is_strict else "revert"
-    return PassOptions(approximate=not is_bitwise, fusing_backend=not is_bitwise, on_error=on_error)
+@functools.lru_cache
+def _options(given: PassOptions, is_bitwise: bool, is_strict: bool) -> PassOptions:
+    """What the user wants, and what the backend and the configuration ask for besides."""
+    return replace(
+        given,
+        approximate=given.approximate or not is_bitwise,
+        fusing_backend=given.fusing_backend or not is_bitwise,
+        on_error="raise" if is_strict else given.on_error,
+    )
 
 
 def _default(options: PassOptions) -> list[Pass]:

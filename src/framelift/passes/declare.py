@@ -32,7 +32,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Hashable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from torch.fx import Node
@@ -74,9 +76,10 @@ class Pass:
 
     @property
     def uuid(self) -> str:
-        """Changes when the pass does: for keys of compile caches."""
-        source = inspect.getsource(type(self))
-        return hashlib.sha256(f"{self.name}\n{source}".encode()).hexdigest()[:16]
+        """Changes when the files do that the pass is written in: for keys of compile caches."""
+        files = {inspect.getsourcefile(sys.modules[each.__module__]) for each in type(self).__mro__[:-1]}
+        sources = [Path(file).read_bytes() for file in sorted(file for file in files if file)]
+        return hashlib.sha256(b"\n".join([self.name.encode(), *sources])).hexdigest()[:16]
 
 
 class Respelling(Pass):
@@ -136,6 +139,11 @@ class Fusion(Rewrite):
     def smallest(self, work: Work) -> int:
         """How many nodes are worth a fusion."""
         return self.min_size or work.options.min_fuse_set_size
+
+    def may_pay(self, bucket: list[Node], work: Work) -> bool:
+        """Whether a fusion of some of these nodes, which have equal keys, might pay: asked before it is worked out, at
+        some cost, which of them are independent."""
+        return True
 
     def gather(self, group: list[Node], work: Work) -> Match | None:
         return Match(group[0], *group[1:])

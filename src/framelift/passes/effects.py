@@ -44,8 +44,11 @@ OPAQUE_METHODS = frozenset({"backward", "register_hook", "register_post_accumula
 # Random whatever the table of operators says, because their name is not an operator's.
 RANDOM_NAMES = frozenset({"gumbel_softmax", "multi_head_attention_forward", "fractional_max_pool2d_with_indices"})
 OFF_SWITCHES = ("training", "train", "p", "dropout_p", "dropout")
-# Random functions without a signature whose switch is off unless it is given: the switch's name and place.
-OFF_BY_DEFAULT: dict[Any, tuple[str, int]] = {functional.scaled_dot_product_attention: ("dropout_p", 4)}
+# The switches of random functions that have no signature: name, place, and what they are if not given.
+SWITCHES: dict[Any, tuple[tuple[str, int, Any], ...]] = {
+    functional.scaled_dot_product_attention: (("dropout_p", 4, 0.0),),
+    torch.dropout: (("p", 1, None), ("train", 2, None)),
+}
 # Functions that write to an argument under a condition: name -> (flag, written arguments).
 STATISTICS: dict[Any, tuple[str, tuple[str, ...]]] = {
     functional.batch_norm: ("training", ("running_mean", "running_var")),
@@ -212,15 +215,14 @@ def is_random(node: Node) -> bool:
     known = traits(node)
     if not known.is_random:
         return False
-    if node.target in OFF_BY_DEFAULT:
-        name, place = OFF_BY_DEFAULT[node.target]
-        given = node.args[place] if len(node.args) > place else node.kwargs.get(name, 0.0)
-        return not isinstance(given, int | float) or given != 0
-    for name in OFF_SWITCHES:
-        given = argument(node, name, known)
-        if given is False or (isinstance(given, int | float) and given == 0):
-            return False
-    return True
+    if node.target in SWITCHES:
+        switches = (
+            node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
+            for name, place, default in SWITCHES[node.target]
+        )
+    else:
+        switches = (argument(node, name, known) for name in OFF_SWITCHES)
+    return not any(isinstance(given, int | float) and given == 0 for given in switches)
 
 
 def is_pure(node: Node) -> bool:

@@ -23,7 +23,7 @@ def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:
         key = _key(rule, node, work)
         if key is not None:
             buckets.setdefault(key, []).append(node)
-    large = [bucket for bucket in buckets.values() if may_be_independent(bucket, smallest)]
+    large = [bucket for bucket in buckets.values() if _is_worth_a_look(rule, bucket, work, smallest)]
     if not large:
         return
     ancestors = work.ancestors
@@ -31,6 +31,15 @@ def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:
         for group in _independent(bucket, ancestors, work.options.max_fuse_set_size):
             if len(group) >= smallest:
                 yield group
+
+
+def _is_worth_a_look(rule: Fusion, bucket: list[Node], work: Work, smallest: int) -> bool:
+    if not may_be_independent(bucket, smallest):
+        return False
+    if work.options.ignore_profit or rule.may_pay(bucket, work):
+        return True
+    work.record.rejected["does not pay"] += 1
+    return False
 
 
 def _key(rule: Fusion, node: Node, work: Work) -> Hashable | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from framelift.passes.facts import KEYS, is_described, tensors_in, value
 from framelift.silence import silence
 
 CALLS = ("call_function", "call_method", "call_module")
+# How buffers begin that hold what was computed from frozen weights.
+FOLDED = "folded_"
 
 
 class MetadataError(FrameliftError):
@@ -121,7 +124,7 @@ def _key(graph: Graph) -> str:
 
 def _mode(graph: Graph, example_inputs: Sequence[Any]) -> FakeTensorMode:
     """The mode of the fake tensors that are there, or a new one."""
-    for found in (*(value(node) for node in graph.nodes), *example_inputs):
+    for found in chain(map(value, graph.nodes), example_inputs):
         for tensor in tensors_in(found):
             if isinstance(tensor, FakeTensor):
                 return tensor.fake_mode

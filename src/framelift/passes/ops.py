@@ -215,7 +215,7 @@ _TABLE: tuple[tuple[str, str, tuple[Any, ...], tuple[str, ...]], ...] = (
     (
         "dropout",
         "input p=0.5 training|train=True inplace=False",
-        (functional.dropout,),
+        (functional.dropout, torch.dropout),
         (),
     ),
     # the same values, elsewhere or again

@@ -11,7 +11,7 @@ from framelift.errors import short, unknown
 CHOICES: dict[str, tuple[str, ...]] = {
     "layout": ("strict", "relaxed"),
     "on_error": ("revert", "raise"),
-    "verify": ("meta", "numeric"),
+    "verify": ("off", "meta", "numeric"),
 }
 
 
@@ -39,13 +39,16 @@ class PassOptions:
     batch: tuple[str, ...] | None = None
     min_fuse_set_size: int = 5
     max_fuse_set_size: int = 300
+    # How many shape-only calls may stand between a piece of a tensor and the place where it is joined again.
+    max_search_depth: int = 5
     threshold_to_cat: int = 10
     # Rewrites are made even where they do not pay (tests of legality want that).
     ignore_profit: bool = False
     on_error: Literal["revert", "raise"] = "revert"
-    # What is checked after each pass: the promises of the graph, or also what it computes, gradients included.
-    verify: Literal["meta", "numeric"] = "meta"
-    # Where to write a page for each pass that changed the graph, both graphs side by side.
+    # What is checked after each pass: nothing, the promises of the graph, or also what it computes, gradients included.
+    verify: Literal["off", "meta", "numeric"] = "meta"
+    # Where to write a page for each pass that changed the graph, both graphs side by side, and inputs on which one of
+    # them computes something else.
     diff_dir: str | Path | None = None
     # No new pass is started after so many milliseconds; no rewrite made after so many rewrites (for bisection).
     budget_ms: float | None = None
@@ -58,6 +61,9 @@ class PassOptions:
             given = getattr(self, name)
             if given not in allowed:
                 raise ValueError(unknown(name, given, allowed))
+        # Names may be given in any collection.
+        object.__setattr__(self, "allow_semantic_changes", frozenset(self.allow_semantic_changes))
+        object.__setattr__(self, "batch", None if self.batch is None else tuple(self.batch))
         names = [each.name for each in fields(self)]
         for name, changes in self.overrides.items():
             if not isinstance(changes, dict):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
@@ -17,6 +18,7 @@ from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord, PassReport
+from framelift.passes.verify import Mismatch
 from framelift.passes.work import Work
 from framelift.report import stream
 from framelift.report.events import PassChanged, PassRan, PassReverted
@@ -63,7 +65,7 @@ def pre_grad_passes(
     >>> gm, _ = framelift.export(lambda x: x.reshape(4, 6).relu(), torch.randn(4, 6))
     >>> print(pre_grad_passes(gm).code)
     """
-    options = options if options is not None else PassOptions()
+    options = checked(options)
     run_planned(gm, example_inputs, planned(add_passes, remove_passes, options), options)
     return gm
 
@@ -87,7 +89,7 @@ def run_passes(
     gm: GraphModule, names: Iterable[str], example_inputs: Sequence[Any] = (), *, options: PassOptions | None = None
 ) -> PassReport:
     """Runs just these passes, in this order, once."""
-    options = options if options is not None else PassOptions()
+    options = checked(options)
     known = names_in("names", list(names))
     report = PassReport()
     _run(gm, example_inputs, [REGISTRY[name] for name in known], options, report, repeats=False)
@@ -130,6 +132,14 @@ def names_in(what: str, given: str | Iterable[str] | None, extra: Iterable[str] 
         elif word:
             raise ValueError(unknown("pass", word, [*REGISTRY, *sorted(groups), "@all"], shown=80))
     return list(dict.fromkeys(found))
+
+
+def checked(options: PassOptions | None) -> PassOptions:
+    """The options, if the passes they name exist."""
+    options = options if options is not None else PassOptions()
+    for what in ("batch", "allow_semantic_changes", "overrides"):
+        names_in(what, getattr(options, what))
+    return options
 
 
 def _runs_by_default(each: Pass, added: list[str], options: PassOptions) -> bool:
@@ -190,6 +200,7 @@ def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRe
             _show_change(record, work)
     except Exception as error:  # whatever a pass raises, the graph it was given is still good
         work.revert()
+        _keep_inputs(record, error, work.options)
         if work.options.on_error == "raise":
             raise
         record.error = f"{type(error).__name__}: {error}"
@@ -197,6 +208,18 @@ def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRe
     record.seconds = time.perf_counter() - start
     record.nodes_after = len(work.graph.nodes)
     return record
+
+
+def _keep_inputs(record: PassRecord, error: Exception, options: PassOptions) -> None:
+    """The inputs on which a pass changed a result, beside the pages."""
+    if isinstance(error, Mismatch) and options.diff_dir is not None:
+        torch.save(list(error.inputs), _next_file(options.diff_dir, f"{record.name}.inputs.pt"))
+
+
+def _next_file(folder: str | Path, name: str) -> Path:
+    """A numbered file in a folder, which is made if need be."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder) / f"{len(list(Path(folder).iterdir())):03d}_{name}"
 
 
 def _show_change(record: PassRecord, work: Work) -> None:
@@ -207,9 +230,7 @@ def _show_change(record: PassRecord, work: Work) -> None:
     before, after = lines(work.snapshot.graph()), lines(work.graph)
     stream.emit(PassChanged(record.name, text_diff(before, after, record.name)))
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        page = Path(folder) / f"{len(list(Path(folder).iterdir())):03d}_{record.name}.html"
-        page.write_text(html_diff(before, after, record.name))
+        _next_file(folder, f"{record.name}.html").write_text(html_diff(before, after, record.name))
 
 
 def _tell(record: PassRecord) -> None:

@@ -29,6 +29,18 @@ class PassRecord:
     def reverted(self) -> bool:
         return bool(self.error)
 
+    @property
+    def nodes_added(self) -> int:
+        return max(self.nodes_after - self.nodes_before, 0)
+
+    @property
+    def nodes_removed(self) -> int:
+        return max(self.nodes_before - self.nodes_after, 0)
+
+    @property
+    def time_us(self) -> int:
+        return round(self.seconds * 1e6)
+
     def line(self) -> str:
         """`03 remove_noop_pass  3 rewrites  -4 nodes  0.8 ms`"""
         done = f"reverted: {self.error}" if self.error else f"{self.rewrites} rewrites"
@@ -36,7 +48,8 @@ class PassRecord:
         return f"{self.index:02d} {self.name}  {done}  {nodes:+d} nodes  {self.seconds * 1e3:.1f} ms"
 
     def as_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"rejected": dict(self.rejected)}
+        names = ("index", "name", "matches", "rewrites", "nodes_removed", "nodes_added", "time_us", "reverted", "error")
+        return {name: getattr(self, name) for name in names} | {"rejected": dict(self.rejected)}
 
 
 @dataclass(slots=True)

@@ -69,13 +69,13 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
         if _must_be_copied(match, old, replacements, outside, build, work):
             if not rule.may_copy:
                 raise Reject("a copy would be needed to keep memory apart")
-            replacements[old] = new = build.clone(new)
+            replacements[old] = new = build.copied(new)
         if not _may_lie_so(rule, old, new, work):
             if not rule.may_copy or not _is_dense(facts.tensor(old)):
                 raise Reject("the result would lie otherwise in memory")
             if _is_seen_as_view(match, old, outside, work):
                 raise Reject("returned or written later: the result must stay a view")
-            replacements[old] = new = build.clone(new)
+            replacements[old] = new = build.copied(new)
         if new not in build.made and not getattr(match, "is_same_object", False):
             _check_identity(old, new, work)
 

@@ -2,10 +2,12 @@
 
 Inputs are the examples, if they are real tensors, and others made up from the metadata: random, zero, large, and with
 NaN and infinities for passes that promise the same bits. A trial on which the graph as it was raises says nothing.
+Everything runs on copies, with random numbers of its own: who asks for proof finds the world as it was.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch.fx import Graph, GraphModule, Interpreter
 from torch.utils import _pytree as pytree
 
 from framelift.passes.facts import value
+from framelift.passes.metadata import FOLDED
 from framelift.passes.rules import PassError
 
 # How much larger the error of a pass that re-associates may be, against a run in double precision.
@@ -23,29 +26,49 @@ KINDS = ("random", "zero", "large", "special")
 
 
 class Mismatch(PassError):
-    """A pass changed a result."""
+    """A pass changed a result; `inputs` are those on which it did."""
+
+    inputs: Sequence[Any] = ()
 
 
-def verify(module: GraphModule, before: Graph, exactness: str, examples: Sequence[Any] = ()) -> int:
-    """Raises if the module's graph computes something else than `before` did; gives the number of trials that ran."""
-    was = GraphModule(module, before)
+def verify(
+    module: GraphModule, before: Graph, exactness: str, examples: Sequence[Any] = (), *, is_frozen: bool = False
+) -> int:
+    """Raises if the module's graph computes something else than `before` did; gives the number of trials that ran.
+
+    `is_frozen`: nobody wants gradients of the module's parameters.
+    """
+    was, module = copy.deepcopy(GraphModule(module, before)), copy.deepcopy(module)
+    if is_frozen:
+        was.requires_grad_(False)
+        module.requires_grad_(False)
     ran = 0
     for kind, inputs in _trials(before, examples, exactness):
         outcome = _outcome(was, inputs)
         if outcome is not None:
             ran += 1
-            _compare(kind, outcome, _outcome(module, inputs), exactness, _wide(was, inputs, exactness))
+            try:
+                _compare(kind, outcome, _outcome(module, inputs), exactness, _wide(was, inputs, exactness))
+            except Mismatch as mismatch:
+                mismatch.inputs = inputs
+                raise
     return ran
 
 
 def _trials(graph: Graph, examples: Sequence[Any], exactness: str) -> Iterator[tuple[str, list[Any]]]:
     inputs = [value(node) for node in graph.find_nodes(op="placeholder")]
     if len(examples) == len(inputs) and all(map(_is_real, examples)):
-        yield "example", list(examples)
+        # What a pass may change on purpose is what it does with NaN.
+        yield "example", [_without_nans(each) for each in examples] if exactness == "semantic" else list(examples)
     if all(_is_known(each) for each in inputs):
         generator = torch.Generator().manual_seed(0)
         for kind in KINDS if exactness == "exact" else KINDS[:3]:
             yield kind, [_made_up(each, kind, generator) for each in inputs]
+
+
+def _without_nans(example: Any) -> Any:
+    is_floating = _is_tensor(example) and example.is_floating_point()
+    return example.detach().nan_to_num().requires_grad_(example.requires_grad) if is_floating else example
 
 
 def _is_real(example: Any) -> bool:
@@ -77,15 +100,22 @@ def _made_up(found: Any, kind: str, generator: torch.Generator) -> Any:
 
 
 def _outcome(module: GraphModule, inputs: list[Any]) -> list[Any] | None:
-    """Results, inputs after the call, and gradients; None if it raises."""
+    """Results, inputs and buffers after the call, and gradients; None if it raises."""
+    module = copy.deepcopy(module)
     own = [each.detach().clone().requires_grad_(each.requires_grad) if _is_tensor(each) else each for each in inputs]
     given = [each.clone() if _is_tensor(each) and each.requires_grad else each for each in own]
-    torch.manual_seed(0)
-    try:
-        results = pytree.tree_leaves(Interpreter(module).run(*given))
-    except Exception:  # noqa: BLE001  (a user's graph may raise anything on inputs that are made up)
-        return None
-    return [*results, *given, *_gradients(module, results, own)]
+    with torch.random.fork_rng(), torch.set_grad_enabled(torch.is_grad_enabled()):
+        torch.manual_seed(0)
+        try:
+            results = pytree.tree_leaves(Interpreter(module).run(*given))
+        except Exception:  # noqa: BLE001  (a user's graph may raise anything on inputs that are made up)
+            return None
+        return [*results, *given, *_buffers(module), *_gradients(module, results, own)]
+
+
+def _buffers(module: GraphModule) -> list[torch.Tensor]:
+    """What a call may have written in the module; what was folded is not the user's."""
+    return [each for name, each in module.named_buffers() if not name.startswith(FOLDED)]
 
 
 def _gradients(module: GraphModule, results: list[Any], inputs: list[Any]) -> list[Any]:
@@ -103,7 +133,7 @@ def _wide(module: GraphModule, inputs: list[Any], exactness: str) -> list[Any] |
     if exactness == "exact":
         return None
     wide = [each.double() if _is_tensor(each) and each.is_floating_point() else each for each in inputs]
-    return _outcome(GraphModule(module, module.graph).double(), wide) if not list(module.parameters()) else None
+    return _outcome(copy.deepcopy(module).double(), wide)
 
 
 def _compare(kind: str, before: list[Any], after: list[Any] | None, exactness: str, wide: list[Any] | None) -> None:

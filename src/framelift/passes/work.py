@@ -17,7 +17,7 @@ from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.gradients import check_gradients
 from framelift.passes.groups import ancestors_of, groups, may_be_independent
 from framelift.passes.interface import Interface
-from framelift.passes.metadata import CALLS, Metadata
+from framelift.passes.metadata import CALLS, FOLDED, Metadata
 from framelift.passes.modes import Modes
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
@@ -61,6 +61,7 @@ class Work:
         self._index: dict[str, list[Node]] | None = None
         self._ancestors: dict[Node, int] | None = None
         self._read: dict[tuple[Any, Node], Any] = {}
+        self._may_fuse: dict[tuple[Any, ...], bool] = {}
 
     # What is dear to work out is worked out when somebody asks: where nothing matches, nobody does.
 
@@ -101,7 +102,10 @@ class Work:
 
     def may_fuse(self, names: Iterable[str], smallest: int) -> bool:
         """Whether so many nodes that call one of these operations might run side by side."""
-        return self.count(names) >= smallest and may_be_independent(self.nodes(names), smallest)
+        key = (*names, smallest)
+        if key not in self._may_fuse:
+            self._may_fuse[key] = self.count(names) >= smallest and may_be_independent(self.nodes(names), smallest)
+        return self._may_fuse[key]
 
     def read(self, reader: Callable[[Node], Any], node: Node) -> Any:
         """What `reader(node)` says, which several passes want to know: it is asked once, until the graph changes."""
@@ -185,11 +189,15 @@ class Work:
             order.sort(self.graph, self.memory)
             order.remove_dead(self.graph, self.memory)
             self.graph.lint()
-            assert self._promised is not None
-            self._promised.check(self._interface())
+            if self.options.verify != "off":
+                assert self._promised is not None
+                self._promised.check(self._interface())
             self._changed()
         if self.options.verify == "numeric" and self.snapshot is not None:
-            verify(self.module, self.snapshot.graph(), exactness, self.metadata.example_inputs)
+            # Where rounding is free, exact passes use that too.
+            promised = "approx" if exactness == "exact" and self.options.approximate else exactness
+            examples, is_frozen = self.metadata.example_inputs, self.options.freeze_weights
+            verify(self.module, self.snapshot.graph(), promised, examples, is_frozen=is_frozen)
 
     def _interface(self) -> Interface:
         return Interface(self.graph, self.memory, strides=self.options.layout == "strict")
@@ -219,7 +227,7 @@ class Work:
 
     def fold(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]], at: Node) -> Node:
         """A node for something computed from frozen weights here and now, kept as a buffer of the module."""
-        name = f"folded_{sum(each.startswith('folded_') for each in dir(self.module))}"
+        name = f"{FOLDED}{sum(each.startswith(FOLDED) for each in dir(self.module))}"
         folded: Any = [self.metadata.attribute(str(node.target)) for node in weights]
         with torch.no_grad():
             for function, *args in steps:

@@ -84,6 +84,10 @@ class FuseParallelLinearPass(Fusion):
     def gather(self, group: list[Node], work: Work) -> Match | None:
         return Match(group[0], *group[1:], linears=[linear_at(node) for node in group])
 
+    def may_pay(self, bucket: list[Node], work: Work) -> bool:
+        # (See profit: on CPUs only what is folded pays.)
+        return work.options.freeze_weights or facts.tensor(bucket[0]).device.type == "cuda"
+
     def profit(self, match: Match, work: Work) -> bool:
         linears: list[Linear] = match.linears
         folded = work.can_fold([each for one in linears for each in one.operands[1:]])

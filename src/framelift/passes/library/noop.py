@@ -30,6 +30,7 @@ VIEW_FUNCTIONS = frozenset(
         torch.Tensor.contiguous,
         torch.Tensor.expand,
         functional.dropout,
+        torch.dropout,
         operator.getitem,
     }
 ) - {torch.float, torch.double, torch.half, torch.bfloat16}
@@ -41,7 +42,7 @@ def operand_of(node: Node) -> Node | None:
     """The tensor a call may return unchanged; for an item of a split, what was split."""
     if node.op == "call_method":
         return node.args[0] if node.target in VIEW_METHODS else None
-    if node.op != "call_function" or node.target not in VIEW_FUNCTIONS:
+    if node.op != "call_function" or (node.target not in VIEW_FUNCTIONS and ops.op(node) != "attribute"):
         return None
     first = node.args[0] if node.args else next(iter(node.kwargs.values()), None)
     if not isinstance(first, Node):
@@ -94,7 +95,7 @@ class SameView(Noop):
 
 
 def _is_same_object(node: Node) -> bool:
-    return node.target in SAME_OBJECT or node.target is functional.dropout
+    return node.target in SAME_OBJECT or ops.op(node) == "dropout"
 
 
 def _same_copy(call: Bound) -> Node | None:
@@ -112,12 +113,22 @@ def _ones(call: Bound) -> Node | None:
     return call.first if set(facts.ints(call["repeats"])) <= {1} else None
 
 
+def _times_one(call: Bound) -> Node | None:
+    if _is_integer(call["input"], 1):
+        return call["other"] if facts.tensor(call["other"]).is_floating_point() else None
+    return _by_one(call)
+
+
 def _by_one(call: Bound) -> Node | None:
-    return call.first if call["other"] == 1 and type(call["other"]) is int and _is_floating(call) else None
+    return call.first if _is_integer(call["other"], 1) and _is_floating(call) else None
 
 
 def _by_zero(call: Bound) -> Node | None:
-    return call.first if call["other"] == 0 and type(call["other"]) is int and _is_floating(call) else None
+    return call.first if _is_integer(call["other"], 0) and _is_floating(call) else None
+
+
+def _is_integer(given: Any, number: int) -> bool:
+    return type(given) is int and given == number
 
 
 def _no_padding(call: Bound) -> Node | None:
@@ -138,7 +149,7 @@ COPIES: dict[str, Any] = {
     "clone": _same_copy,
     "cat": _single,
     "repeat": _ones,
-    "mul": _by_one,
+    "mul": _times_one,
     "div": _by_one,
     "sub": _by_zero,
     "pad": _no_padding,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import ClassVar
 
 from torch.fx import Node
@@ -32,29 +33,22 @@ class Reassembled(Rewrite):
 
     def match(self, root: Node, work: Work) -> Match | None:
         join: Join = work.read(join_of, root)
-        runs = [run for whole in join.runs() for run in self._own(whole, join)]
-        made = [
-            all(self.takes(piece, join) for piece in run.pieces) and run.can_be_made and self.wants(run, join, work)
-            for run in runs
-        ]
+        runs: list[Run] = []
+        made: list[bool] = []
+        for whole in join.runs():
+            # A run is cut where pieces that are this pass's end.
+            for taken, pieces in groupby(whole.pieces, key=lambda piece: self._is_own(piece, join, work)):
+                run = Run(tuple(pieces), whole.joined)
+                runs.append(run)
+                made.append(taken and run.can_be_made and self.wants(run, join, work))
         if not any(made):
             raise NoMatch("no run")
         used = [run for make, run in zip(made, runs, strict=True) if make]
         nodes = [node for run in used for piece in run.pieces for node in piece.nodes]
         return Match(root, *nodes, join=join, runs=runs, made=made, used=used)
 
-    def _own(self, run: Run, join: Join) -> list[Run]:
-        """A run cut where pieces that are this pass's end."""
-        found: list[list[Piece]] = []
-        taken: list[bool] = []
-        for piece in run.pieces:
-            takes = self.takes(piece, join)
-            if found and taken[-1] == takes:
-                found[-1].append(piece)
-            else:
-                found.append([piece])
-                taken.append(takes)
-        return [Run(tuple(pieces), run.joined) for pieces in found]
+    def _is_own(self, piece: Piece, join: Join, work: Work) -> bool:
+        return len(piece.chain) <= work.options.max_search_depth and self.takes(piece, join)
 
     def profit(self, match: Match, work: Work) -> bool:
         """A pure run saves the copy; an even one may copy twice, which many pieces pay for."""

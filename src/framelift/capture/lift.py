@@ -100,6 +100,8 @@ class Lift:
         self.headroom = Headroom()
         self.answers = Answers()
         self.handled: Any = None
+        # Whether the program asked for other warnings than those before it.
+        self.has_changed_filters = False
         self._left_to_spend = config.trace_limit
         self.steps = Steps()
         self.suspended: list[GeneratorValue] = []

@@ -19,6 +19,7 @@ from framelift.values.structs import StructSequenceValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_raising import may_raise
+from framelift.values.warning_filters import refuse_unheard
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -48,6 +49,8 @@ class Operations:
         kwargs: dict[str, Any],
     ) -> Any:
         """A call of a torch function or of a tensor's method; `emit` is the method of the graph for it."""
+        if lift.has_changed_filters:
+            refuse_unheard(lift)
         plain_args = tuple([lift.graph_argument(arg) for arg in args])
         plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
         raises = may_raise(target, plain_args)
@@ -66,6 +69,8 @@ class Operations:
 
     def on_bodies(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
         """An operation on values of the graph and on bodies."""
+        if lift.has_changed_filters:
+            refuse_unheard(lift)
         try:
             result = lift.graph.call_function(target, args, {}, lift.program_point(), must_run=raises)
         except MetadataFailure as failure:

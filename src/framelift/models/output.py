@@ -122,7 +122,9 @@ def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = 
     where = place(stacklevel, "")
     if _action(text, category, where) == "error":
         raise message if isinstance(message, Warning) else category(message)
-    if where.above:
+    if hears_otherwise():
+        _tell(_action(text, category, where), message, category, where)
+    elif where.above:
         warn_above(message, category, where.above)
     else:
         warn_at(message, category, where.filename, where.line, where.namespace)
@@ -142,6 +144,35 @@ def _action(text: str, category: type, where: Place) -> str:
         if line == 0 or line == where.line:
             return action
     return warnings.defaultaction  # type: ignore[attr-defined]
+
+
+def hears_otherwise() -> bool:
+    """Whether the program itself has put other filters in place, or another way to show warnings."""
+    raise NotImplementedError  # never called: values/ has a primitive for it
+
+
+def _tell(action: str, message: Any, category: type[Warning], where: Place) -> None:
+    """Warn now, as filters of the program have it: later they are gone."""
+    if action == "ignore":
+        return
+    if action not in ("always", "all") or where.above or warnings._showwarnmsg_impl is _WRITES:  # type: ignore[attr-defined]
+        controls.graph_break("a warning that filters of the program show, or show once")
+    shown = message if isinstance(message, Warning) else category(message)
+    if warnings.showwarning is not warnings._showwarning_orig:  # type: ignore[attr-defined]
+        warnings.showwarning(shown, category, where.filename, where.line, None, None)
+    else:
+        told = warnings.WarningMessage(shown, category, where.filename, where.line, None, None, None)
+        warnings._showwarnmsg_impl(told)  # type: ignore[attr-defined]
+
+
+# Shows a warning unless somebody records them.
+_WRITES = warnings._showwarnmsg_impl  # type: ignore[attr-defined]
+
+
+@afterwards
+def forget_shown_warnings() -> None:
+    """What changes filters does: warnings that were shown once may be shown once more."""
+    warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
 @afterwards

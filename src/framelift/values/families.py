@@ -36,6 +36,7 @@ from framelift.values import (
     torch_ops,
     torch_profiling,
     torch_transforms,
+    warning_filters,
     weakrefs,
 )
 
@@ -75,5 +76,6 @@ FAMILIES = (
     torch_ops,
     torch_profiling,
     torch_transforms,
+    warning_filters,
     weakrefs,
 )

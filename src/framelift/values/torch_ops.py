@@ -1,4 +1,4 @@
-"""`torch.ops`: namespaces of operators, their packets and overloads; and `torch._VF`, a namespace of the same kind.
+"""`torch.ops`: namespaces of operators, their packets and overloads; `torch.classes` and `torch._VF`, of the same kind.
 
 All of them fill themselves on first use and never change what they gave once, so they are followed while capturing
 and guarded at the root only. What else somebody stored in them is read from their namespaces, as of any object.
@@ -33,6 +33,7 @@ class OperatorsValue(
     models=(
         torch._ops._Ops,
         torch._ops._OpNamespace,
+        torch._classes._Classes,
         torch._ops.OpOverloadPacket,
         torch._ops.OpOverload,
         torch._ops.TorchBindOpOverload,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import gc
@@ -612,3 +613,108 @@ def test_what_is_deleted_behind_a_break_dies():
         return y * 2, first, reference() is None
 
     assert framelift.compile(f, backend="eager")(torch.ones(2))[1:] == (True, True)
+
+
+def endless(value: int) -> int:
+    return endless(value) + 1
+
+
+def left_for_good_in_a_block(x: torch.Tensor, log: list[int]) -> torch.Tensor:
+    try:
+        framelift.graph_break()
+        with torch.no_grad():
+            log.append(endless(1))
+    finally:
+        log.append(2)
+    return x
+
+
+def test_what_python_finishes_leaves_its_blocks_once() -> None:
+    log: list[int] = []
+    lifted = framelift.compile(left_for_good_in_a_block, backend="eager")
+    with pytest.raises(RecursionError) as caught:
+        lifted(torch.ones(2), log)
+    assert log == [2]
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.name for frame in frames[1:4]] == ["left_for_good_in_a_block", "endless", "endless"]
+    assert frames[1].line == "log.append(endless(1))"
+    assert not any("/src/framelift/" in frame.filename for frame in frames)
+
+
+def closing(log: list[str]) -> Any:
+    try:
+        yield None
+    finally:
+        log.append("closed")
+
+
+def left_by_an_exception(x: torch.Tensor, log: list[str]) -> Any:
+    y = x + 1
+    try:
+        for item in closing(log):
+            y = y + len(item)
+    except KeyError:
+        pass
+    return y
+
+
+def test_generators_are_closed_when_an_exception_leaves_their_loop() -> None:
+    check(left_by_an_exception, torch.ones(2), [], expect_breaks=None)
+
+
+class Token:
+    pass
+
+
+def unhandled(x: torch.Tensor, token: Token) -> Any:
+    try:
+        return x + 1, len(x.shape) / None  # type: ignore[operator]
+    finally:
+        graph_break()
+
+
+def handled(x: torch.Tensor, token: Token) -> Any:
+    try:
+        raise ValueError(1)
+    except ValueError:
+        graph_break()
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [unhandled, handled])
+def test_captures_that_begin_again_hold_no_arguments(program: Any) -> None:
+    lifted = framelift.compile(program, backend="eager")
+    with contextlib.suppress(TypeError):  # whatever torch loads with its first capture
+        lifted(torch.ones(2), Token())
+    framelift.reset()
+    gc.disable()
+    try:
+        token = Token()
+        seen = weakref.ref(token)
+        with contextlib.suppress(TypeError):
+            lifted(torch.ones(3), token)
+        del token
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+class Holder:
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+
+def left_within_a_display(x: torch.Tensor, queue: Any) -> Any:
+    y = x + 1
+    made = {"a": 1, "b": 2}
+    one, two = Holder(1, x), Holder(1, 2)
+    try:
+        for item in queue:
+            queue.append(item)
+    except TypeError:
+        pass
+    return y, made, one, two
+
+
+def test_a_frame_goes_on_where_the_keys_of_a_dict_are_on_the_stack() -> None:
+    check(left_within_a_display, torch.ones(2), collections.deque([1, 2]), expect_breaks=None, expect_ops=0)

@@ -3,6 +3,7 @@
 python -m tests.fuzz                                  1,000 programs
 python -m tests.fuzz --programs 10000 --seed 5000     others
 python -m tests.fuzz --programs 1 --seed 123          one again
+python -m tests.fuzz --growing --backend aot_eager    sizes and numbers that grow from call to call, another backend
 python -m tests.fuzz --faults                         whether faults planted in framelift are found
 """
 
@@ -14,26 +15,26 @@ import time
 
 from tests.fuzz.faults import FAULTS, found_by_programs
 from tests.fuzz.generate import shown
-from tests.fuzz.run import failure_of, shrink, write
+from tests.fuzz.run import Way, failure_of, shrink, write
 
 
-def report(seed: int, size: int, problem: str) -> None:
+def report(seed: int, size: int, way: Way, problem: str) -> None:
     """A failing program in its smallest form, and how to run it again."""
-    statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed) is not None)
+    statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed, way) is not None)
     print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n")
     print(shown(statements))
-    print(f"smaller: {failure_of(statements, seed)}\n", flush=True)
+    print(f"smaller: {failure_of(statements, seed, way)}\n", flush=True)
 
 
-def fuzz(first: int, programs: int, size: int) -> int:
+def fuzz(first: int, programs: int, size: int, way: Way) -> int:
     """How many of the programs differ."""
     began = time.perf_counter()
     different = 0
     for seed in range(first, first + programs):
-        problem = failure_of(write(seed, size), seed)
+        problem = failure_of(write(seed, size), seed, way)
         if problem is not None:
             different += 1
-            report(seed, size, problem)
+            report(seed, size, way, problem)
     print(f"{programs} programs, {different} different, {time.perf_counter() - began:.0f} s")
     return different
 
@@ -55,10 +56,12 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--size", type=int, default=8, help="statements of a program")
     parser.add_argument("--faults", nargs="*", metavar="NAME", help="plant these faults, or all, one at a time")
+    parser.add_argument("--backend", default="eager")
+    parser.add_argument("--growing", action="store_true", help="sizes and numbers grow from call to call")
     given = parser.parse_args()
     if given.faults is not None:
         return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
-    return bool(fuzz(given.seed, given.programs, given.size))
+    return bool(fuzz(given.seed, given.programs, given.size, Way(given.backend, given.growing)))
 
 
 if __name__ == "__main__":

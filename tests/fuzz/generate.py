@@ -112,8 +112,8 @@ class Writer:
 
     def _while(self, depth: int, in_loop: bool) -> Statement:
         name = self.name("w")
-        body = [_line(f"{name} += 1"), *self.body(depth, True)]
-        blocks = [(f"{name} = 0\nwhile {name} < {self.random.randint(1, 4)}:", body)]
+        head = f"{name} = 0\nwhile ({name} := {name} + 1) <= {self.random.randint(1, 4)}:"
+        blocks = [(head, self.body(depth, True))]
         if self.random.random() < 0.2:
             blocks.append(("else:", self.body(depth, in_loop)))
         return Statement(blocks)

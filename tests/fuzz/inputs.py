@@ -15,15 +15,15 @@ ARGUMENTS = "x y n word ints tensors table thing view index net queue stream act
 
 
 class Inputs:
-    """The arguments of a program. Equal seeds give equal arguments."""
+    """The arguments of a program. Equal seeds give equal arguments, grown by so many rows."""
 
-    def __init__(self, module: Any, seed: int) -> None:
+    def __init__(self, module: Any, seed: int, growth: int = 0) -> None:
         chosen = random.Random(seed)
         generator = torch.Generator().manual_seed(seed)
         self.module = module
-        self.x = torch.randint(-3, 4, (2, 3), generator=generator).float()
-        self.y = torch.randint(-3, 4, (2, 3), generator=generator).float()
-        self.n = chosen.randint(0, 4)
+        self.x = torch.randint(-3, 4, (2 + growth, 3), generator=generator).float()
+        self.y = torch.randint(-3, 4, (2 + growth, 3), generator=generator).float()
+        self.n = chosen.randint(0, 4) + growth
         self.word = chosen.choice(["ab", "a", "k"])
         self.ints = [chosen.randint(-1, 4) for _ in range(chosen.randint(0, 4))]
         self.tensors = [self.x + i for i in range(chosen.randint(0, 2))]
@@ -46,11 +46,14 @@ class Inputs:
         return tuple(getattr(self, name) for name in ARGUMENTS)
 
 
-def calls(module: Any, seed: int, count: int) -> Iterator[tuple[Any, ...]]:
-    """Arguments of further calls. Before each, one thing changes; what is no argument changes for good, or for one."""
+def calls(module: Any, seed: int, count: int, growing: bool) -> Iterator[tuple[Any, ...]]:
+    """Arguments of further calls. Before each, one thing changes; what is no argument changes for good, or for one.
+
+    Sizes that grow from call to call have symbolic entries made.
+    """
     chosen = random.Random(seed)
-    for _ in range(count):
-        inputs = Inputs(module, seed)
+    for number in range(count):
+        inputs = Inputs(module, seed, number + 1 if growing else 0)
         with contextlib.ExitStack() as during:
             if chosen.random() < 0.6:
                 chosen.choice(ARGUMENT_CHANGES)(inputs)

@@ -9,6 +9,7 @@ import functools
 import itertools
 import operator
 import random
+import traceback
 import warnings
 from dataclasses import dataclass, field, replace
 
@@ -143,7 +144,7 @@ class Guarded:
         self.log.append(len(self.log))
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind, value, trace):
         self.log.append(-1 if kind is None else -2)
         return self.swallow
 
@@ -157,6 +158,38 @@ class Breaking(Guarded):
         result = super().__exit__(*error)
         framelift.graph_break()
         return result
+
+
+class Halting:
+    """Breaks wherever Python asks it something."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __iter__(self):
+        framelift.graph_break()
+        return iter([self.value, 1])
+
+    def __bool__(self):
+        framelift.graph_break()
+        return bool(self.value)
+
+    def __eq__(self, other):
+        framelift.graph_break()
+        return self.value == other
+
+    def __add__(self, other):
+        framelift.graph_break()
+        return self.value + other
+
+    def __getitem__(self, key):
+        framelift.graph_break()
+        return [self.value, 2][key]
+
+    @property
+    def half(self):
+        framelift.graph_break()
+        return self.value / 2
 
 
 class Oops(Exception):
@@ -191,6 +224,15 @@ def noted(items):
         items.append(8)
 
 
+@contextlib.contextmanager
+def halted(items):
+    framelift.graph_break()
+    try:
+        yield broken(len(items))
+    finally:
+        items.append(broken(2))
+
+
 def countdown(n):
     while n > 0:
         got = yield n
@@ -220,6 +262,30 @@ def note(value):
 def broken(value):
     framelift.graph_break()
     return value
+
+
+def held(value, log):
+    """A break in the middle of all that has to be left in order."""
+    with Guarded(log, False), contextlib.suppress(KeyError):
+        try:
+            value = broken(value)
+            if len(log) % 2:
+                raise ValueError(value)
+        except ValueError:
+            log.append(broken(3))
+        finally:
+            framelift.graph_break()
+            log.append(4)
+    return value
+
+
+def deep(value, depth):
+    """A break under calls."""
+    return deep(value, depth - 1) + 1 if depth else broken(value)
+
+
+def recursing(value):
+    return recursing(value) + 1
 
 
 @framelift.disable
@@ -258,6 +324,13 @@ def answer_any(self, name):
     if name.startswith("__"):
         raise AttributeError(name)
     return 8
+
+
+def slope(tensor):
+    """The gradient of a function of the tensor."""
+    leaf = tensor.detach().double().requires_grad_()
+    (leaf * leaf).sum().backward()
+    return leaf.grad
 
 
 def net_hook(module, args, output):

@@ -7,6 +7,7 @@ import io
 import linecache
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from framelift import config
 from tests.fuzz.generate import Statement, Writer, source
@@ -14,6 +15,14 @@ from tests.fuzz.inputs import Inputs, calls
 from tests.helpers import check
 
 Failure = str | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """How programs are lifted and called: with which backend, and whether sizes and numbers grow from call to call."""
+
+    backend: str = "eager"
+    growing: bool = False
 
 
 def build(text: str, name: str) -> types.ModuleType:
@@ -25,14 +34,23 @@ def build(text: str, name: str) -> types.ModuleType:
     return module
 
 
-def failure_of(statements: list[Statement], seed: int) -> Failure:
+def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Failure:  # noqa: B008 (immutable)
     """What is wrong with the lifted program, if anything is."""
     module = build(source(statements), f"fuzz_{seed}")
-    first, further = Inputs(module, seed).arguments, calls(module, seed, 3)
+    first, further = Inputs(module, seed).arguments, calls(module, seed, 3, way.growing)
     quiet = io.StringIO()
     try:
         with contextlib.redirect_stderr(quiet), config.patch(strict=True), contextlib.closing(further):
-            check(module.program, *first, changed=further, expect_ops=0, expect_breaks=None, deterministic=False)
+            check(
+                module.program,
+                *first,
+                changed=further,
+                backend=way.backend,
+                expect_ops=0,
+                expect_breaks=None,
+                expect_hit=False,
+                deterministic=False,
+            )
     except AssertionError as problem:
         return str(problem).partition("\n\noriginal code:")[0]
     return None

@@ -210,3 +210,12 @@ def test_undone_where_an_instruction_breaks() -> None:
 def test_export_refuses() -> None:
     with pytest.raises(framelift.errors.FullGraphError):
         framelift.export(made(nn.Linear, 4, 5))(X)
+
+
+def copied_leaf(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().clone().requires_grad_()
+
+
+def test_strides_of_leaves_with_symbolic_sizes() -> None:
+    turned = [(torch.ones(3, rows).t(),) for rows in (3, 4)]
+    check(copied_leaf, torch.ones(2, 3), changed=turned, expect_breaks=None)

@@ -116,3 +116,23 @@ def test_subclasses_are_walked_in_their_order():
     lifted = framelift.compile(_walked, backend="eager", fullgraph=True)
     for members in (forth, back, forth):
         assert lifted(x(), members)[1] == list(members)
+
+
+def grown_in_its_loop(x: torch.Tensor, members: set[int]) -> tuple[torch.Tensor, list[int]]:
+    seen = []
+    try:
+        for member in members:
+            seen.append(member)
+            members.add(member + 3)
+    except RuntimeError:
+        framelift.graph_break()
+    return x + 1, sorted(members)
+
+
+def grown_in_a_loop_over_a_new_set(x: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+    return grown_in_its_loop(x, {1, 2})
+
+
+def test_the_size_of_a_set_is_that_at_the_beginning_of_the_loop() -> None:
+    check(grown_in_its_loop, torch.ones(2), {1, 2}, expect_breaks=None)
+    check(grown_in_a_loop_over_a_new_set, torch.ones(2), expect_breaks=None)

@@ -129,6 +129,8 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 count = restart.count if break_before is None or restart.count < break_before.count else 1
                 break_before = Restart(count, restart.reason)
             finally:
+                if break_before is not None:
+                    break_before.forget_frames()
                 lift.modes.leave()
                 lift.graph.release()
                 lift.made.release()
@@ -276,7 +278,7 @@ class _Capture:
         pieces, context = self.request.pieces, self.request.context
         try:
             if reason.reason in _LEFT_FOR_GOOD and not waiting:
-                return self._possible(Rest([go_on_at(pieces, frame)], _call))
+                return self._possible(Rest([go_on_at(pieces, frame)], None))
             return self._possible(step_at(pieces, waiting, frame, context))
         except CannotResume as error:
             if self.depth:
@@ -291,9 +293,8 @@ class _Capture:
         parts = self._parts()
         if len(parts) > 1:
             return all_in_python(self.request.pieces, parts, self.request.context)
-        hooked = functools.partial(_core.run_hooked, self.request.context)
-        runner = _call if reason.reason in _LEFT_FOR_GOOD else hooked
-        return Rest([Activation(self.whole, self.slots, (), parts[0].function)], runner)
+        context = None if reason.reason in _LEFT_FOR_GOOD else self.request.context
+        return Rest([Activation(self.whole, self.slots, (), parts[0].function)], context)
 
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
@@ -459,10 +460,6 @@ def _disappointed(trust: Trust, name: str) -> None:
     if words is not None:
         trust.disappoint(_core.outermost_calls())
         stream.emit(events.RanEagerly(name, words))
-
-
-def _call(function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
 
 
 def _sources(values: Iterable[Value]) -> list[Source]:

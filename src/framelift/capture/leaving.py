@@ -27,7 +27,7 @@ def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, conte
     for outer in frames:
         entering = _enter(pieces, outer, outer is not frame, kept)
         entered.append(Activation(*entering, outer.function))
-    return Rest(entered, _core.step, (context, tuple(kept)))
+    return Rest(entered, context, tuple(kept))
 
 
 def _enter(pieces: Pieces, frame: Frame, is_waiting: bool, kept: list[Segments]) -> Entering:
@@ -65,4 +65,4 @@ def all_in_python(pieces: Pieces, parts: Sequence[Part], context: Any) -> Rest:
     waiting = [Activation(*part.waiting(pieces), part.function) for part in outer]
     whole = whole_frame(last.code)
     _core.never_lift(whole.code)
-    return Rest([*waiting, Activation(whole, last.arguments, (), last.function)], _core.step, (context, ()))
+    return Rest([*waiting, Activation(whole, last.arguments, (), last.function)], context)

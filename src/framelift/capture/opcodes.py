@@ -310,7 +310,8 @@ def build_map(frame: Frame, count: int, *items: Any) -> Any:
 
 @opcode("BUILD_CONST_KEY_MAP")
 def build_const_key_map(frame: Frame, count: int, *items: Any) -> Any:
-    return DictValue(dict(zip(items[-1], items[:-1], strict=True)))
+    *values, keys = items  # the keys are an argument, where a frame goes on right here
+    return DictValue(dict(zip(frame.lift.constant(keys), values, strict=True)))
 
 
 @opcode("BUILD_SLICE")

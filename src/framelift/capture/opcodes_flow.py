@@ -184,6 +184,7 @@ def end_send(frame: Frame, arg: Any, receiver: Any, value: Any) -> Any:
 def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
     """`import` of a module that is loaded already."""
     lift = frame.lift
+    level, fromlist = lift.constant(level), lift.constant(fromlist)
     if level != 0:
         package = lift.constant(frame.globals.get_key(lift, "__package__"))
         base = package.rsplit(".", level - 1)[0] if level > 1 else package

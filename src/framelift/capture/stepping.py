@@ -34,6 +34,10 @@ class Restart(Exception):
         self.count = count
         self.reason = reason
 
+    def forget_frames(self) -> None:
+        """The reason is raised in one attempt after the other: what they worked on is not to live on in it."""
+        self.reason.__traceback__ = self.reason.__cause__ = self.reason.__context__ = None
+
 
 class Left(Exception):
     """A frame was left at its current instruction because of `reason`; its state is that before the instruction."""
@@ -87,10 +91,9 @@ class SteppingFrame(Frame):
         step, steps = self.program.steps[self.pc], self.lift.steps
         if not self._is_handled():
             self.lift.answers.doubt()
-            reason = GraphBreak(FL0401, what=_spell(raised.value))
             if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
-                raise Restart(steps.raised_at, reason)
-            raise reason from raised
+                raise Restart(steps.raised_at, _leaving(raised))
+            raise _leaving(raised) from raised  # no name for it here: a frame in its traceback would hold it
         if self.lift.handled is None and step.op != "RERAISE":
             steps.raised_at = steps.count
         return super().unwind(raised)
@@ -147,6 +150,10 @@ class SteppingFrame(Frame):
         while isinstance(callee, BoundMethodValue):
             callee = callee.function(self.lift)
         return callee is function
+
+
+def _leaving(raised: Raised) -> GraphBreak:
+    return GraphBreak(FL0401, what=_spell(raised.value))
 
 
 def _spell(exception: Any) -> str:

@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
+from framelift.graph.overlaps import check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
@@ -82,8 +83,9 @@ class OperatorTraits:
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
-            for place in self.writes:
-                _note_written(place.value(args, kwargs), seen.written)
+            written = [*_tensors_in([place.value(args, kwargs) for place in self.writes])]
+            seen.written.update(map(address_of, written))
+            _check_writes(written, [*_tensors_in((args, kwargs))])
         if self.is_random and not any(_is_off(place.value(args, kwargs)) for place in self.random_flags):
             seen.is_random = True
 
@@ -412,9 +414,20 @@ def _is_off(value: Any) -> bool:
     return value is False or (isinstance(value, float) and value == 0.0)
 
 
-def _note_written(argument: Any, written: set[int]) -> None:
+def _check_writes(written: Sequence[torch.Tensor], arguments: Sequence[torch.Tensor]) -> None:
+    places: dict[int, list[torch.Tensor]] = {}
+    for argument in arguments:
+        places.setdefault(address_of(argument), []).append(argument)
+    for tensor in written:
+        if tensor.layout is torch.strided:
+            check_write(tensor, places[address_of(tensor)])
+
+
+def _tensors_in(argument: Any) -> Iterator[torch.Tensor]:
     if isinstance(argument, torch.Tensor):
-        written.add(address_of(argument))
+        yield argument
     elif isinstance(argument, list | tuple):
         for item in argument:
-            _note_written(item, written)
+            yield from _tensors_in(item)
+    elif isinstance(argument, dict):
+        yield from _tensors_in(list(argument.values()))

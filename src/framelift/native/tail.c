@@ -401,7 +401,7 @@ static int keep(PyObject *kept, PyObject *objects)
 PyObject *trampoline(ThreadData *thread, PyObject *result)
 {
     PyObject *context = Py_NewRef(((Tail *)result)->context), *kept = PyList_New(0);
-    PyObject *key = context_key(context);
+    PyObject *key = Py_IsNone(context) ? Py_NewRef(Py_None) : context_key(context); /* None: nothing is lifted again */
     Lifting outer = thread->lifting;
     while (is_tail(result)) {
         Tail *tail = (Tail *)result;

@@ -48,13 +48,13 @@ class Activation:
 class Rest:
     """The frame goes on in Python, with the frames it called: outermost first, each waiting for the next one.
 
-    `runner` is called with `leading`, the outermost function and its arguments; what it returns the residual code
-    returns.
+    Residual code only says so (`_core.step`): whoever entered it calls the outermost function, with frames lifted by
+    the context, or with None by nobody. So an exception leaves the frame once, through the handlers it is in now.
     """
 
     frames: Sequence[Activation]
-    runner: Callable[..., Any]
-    leading: Sequence[Any] = ()
+    context: Any
+    kept: tuple[Any, ...] = ()
 
 
 Ending = Return | Rest
@@ -183,11 +183,10 @@ def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
 
 
 def _call_rest(generator: Generator, rest: Rest) -> None:
-    generator.builder.load_callable(rest.runner)
-    for constant in rest.leading:
-        generator.builder.load_const(constant)
-    count = _function_and_arguments(generator, rest.frames)
-    generator.builder.call(len(rest.leading) + count)
+    generator.builder.load_callable(_core.step)
+    generator.builder.load_const(rest.context)
+    generator.builder.load_const(rest.kept)
+    generator.builder.call(2 + _function_and_arguments(generator, rest.frames))
 
 
 def _function_and_arguments(generator: Generator, frames: Sequence[Activation]) -> int:

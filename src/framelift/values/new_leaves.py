@@ -85,7 +85,7 @@ def _recipe(lift: Lift, tensor: TensorValue, kind: type, requires_grad: bool, wh
     if len(ref.storage.refs) != 1 or descriptor.is_view:
         _refuse(what)
     shape = tuple(lift.constant(size_of(lift, tensor)))
-    stride = tuple(torch.empty(shape, device="meta").stride()) if descriptor.is_symbolic else tuple(descriptor.stride)
+    stride = tuple(lift.constant(lift.call_tensor_method("stride", (tensor,), {})))
     return Recipe(kind, requires_grad, (shape, stride, descriptor.dtype, descriptor.device), None)
 
 

@@ -463,7 +463,8 @@ class SetIterator(IteratorValue):
         generate.list_of(self.rest())
         generate.get_iter()
         if self.owner is not None:
-            generate.call(2)
+            generate.constant(len(self.keys))
+            generate.call(3)
 
 
 def walked(members: set[Any], count: int) -> Iterator[Any]:
@@ -482,16 +483,17 @@ class RestOfSet:
 
     __slots__ = ("_members", "_rest", "_size")
 
-    def __init__(self, members: set[Any], rest: Iterator[Any]) -> None:
+    def __init__(self, members: set[Any], rest: Iterator[Any], size: int) -> None:
         self._members = members
         self._rest = rest
-        self._size = len(members)
+        self._size = size
 
     def __iter__(self) -> RestOfSet:
         return self
 
     def __next__(self) -> Any:
         if len(self._members) != self._size:
+            self._size = -1  # for good
             raise RuntimeError("Set changed size during iteration")
         return next(self._rest)
 

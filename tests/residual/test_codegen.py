@@ -12,7 +12,8 @@ import framelift
 from framelift.bytecode.decode import argument_names
 from framelift.native import _core
 from framelift.residual.codegen import whole_frame
-from framelift.residual.precautions import Modes, Precautions
+from framelift.effects.modes import state_now
+from framelift.residual.precautions import Precautions
 from tests.helpers.record import Record
 
 X = torch.linspace(-1, 1, 4)
@@ -116,7 +117,7 @@ def test_random_states_come_back() -> None:
 
 
 def test_modes_come_back() -> None:
-    precautions = Precautions(modes=Modes.now())
+    precautions = Precautions(modes=state_now())
     saved = precautions.save()
     cast = torch.amp.autocast_mode._enter_autocast("cpu", torch.bfloat16, True, True)
     torch.set_grad_enabled(False)
@@ -132,7 +133,7 @@ def test_modes_come_back() -> None:
 
 def test_modes_come_back_to_what_they_were_inside_a_block() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
-        precautions = Precautions(modes=Modes.now())
+        precautions = Precautions(modes=state_now())
         saved = precautions.save()
         torch.amp.autocast_mode._enter_autocast("cpu", torch.float16, True, True)
         torch.set_grad_enabled(True)

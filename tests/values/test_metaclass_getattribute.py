@@ -69,3 +69,24 @@ def test_another_one_is_seen():
     assert lifted(x()).equal(x() + 1)
     Changing.__getattribute__ = lambda cls, name: 10
     assert lifted(x()).equal(x() + 10)
+
+
+def test_one_written_in_c_gives_what_type_gives():
+    from torch._C import _SDPBackend as Kernel  # its metaclass is written in C
+
+    assert type(Kernel).__getattribute__ is not type.__getattribute__
+
+    def f(x):
+        return x + int(Kernel.MATH), getattr(Kernel, "NOWHERE", 3), hasattr(Kernel, "MATH"), Kernel.__name__
+
+    assert framelift.compile(f, backend="eager", fullgraph=True)(x())[1:] == f(x())[1:]
+
+
+def test_one_written_in_c_that_gives_something_else_is_not_traced():
+    from torch._C import _SDPBackend as Kernel
+
+    def f(x):
+        members = Kernel.__members__  # computed anew, by a descriptor of its own kind
+        return x + 1, sorted(members)
+
+    assert framelift.compile(f, backend="eager")(x())[1] == f(x())[1]

@@ -46,7 +46,7 @@ from framelift.residual.codegen import (
     generate,
     whole_frame,
 )
-from framelift.residual.precautions import Modes, Precautions
+from framelift.residual.precautions import Precautions
 from framelift.residual.resume import CannotResume
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
@@ -334,7 +334,7 @@ class _Capture:
             self._lap("graph")
             mutated = graph.mutated
             written = [where.source for where, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
-            modes = Modes.now() if _switches_modes(graph) else None
+            modes = lift.modes.at_entry if _switches_modes(graph) else None
             precautions = Precautions(graph.uses_rng, modes, bool(written), graph.may_raise_after_writing)
             self._run_passes(module)
             disappointed = self._trusting() if graph.depends_on_data else None

@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 import torch
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
+# Which kernels scaled_dot_product_attention may choose from: how to ask, and how to say so.
+ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
+    (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
+    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+)
 
 
 class ModeState(NamedTuple):
@@ -19,6 +24,18 @@ class ModeState(NamedTuple):
     autocast: tuple[tuple[bool, torch.dtype], ...]
     autocast_cache: bool
     autocast_nesting: int
+    attention: tuple[bool, ...]
+
+
+def state_now(inference: tuple[bool, ...] = ()) -> ModeState:
+    return ModeState(
+        inference,
+        torch.is_grad_enabled(),
+        tuple((torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES),
+        torch.is_autocast_cache_enabled(),
+        autocast_nesting(),
+        tuple(is_enabled() for is_enabled, _ in ATTENTION_KERNELS),
+    )
 
 
 class Modes:
@@ -32,17 +49,11 @@ class Modes:
         self.at_entry = self.state()
 
     def state(self) -> ModeState:
-        return ModeState(
-            tuple(mode for mode, _ in self._inference),
-            torch.is_grad_enabled(),
-            tuple((torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES),
-            torch.is_autocast_cache_enabled(),
-            autocast_nesting(),
-        )
+        return state_now(tuple(mode for mode, _ in self._inference))
 
     def restore(self, state: Any) -> None:
         self._restore_inference(state.inference)
-        for function, args in _switches(self.state(), state):
+        for function, args in switches(self.state(), state):
             function(*args)
         if self.at_entry.autocast_nesting == state.autocast_nesting == 0:
             # Casts that were remembered while capturing are of fake tensors. Where the frame was entered inside of an
@@ -71,7 +82,7 @@ class Modes:
     @property
     def calls(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
         """The calls that take a frame's modes from what they were at entry to what they are now."""
-        return _switches(self.at_entry, self.state())
+        return switches(self.at_entry, self.state())
 
     def leave(self) -> None:
         """Go back to the modes the frame was entered with."""
@@ -79,7 +90,8 @@ class Modes:
             self.restore(self.at_entry)
 
 
-def _switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The calls that lead from one state to another, but for inference mode."""
     calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
     if after.grad != before.grad:
         calls.append((torch._C._set_grad_enabled, (after.grad,)))
@@ -90,6 +102,9 @@ def _switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., A
             calls.append((torch.set_autocast_dtype, (device, new[1])))
     if after.autocast_cache != before.autocast_cache:
         calls.append((torch.set_autocast_cache_enabled, (after.autocast_cache,)))
+    for (_, enable), was, will_be in zip(ATTENTION_KERNELS, before.attention, after.attention, strict=True):
+        if will_be != was:
+            calls.append((enable, (will_be,)))
     deeper = after.autocast_nesting - before.autocast_nesting
     step = torch.autocast_increment_nesting if deeper > 0 else torch.autocast_decrement_nesting
     return calls + [(step, ())] * abs(deeper)

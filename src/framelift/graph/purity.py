@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from framelift.effects.modes import ATTENTION_KERNELS
+
 # Functions that switch a mode of torch. They go into the graph as they are and are not run while building it:
 # whoever asks for them has switched the mode already.
 MODE_SWITCHES: frozenset[Any] = frozenset(
@@ -24,6 +26,7 @@ MODE_SWITCHES: frozenset[Any] = frozenset(
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
         torch.clear_autocast_cache,
+        *(enable for _, enable in ATTENTION_KERNELS),
     }
 )
 

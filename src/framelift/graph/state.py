@@ -10,6 +10,8 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from framelift.effects.modes import ATTENTION_KERNELS
+
 _C = torch._C
 
 
@@ -32,8 +34,14 @@ class TorchState(NamedTuple):
     mem_efficient_sdpa: bool
     math_sdpa: bool
     cudnn_sdpa: bool
+    overrideable_sdpa: bool
     cudnn: bool
     mkldnn: bool
+
+    @property
+    def attention(self) -> tuple[bool, ...]:
+        """Which kernels attention may choose from, in the order of `ATTENTION_KERNELS`."""
+        return self.flash_sdpa, self.mem_efficient_sdpa, self.math_sdpa, self.cudnn_sdpa, self.overrideable_sdpa
 
 
 class StateReader:
@@ -68,6 +76,7 @@ class StateReader:
             _C._get_mem_efficient_sdp_enabled(),
             _C._get_math_sdp_enabled(),
             _C._get_cudnn_sdp_enabled(),
+            _C._get_overrideable_sdp_enabled(),
             _C._get_cudnn_enabled(),
             _C._get_mkldnn_enabled(),
         )
@@ -89,7 +98,7 @@ def _default_devices() -> tuple[torch.device, ...] | None:
 
 @contextmanager
 def entered(state: TorchState, now: TorchState) -> Iterator[None]:
-    """Runs a block with the gradient, inference and autocast modes of ``state`` instead of those of ``now``."""
+    """Runs a block with the gradient, inference, autocast and attention modes of ``state`` instead of those of ``now``."""
     if now == state:
         yield
         return
@@ -103,4 +112,8 @@ def entered(state: TorchState, now: TorchState) -> Iterator[None]:
         cuda = (state.autocast_cuda, state.autocast_cuda_dtype)
         if cuda != (now.autocast_cuda, now.autocast_cuda_dtype):
             stack.enter_context(torch.autocast("cuda", dtype=cuda[1], enabled=cuda[0]))
+        for (_, enable), wanted, is_enabled in zip(ATTENTION_KERNELS, state.attention, now.attention, strict=True):
+            if wanted != is_enabled:
+                enable(wanted)
+                stack.callback(enable, is_enabled)
         yield

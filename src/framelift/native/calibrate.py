@@ -30,7 +30,7 @@ PLAIN_KEYS = (
 )
 VALUE_TYPES = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size),
-    *(torch.finfo, torch.iinfo),
+    *(torch.finfo, torch.iinfo, torch.nn.attention.SDPBackend),
     *(datetime.date, datetime.timedelta),
 )
 # Others (quantized, sub-byte, half complex: some warn when they are made) are read by Python.
@@ -347,6 +347,7 @@ def state_parts() -> list[StatePart]:
         "memory-efficient attention": "_get_mem_efficient_sdp_enabled",
         "math attention": "_get_math_sdp_enabled",
         "cudnn attention": "_get_cudnn_sdp_enabled",
+        "overrideable attention": "_get_overrideable_sdp_enabled",
         "cudnn": "_get_cudnn_enabled",
         "mkldnn": "_get_mkldnn_enabled",
         "fp16 reduction in cublas": "_get_cublas_allow_fp16_reduced_precision_reduction",

@@ -60,6 +60,7 @@ static const NativePart native_parts[] = {
     {"memory-efficient attention", CONTEXT("26userEnabledMemEfficientSDP"), CALL_CONTEXT, 0, 0},
     {"math attention", CONTEXT("18userEnabledMathSDP"), CALL_CONTEXT, 0, 0},
     {"cudnn attention", CONTEXT("19userEnabledCuDNNSDP"), CALL_CONTEXT, 0, 0},
+    {"overrideable attention", CONTEXT("26userEnabledOverrideableSDP"), CALL_CONTEXT, 0, 0},
     {"cudnn", CONTEXT("16userEnabledCuDNN"), CALL_CONTEXT, 0, 0},
     {"mkldnn", CONTEXT("17userEnabledMkldnn"), CALL_CONTEXT, 0, 0},
     {"fp32 precision of cuda matmul", FP32_PRECISION, CALL_PRECISION, 1, 3},

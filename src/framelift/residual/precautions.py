@@ -14,49 +14,20 @@ from typing import Any
 
 import torch
 
+from framelift.effects.modes import ModeState, autocast_nesting, state_now, switches
 from framelift.graph.runtime_asserts import failed_check
-
-_AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
-
-
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """Modes of torch, all but how deep blocks with autocast are nested: guards hold these."""
-
-    grad: bool
-    autocast_cache: bool
-    autocast: tuple[tuple[str, bool, torch.dtype], ...]
-
-    @classmethod
-    def now(cls) -> Modes:
-        autocast = [
-            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-            for device in _AUTOCAST_DEVICES
-        ]
-        return cls(torch.is_grad_enabled(), torch.is_autocast_cache_enabled(), tuple(autocast))
-
-    def restore(self, nesting: int) -> None:
-        torch._C._set_grad_enabled(self.grad)
-        torch.set_autocast_cache_enabled(self.autocast_cache)
-        for device, enabled, dtype in self.autocast:
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
-        now = _autocast_nesting()
-        for _ in range(now - nesting):
-            torch.autocast_decrement_nesting()
-        if nesting == 0 < now:
-            torch.clear_autocast_cache()
 
 
 @dataclass(frozen=True, slots=True)
 class Precautions:
     """What a graph does that must be taken back before the original runs.
 
-    `modes`, of a graph that switches them, are those it is called with.
+    `modes`, of a graph that switches them, are those it is called with: guards hold them, but for how deep blocks with
+    autocast are nested.
     """
 
     draws_random: bool = False
-    modes: Modes | None = None
+    modes: ModeState | None = None
     writes: bool = False
     keeps_copies: bool = False
 
@@ -67,7 +38,7 @@ class Precautions:
         """What to come back to; `written` are the inputs the graph writes to."""
         return (
             _random_states() if self.draws_random else None,
-            _autocast_nesting() if self.modes is not None else 0,
+            autocast_nesting() if self.modes is not None else 0,
             tuple(map(_version, written)),
             [tensor.clone() for tensor in written] if self.keeps_copies else None,
         )
@@ -76,7 +47,7 @@ class Precautions:
         """Put back what can be; True if everything is as before and the original may run."""
         random, nesting, versions, copies = saved
         if self.modes is not None:
-            self.modes.restore(nesting)
+            _restore(self.modes._replace(autocast_nesting=nesting))
         if copies is not None:
             # All of them: batch norm writes its statistics without counting it as a change.
             with torch.no_grad():
@@ -108,6 +79,9 @@ def _restore_random_states(states: tuple[torch.Tensor, list[torch.Tensor] | None
         torch.cuda.set_rng_state_all(states[1])
 
 
-def _autocast_nesting() -> int:
-    torch.autocast_increment_nesting()
-    return torch.autocast_decrement_nesting()
+def _restore(modes: ModeState) -> None:
+    now = state_now()
+    for function, args in switches(now, modes):
+        function(*args)
+    if modes.autocast_nesting == 0 < now.autocast_nesting:
+        torch.clear_autocast_cache()

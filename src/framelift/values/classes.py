@@ -66,7 +66,9 @@ class ClassValue(KnownObject, models=type):
 
     def attribute(self, lift: Lift, name: str) -> Any:
         meta = type(self.concrete)
-        plain = has_default(lift, meta, "__getattribute__", type.__getattribute__)
+        plain = has_default(lift, meta, "__getattribute__", type.__getattribute__) or _answers_as_type(
+            self.concrete, name
+        )
         fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
         if plain and fallback is None:
             return self.plain_attribute(lift, name)
@@ -191,6 +193,8 @@ class ClassValue(KnownObject, models=type):
         found = special_method(lift, self, type(self.concrete), method)
         if found is None:
             raise_error(TypeError, message)
+        if _is_in_c(type(self.concrete), method):
+            self.refuse(f"{method} of a metaclass written in C")
         return py.call(lift, found, list(args), {})
 
     def iterate(self, lift: Lift) -> Any:
@@ -375,6 +379,29 @@ def is_fixed(cls: type) -> bool:
     """Whether nobody can change a class: it is C's own."""
     flags = type.__dict__["__flags__"].__get__(cls)
     return not flags & _HEAPTYPE or bool(flags & _IMMUTABLE)
+
+
+def _is_in_c(meta: type, method: str) -> bool:
+    """Whether a metaclass has a method written in C that is not `type`'s: tracing cannot tell what it does."""
+    found = raw_lookup(meta, method)
+    return isinstance(found, types.WrapperDescriptorType) and found.__objclass__ not in (type, object)
+
+
+def _answers_as_type(cls: type, name: str) -> bool:
+    """Whether a metaclass with a `__getattribute__` written in C gives what `type` gives: C alone is asked."""
+    meta = type(cls)
+    if not _is_in_c(meta, "__getattribute__"):
+        return False
+    for raw in (raw_lookup(cls, name), raw_lookup(meta, name)):
+        if defines(type(raw), "__get__") and not is_fixed(type(raw)):
+            return False
+    answers = []
+    for getattribute in (raw_lookup(meta, "__getattribute__"), type.__getattribute__):
+        try:
+            answers.append(getattribute(cls, name))
+        except AttributeError:
+            answers.append(MISSING)
+    return answers[0] is answers[1]
 
 
 def can_be_held(raw: Any) -> bool:

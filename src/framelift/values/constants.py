@@ -27,6 +27,7 @@ SCALAR_TYPES: frozenset[type] = frozenset(
         torch.Size,
         torch.finfo,
         torch.iinfo,
+        torch.nn.attention.SDPBackend,
         range,
         datetime.date,
         datetime.timedelta,

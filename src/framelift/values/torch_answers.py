@@ -53,6 +53,7 @@ _STATE = [
     torch._C._get_mem_efficient_sdp_enabled,
     torch._C._get_math_sdp_enabled,
     torch._C._get_cudnn_sdp_enabled,
+    torch._C._get_overrideable_sdp_enabled,
     torch._C._get_cudnn_enabled,
     torch._C._get_mkldnn_enabled,
     torch.get_autocast_gpu_dtype,

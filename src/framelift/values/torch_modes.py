@@ -1,6 +1,6 @@
 """Switching torch's modes inside traced code: done for real while capturing, and again by the graph when it runs.
 
-`torch.no_grad`, `torch.autocast` and `torch.inference_mode` are written in Python and traced as such; modelled here
+`torch.no_grad`, `torch.autocast`, `torch.inference_mode` and `torch.nn.attention.sdpa_kernel` are written in Python and traced as such; modelled here
 are the C functions below them.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import grad_mode
 
-from framelift.effects.modes import autocast_nesting
+from framelift.effects.modes import ATTENTION_KERNELS, autocast_nesting
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.primitives import primitive
@@ -35,6 +35,7 @@ for _function in (
     torch.set_autocast_enabled,
     torch.set_autocast_dtype,
     torch.set_autocast_cache_enabled,
+    *(enable for _, enable in ATTENTION_KERNELS),
 ):
     _switch(_function)
 

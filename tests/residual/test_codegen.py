@@ -10,9 +10,9 @@ import torch
 
 import framelift
 from framelift.bytecode.decode import argument_names
+from framelift.effects.modes import state_now
 from framelift.native import _core
 from framelift.residual.codegen import whole_frame
-from framelift.effects.modes import state_now
 from framelift.residual.precautions import Precautions
 from tests.helpers.record import Record
 

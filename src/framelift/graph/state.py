@@ -98,7 +98,7 @@ def _default_devices() -> tuple[torch.device, ...] | None:
 
 @contextmanager
 def entered(state: TorchState, now: TorchState) -> Iterator[None]:
-    """Runs a block with the gradient, inference, autocast and attention modes of ``state`` instead of those of ``now``."""
+    """Runs a block with the modes of ``state`` (gradient, inference, autocast, attention) instead of those of ``now``."""
     if now == state:
         yield
         return

@@ -1,7 +1,7 @@
 """Switching torch's modes inside traced code: done for real while capturing, and again by the graph when it runs.
 
-`torch.no_grad`, `torch.autocast`, `torch.inference_mode` and `torch.nn.attention.sdpa_kernel` are written in Python and traced as such; modelled here
-are the C functions below them.
+`torch.no_grad`, `torch.autocast`, `torch.inference_mode` and `torch.nn.attention.sdpa_kernel` are written in Python and
+traced as such; modelled here are the C functions below them.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from framelift.graph.state import ATTENTION_KERNELS
+
 AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
-# Which kernels scaled_dot_product_attention may choose from: how to ask, and how to say so.
-ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
-    (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
-    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
-)
 
 
 class ModeState(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from framelift.effects.modes import ATTENTION_KERNELS
+from framelift.graph.state import ATTENTION_KERNELS
 
 # Functions that switch a mode of torch. They go into the graph as they are and are not run while building it:
 # whoever asks for them has switched the mode already.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -10,9 +10,12 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-from framelift.effects.modes import ATTENTION_KERNELS
-
 _C = torch._C
+# Which kernels scaled_dot_product_attention may choose from: how to ask, and how to say so.
+ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
+    (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
+    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+)
 
 
 class TorchState(NamedTuple):
@@ -98,7 +101,7 @@ def _default_devices() -> tuple[torch.device, ...] | None:
 
 @contextmanager
 def entered(state: TorchState, now: TorchState) -> Iterator[None]:
-    """Runs a block with the modes of ``state`` (gradient, inference, autocast, attention) instead of those of ``now``."""
+    """Runs a block with the modes of ``state`` instead of those of ``now``: gradient, inference, autocast, attention."""
     if now == state:
         yield
         return

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import grad_mode
 
-from framelift.effects.modes import ATTENTION_KERNELS, autocast_nesting
+from framelift.effects.modes import autocast_nesting
+from framelift.graph.state import ATTENTION_KERNELS
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.primitives import primitive

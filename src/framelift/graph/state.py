@@ -101,7 +101,7 @@ def _default_devices() -> tuple[torch.device, ...] | None:
 
 @contextmanager
 def entered(state: TorchState, now: TorchState) -> Iterator[None]:
-    """Runs a block with the modes of ``state`` instead of those of ``now``: gradient, inference, autocast, attention."""
+    """Runs a block with the modes of ``state`` instead of ``now``'s: gradient, inference, autocast, attention."""
     if now == state:
         yield
         return

@@ -354,6 +354,41 @@ def zero_dimensional_and_empty() -> Steps:
     yield HIT, (torch.tensor(5.0),)
 
 
+@scenario
+def attribute_added_to_the_class_of_tensors() -> Steps:
+    def f(x: Any) -> Any:
+        return x.scaled() if hasattr(x, "scaled") else x * 2
+
+    tensor: Any = torch.Tensor
+    yield f, (X,)
+    try:
+        tensor.scaled = lambda x: x * 3
+        yield MISS
+        yield MISS, (nn.Parameter(X),)
+        tensor.scaled = lambda x: x * 4
+        yield MISS
+    finally:
+        del tensor.scaled
+    yield HIT, (X,)
+
+
+@scenario
+def method_of_tensors_replaced() -> Steps:
+    def f(x: Any) -> Any:
+        return x.sigmoid() + x.flipped
+
+    tensor: Any = torch.Tensor
+    tensor.flipped = property(lambda x: x.flip(0))
+    try:
+        yield f, (X,)
+        tensor.sigmoid = lambda x: x * 0 + 100
+        yield MISS
+        del tensor.sigmoid
+        yield HIT
+    finally:
+        del tensor.flipped
+
+
 @scenario.parametrize()
 def test_change_is_seen(steps: Any, breaks: bool) -> None:
     play(steps, breaks)

@@ -266,6 +266,7 @@ def operators(x, xs):
         operator.not_(1),
         operator.is_(xs, xs),
         operator.index(3),
+        operator.index(True),
         operator.countOf([1, 1, 2], 1),
         operator.concat([1], [2]),
         operator.xor(5, 1),

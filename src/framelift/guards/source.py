@@ -115,7 +115,7 @@ class Sources:
         self._arguments = [Source(None, "ARG", i, f"L[{name!r}]") for i, name in enumerate(argument_names)]
         self.function = Source(None, "FUNCTION", None, "F")
         self._known: dict[int, Source] = {}
-        self._made = 0
+        self._made: list[Source] = []
 
     def argument(self, slot: int) -> Source:
         return self._arguments[slot]
@@ -129,5 +129,10 @@ class Sources:
 
     def new(self, recipe: Any) -> Source:
         """An object that residual code makes, by a recipe, before the graph runs: guards know nothing of it."""
-        self._made += 1
-        return Source(None, "NEW", recipe, f"new_{self._made}")
+        source = Source(None, "NEW", recipe, f"new_{len(self._made) + 1}")
+        self._made.append(source)
+        return source
+
+    def in_order(self, made: Sequence[Source]) -> list[Source]:
+        """Sources of objects that residual code makes, in the order of the program."""
+        return sorted(made, key=self._made.index)

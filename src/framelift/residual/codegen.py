@@ -248,6 +248,8 @@ def _run_again(generator: Generator, graph: GraphCall) -> None:
         builder.jump_if_true(undone)
         builder.reraise()
         builder.place(undone)
+    for value in generator.lift.journal.changed:
+        value.put_back(generator)
     builder.pop_top()
     builder.end_handler()
     builder.load_const(_core.RERUN)

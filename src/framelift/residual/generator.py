@@ -124,8 +124,8 @@ class Generator:
             self.builder.store_fast(_length_name(index))
 
     def make_new(self) -> None:
-        """Make the tensors that the graph or what follows needs, before anything is changed."""
-        for source in self.new:
+        """Make what the graph or what follows needs, before anything is changed."""
+        for source in self.lift.sources.in_order(self.new):
             source.argument.generate(self)
             self.builder.store_fast(f".{source.name}")
 

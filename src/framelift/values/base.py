@@ -229,6 +229,9 @@ class Value:
     def replay(self, generate: Generator) -> None:
         """Emit code that brings the real object behind this input to its final state."""
 
+    def put_back(self, generate: Generator) -> None:
+        """Emit code that takes back what was done to the real object before the graph ran, which has raised."""
+
     # -- the way back -----------------------------------------------------------------------------------------------
 
     def rebuild(self, generate: Generator) -> None:

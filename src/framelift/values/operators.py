@@ -55,7 +55,7 @@ def _operator_setitem(lift: Lift, container: Any, key: Any, value: Any, /) -> No
 
 @primitive(operator.index)
 def _operator_index(lift: Lift, value: Any, /) -> Any:
-    return lift.as_index(value)
+    return int(lift.as_index(value))  # True is 1 here
 
 
 @primitive(operator.truth)

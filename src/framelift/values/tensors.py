@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,7 @@ from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.lookup import bind, class_lookup
 from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
@@ -23,7 +25,7 @@ from framelift.values.primitives import Arity, primitive_of
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part
-from framelift.values.torch_functions import call_method
+from framelift.values.torch_functions import call_method, is_of_torch
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -168,12 +170,15 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return self._gradient(lift)
         if name == "grad_fn":
             return None if self._fact(lift, "is_leaf") else GradientFunctionValue()
-        on_class = getattr(torch.Tensor, name, MISSING)
-        if on_class is MISSING:
+        found = class_lookup(lift, self.python_type(), name)
+        if found is None:
             return self._user_attribute(lift, name)
+        if not _is_of_torch(found.raw):  # what the program hung on the class
+            return bind(lift, found, self, self.python_type())
+        found.note_identity(lift)
         if name in _VIEWS:
             return lift.call_torch(getattr, (self, name), {})
-        if callable(on_class):
+        if callable(found.raw):
             return TensorMethodValue(self, name)
         raise GraphBreak(FL0304, what=f"attribute {name!r}")
 
@@ -323,6 +328,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 def _is_operand(other: Any) -> bool:
     """Whether torch's operators take `other` beside a tensor."""
     return py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue)
+
+
+def _is_of_torch(raw: Any) -> bool:
+    """Whether an attribute of the class was there before a program added its own."""
+    function = raw.fget if type(raw) is property else raw
+    return type(function) is not FunctionType or is_of_torch(function)
 
 
 def _known(size: Any) -> int | None:

@@ -107,6 +107,15 @@ def _unbound_methods() -> dict[int, str]:
     }
 
 
+def is_of_torch(function: types.FunctionType) -> bool:
+    """Whether torch itself defines a function."""
+    return _is_code_of_torch(function.__code__)
+
+
+def _is_code_of_torch(code: types.CodeType) -> bool:
+    return code.co_filename.startswith(_TORCH)
+
+
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
     if id(target) in graph_functions():
@@ -163,7 +172,7 @@ def _loaded(module: str, name: str) -> Any:
 
 def _graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Where a program asks for it. What torch's own code asks for eases the work of torch's compiler."""
-    if lift.frame is not None and lift.frame.program.canonical.code.co_filename.startswith(_TORCH):
+    if lift.frame is not None and _is_code_of_torch(lift.frame.program.canonical.code):
         return None
     reason = kwargs.get("msg", args[0] if args else "")
     raise GraphBreak(FL0103, why=f": {reason}" if isinstance(reason, str) and reason else "")

@@ -1,0 +1,306 @@
+"""`random.Random`, and the functions of `random`, which are methods of a hidden one.
+
+Of a generator that the program makes or seeds everything is known: its numbers are constants, and it is left in the
+state that the program leaves it in. From any other one residual code draws, before the graph runs, as many numbers as
+the program does; the graph reads them out of tensors, so they are numbers that depend on data.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.lookup import bind, class_lookup
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+from framelift.values.tensor_numbers import item_of
+from framelift.values.tensors import TensorValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_Random = random.Random
+# Methods that give one number.
+_NUMBERS: tuple[Callable[..., Any], ...] = (
+    _Random.random,
+    _Random.uniform,
+    _Random.gauss,
+    _Random.normalvariate,
+    _Random.lognormvariate,
+    _Random.triangular,
+    _Random.betavariate,
+    _Random.gammavariate,
+    _Random.expovariate,
+    _Random.paretovariate,
+    _Random.weibullvariate,
+    _Random.vonmisesvariate,
+    _Random.getrandbits,
+    _Random.randrange,
+    _Random.randint,
+)
+_DTYPES = {float: torch.float64, int: torch.int64}
+_SEEDS = (int, float, str, bytes)
+
+
+class RandomValue(Value, models=random.Random):
+    """`known` is a generator in the same state, where that is known; it is replaced, never changed."""
+
+    __slots__ = ("known", "draws", "before")
+
+    def __init__(self, source: Source | None, concrete: Any, known: random.Random | None = None) -> None:
+        super().__init__(source, concrete)
+        self.known = known
+        # The numbers that residual code draws, in order, and the state before the first of them.
+        self.draws: tuple[Source, ...] = ()
+        self.before: Source | None = None
+
+    def python_type(self) -> type:
+        return random.Random
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        found = class_lookup(lift, random.Random, name)
+        if found is None:
+            self.refuse(f"attribute {name!r}")
+        return bind(lift, found, self, random.Random)
+
+    # -- drawing -----------------------------------------------------------------------------------------------------
+
+    def run(self, lift: Lift, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of a generator whose state is known, on plain arguments."""
+        if self.known is None:
+            raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")
+        lift.journal.touch(self)
+        self.known = _in_state(self.known.getstate())
+        return py.fold(lift, getattr(self.known, name), *args, **kwargs)
+
+    def number(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """One number, by a method and plain arguments."""
+        if self.known is not None:
+            return self.run(lift, name, *args, **kwargs)
+        example = py.fold(lift, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
+        fits = type(example) in _DTYPES and _fits(name, args, kwargs)
+        if not fits or self.source is None or not lift.makes_leaves():
+            raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
+        self.note(lift)
+        lift.journal.touch(self)
+        if self.before is None:
+            self.before = lift.sources.new(State(self.source))
+        draw = Draw(self.source, name, tuple(args), tuple(kwargs.items()), type(example))
+        source = lift.sources.new(draw)
+        self.draws = (*self.draws, source)
+        return item_of(lift, TensorValue(None, source, torch.zeros((), dtype=_DTYPES[type(example)], device="cpu")))
+
+    def seed(self, lift: Lift, known: random.Random) -> None:
+        self.note(lift)
+        lift.journal.touch(self)
+        self.known = known
+
+    # -- the journal, the way back -----------------------------------------------------------------------------------
+
+    def state(self) -> Any:
+        return self.known, self.draws, self.before
+
+    def restore(self, state: Any) -> None:
+        self.known, self.draws, self.before = state
+
+    def replay(self, generate: Generator) -> None:
+        """All numbers are drawn, used or not."""
+        for draw in self.draws:
+            generate.source(draw)
+            generate.builder.pop_top()
+        if self.draws and self._may_be_run_again(generate):
+            generate.source(self.before)
+            generate.builder.pop_top()
+        if self.known is not None:
+            self._set_state(generate, lambda known=self.known: generate.constant(known.getstate()))
+
+    def put_back(self, generate: Generator) -> None:
+        if self.draws and self._may_be_run_again(generate):
+            self._set_state(generate, lambda: generate.source(self.before))
+
+    def _may_be_run_again(self, generate: Generator) -> bool:
+        return any(record.must_run for record in generate.lift.graph.records)
+
+    def _set_state(self, generate: Generator, load: Callable[[], None]) -> None:
+        generate.builder.load_callable(random.Random.setstate)
+        generate.source(self.source)
+        load()
+        generate.builder.call(2)
+        generate.builder.pop_top()
+
+    def rebuild(self, generate: Generator) -> None:
+        assert self.known is not None
+        generate.builder.load_callable(_in_state)
+        generate.constant(self.known.getstate())
+        generate.builder.call(1)
+
+
+def _in_state(state: Any) -> random.Random:
+    generator = random.Random(0)
+    generator.setstate(state)
+    return generator
+
+
+def _fits(name: str, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether what a method gives fits the dtypes of torch."""
+    bits = name == "getrandbits" and bool(args) and type(args[0]) is int and args[0] > 62
+    return not bits and not any(type(arg) is int and abs(arg) >= 1 << 62 for arg in [*args, *kwargs.values()])
+
+
+class State(NamedTuple):
+    """How residual code learns the state before it draws."""
+
+    generator: Source
+
+    def generate(self, generate: Generator) -> None:
+        generate.builder.load_callable(random.Random.getstate)
+        generate.source(self.generator)
+        generate.builder.call(1)
+
+
+class Draw(NamedTuple):
+    """How residual code draws a number, for the graph."""
+
+    generator: Source
+    method: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    kind: type
+
+    def generate(self, generate: Generator) -> None:
+        generate.builder.load_callable(_draw)
+        generate.source(self.generator)
+        for constant in (self.method, self.args, self.kwargs, _DTYPES[self.kind]):
+            generate.constant(constant)
+        generate.builder.call(5)
+
+
+def _draw(generator: random.Random, method: str, args: Any, kwargs: Any, dtype: torch.dtype) -> torch.Tensor:
+    return torch.scalar_tensor(getattr(generator, method)(*args, **dict(kwargs)), dtype=dtype, device="cpu")
+
+
+# -- the functions ---------------------------------------------------------------------------------------------------
+
+
+def _register_numbers() -> None:
+    for function in _NUMBERS:
+
+        def draw(lift: Lift, generator: Any, /, *args: Any, _name: str = function.__name__, **kwargs: Any) -> Any:
+            plain = {name: lift.constant(value) for name, value in kwargs.items()}
+            return _generator(generator, _name).number(lift, _name, [lift.constant(arg) for arg in args], plain)
+
+        primitive(function)(draw)
+
+
+def _generator(value: Any, name: str) -> RandomValue:
+    if not isinstance(value, RandomValue):
+        raise GraphBreak(FL0102, what=f"random.{name} of a class of its own")
+    return value
+
+
+_register_numbers()
+
+
+@primitive(random.Random)
+def _make(lift: Lift, seed: Any = None, /) -> Any:
+    return RandomValue(None, None, _seeded(lift, seed))
+
+
+def _seeded(lift: Lift, seed: Any) -> random.Random:
+    plain = lift.constant(seed)
+    if type(plain) not in _SEEDS:
+        raise GraphBreak(FL0102, what="random.Random without a seed")
+    return random.Random(plain)
+
+
+@primitive(random.Random.seed)
+def _seed(lift: Lift, generator: Any, a: Any = None, version: Any = 2) -> None:
+    if not py.equal(lift, version, 2):
+        raise GraphBreak(FL0102, what="random.seed of an old version")
+    _generator(generator, "seed").seed(lift, _seeded(lift, a))
+
+
+@primitive(random.Random.getstate)
+def _getstate(lift: Lift, generator: Any) -> Any:
+    return _generator(generator, "getstate").run(lift, "getstate")
+
+
+@primitive(random.Random.setstate)
+def _setstate(lift: Lift, generator: Any, state: Any) -> None:
+    if isinstance(state, Value):
+        raise GraphBreak(FL0102, what="random.setstate of what is not known")
+    py.fold(lift, random.Random(0).setstate, state)  # a wrong state raises
+    _generator(generator, "setstate").seed(lift, _in_state(state))
+
+
+@primitive(random.Random._randbelow)
+def _randbelow(lift: Lift, generator: Any, n: Any) -> Any:
+    return _generator(generator, "_randbelow").run(lift, "_randbelow", lift.constant(n))
+
+
+# -- of sequences: the same numbers choose among positions -----------------------------------------------------------
+
+
+@primitive(random.Random.choice)
+def _choice(lift: Lift, generator: Any, seq: Any) -> Any:
+    chosen = _generator(generator, "choice")
+    _expect_known(chosen, "choice")
+    count = lift.constant(py.length(lift, seq))
+    if not count:
+        raise GraphBreak(FL0102, what="random.choice of nothing")
+    return py.item(lift, seq, chosen.run(lift, "choice", range(count)))
+
+
+@primitive(random.Random.shuffle)
+def _shuffle(lift: Lift, generator: Any, x: Any) -> None:
+    chosen = _generator(generator, "shuffle")
+    _expect_known(chosen, "shuffle")
+    if not isinstance(x, ListValue):
+        raise GraphBreak(FL0102, what=f"random.shuffle of {py.describe(x)}")
+    items = py.items(lift, x)
+    positions = list(range(len(items)))
+    chosen.run(lift, "shuffle", positions)
+    for position, origin in enumerate(positions):
+        py.set_item(lift, x, position, items[origin])
+
+
+@primitive(random.Random.sample)
+def _sample(lift: Lift, generator: Any, population: Any, k: Any) -> Any:
+    chosen = _generator(generator, "sample")
+    _expect_known(chosen, "sample")
+    if not py.has_type(population, list, tuple, str, bytes, range):
+        raise GraphBreak(FL0102, what=f"random.sample of {py.describe(population)}")
+    count = lift.constant(py.length(lift, population))
+    return _at(lift, population, chosen.run(lift, "sample", range(count), lift.constant(k)))
+
+
+@primitive(random.Random.choices)
+def _choices(
+    lift: Lift, generator: Any, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1
+) -> Any:
+    chosen = _generator(generator, "choices")
+    _expect_known(chosen, "choices")
+    count = lift.constant(py.length(lift, population))
+    plain = {"weights": _numbers(lift, weights), "cum_weights": _numbers(lift, cum_weights), "k": lift.constant(k)}
+    return _at(lift, population, chosen.run(lift, "choices", range(count), **plain))
+
+
+def _at(lift: Lift, population: Any, positions: Any) -> Any:
+    return ListValue([py.item(lift, population, position) for position in py.items(lift, positions)])
+
+
+def _numbers(lift: Lift, weights: Any) -> Any:
+    return None if py.same(lift, weights, None) else [lift.constant(weight) for weight in py.items(lift, weights)]
+
+
+def _expect_known(generator: RandomValue, name: str) -> None:
+    if generator.known is None:
+        raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")

@@ -20,6 +20,7 @@ from framelift.models import (  # noqa: F401  (register their models)
     notes,
     ordering,
     output,
+    pickling,
     reduction,
 )
 from framelift.models.registry import inner_model, model_function, models

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
 from framelift.models.registry import models
@@ -94,6 +95,39 @@ def _plain_state(self: Any, all_of_it: bool) -> Any:
     return (state, slots) if slots else state
 
 
-@models(set.__reduce__)
+@models(set.__reduce__, frozenset.__reduce__)
 def reduce_set(self: Any, /) -> Any:
-    return type(self), (list(self),), getattr(self, "__dict__", None) or None
+    return type(self), (list(self),), self.__getstate__()
+
+
+@models(OrderedDict.__reduce__)
+def reduce_ordered_dict(self: Any, /) -> Any:
+    return type(self), (), self.__getstate__(), None, iter(self.items())
+
+
+@models(defaultdict.__reduce__)
+def reduce_default_dict(self: Any, /) -> Any:
+    factory = self.default_factory
+    return type(self), () if factory is None else (factory,), None, None, iter(self.items())
+
+
+@models(deque.__reduce__)
+def reduce_deque(self: Any, /) -> Any:
+    given = () if self.maxlen is None else ((), self.maxlen)
+    return type(self), given, self.__getstate__(), iter(self)
+
+
+@models(BaseException.__reduce__)
+def reduce_exception(self: Any, /) -> Any:
+    names = self.__dict__
+    return (type(self), self.args, names) if names else (type(self), self.args)
+
+
+@models(BaseException.__setstate__)
+def set_state_of_exception(self: Any, state: Any, /) -> None:
+    if state is None:
+        return
+    if not isinstance(state, dict):
+        raise TypeError("state is not a dictionary")
+    for name, value in state.items():
+        setattr(self, name, value)

@@ -115,6 +115,10 @@ class ClassValue(KnownObject, models=type):
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
         if name == "__abstractmethods__" and self.own_entry(lift, name) is MISSING:
             raise_error(AttributeError, name)
+        if is_fixed(self.concrete) and name != "__abstractmethods__":
+            value = type.__getattribute__(self.concrete, name)
+            if lift.is_constant(value):
+                return value
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     # -- change --------------------------------------------------------------------------------------------------

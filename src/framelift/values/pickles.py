@@ -1,0 +1,42 @@
+"""Bytes that `pickle.dumps` gave: what they make when they are loaded is known, but not what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, FL0107, GraphBreak
+from framelift.models.pickling import pickled, recipe_of
+from framelift.values import protocol as py
+from framelift.values.later import LaterValue
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class PickleValue(LaterValue):
+    """The bytes of a recipe (see `framelift.models.pickling`). They cannot be made from it: Python pickles objects."""
+
+    __slots__ = ("recipe", "protocol", "born")
+
+    def __init__(self, recipe: Any, protocol: int, born: int) -> None:
+        super().__init__(bytes, pickled, [])
+        self.recipe = recipe
+        self.protocol = protocol
+        self.born = born
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what="what pickle.dumps() gave", born=self.born)
+
+
+@primitive(pickled)
+def _pickled(lift: Lift, recipe: Any, protocol: Any) -> Any:
+    return PickleValue(recipe, lift.constant(protocol), lift.steps.count)
+
+
+@primitive(recipe_of)
+def _recipe_of(lift: Lift, data: Any) -> Any:
+    if not isinstance(data, PickleValue):
+        raise GraphBreak(FL0102, what=f"pickle.loads() of {py.describe(data)}")
+    return lift.tuple([data.recipe, data.protocol])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import sys
 from collections import Counter, OrderedDict, defaultdict
 
+import pytest
 import torch
 
 import framelift
@@ -517,3 +519,48 @@ def test_a_missing_attribute_of_an_ordered_dict():
             return x + 1, str(error)
 
     check(function, torch.ones(2), collections.OrderedDict())
+
+
+class _Counted:
+    asked = 0
+
+    def __hash__(self):
+        return 3
+
+    def __eq__(self, other):
+        _Counted.asked += 1
+        return type(self) is type(other)
+
+
+def test_keys_of_ordered_dicts_are_compared_once_as_keys_and_once_for_their_order():
+    def program(x):
+        before = _Counted.asked
+        first, second = (OrderedDict(dict.fromkeys((0, _Counted(), 4.2))) for _ in range(2))
+        third = OrderedDict(dict.fromkeys((0, 4.2, _Counted())))
+        return x + 1, first == second, first == third, _Counted.asked - before
+
+    check(program, torch.ones(2), fullgraph=True)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="older interpreters do not notice, and may crash")
+def test_an_ordered_dict_that_is_changed_by_its_comparison():
+    def program(x):
+        class Clearing:
+            asked = 0
+
+            def __hash__(self):
+                return 3
+
+            def __eq__(self, other):
+                Clearing.asked += 1
+                if Clearing.asked == 2:
+                    first.clear()
+                return True
+
+        first, second = (OrderedDict(dict.fromkeys((0, Clearing()))) for _ in range(2))
+        try:
+            first == second  # noqa: B015
+        except RuntimeError as error:
+            return x + 1, str(error), first
+
+    check(program, torch.ones(2), fullgraph=True)

@@ -995,3 +995,18 @@ def test_keyword_arguments_of_the_outermost_call(n):
         return x + sum(args) + sum(kwargs.values()), args, kwargs
 
     check(fn, x(), *range(n), **{f"k{i}": i for i in range(n)})
+
+
+class _Asked:
+    def who(self):
+        return self
+
+
+def test_binding_a_bound_method_again():
+    def program(x):
+        one, other = _Asked(), _Asked()
+        other.who = one.who.__get__(other, _Asked)
+        found = [other.who() is one, one.who.__class__ is type(one.who), one.who.__name__, one.who == one.who]
+        return x + 1, found, one.who.__eq__(other.who)
+
+    check(program, torch.ones(2), fullgraph=True)

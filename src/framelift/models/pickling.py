@@ -47,7 +47,9 @@ def dumps(obj: Any, protocol: Any = None, *, fix_imports: Any = True, buffer_cal
 
 
 @models(_pickle.loads)
-def loads(data: Any, /, *, fix_imports: Any = True, encoding: Any = "ASCII", errors: Any = "strict", buffers: Any = ()) -> Any:
+def loads(
+    data: Any, /, *, fix_imports: Any = True, encoding: Any = "ASCII", errors: Any = "strict", buffers: Any = ()
+) -> Any:
     if not fix_imports or encoding != "ASCII" or errors != "strict" or buffers:
         controls.graph_break("pickle.loads() with other than the usual options")
     recipe, protocol = recipe_of(data)
@@ -109,7 +111,7 @@ class Recorder:
         elif kind is BuiltinFunctionType and type(obj.__self__) is ModuleType:
             reduced = obj.__qualname__
         else:
-            reduce = copyreg.dispatch_table.get(kind, _Missing)
+            reduce: Any = copyreg.dispatch_table.get(kind, _Missing)
             if reduce is not _Missing:
                 reduced = reduce(obj)
             elif issubclass(kind, type):
@@ -149,12 +151,14 @@ class Recorder:
     def _record_global(self, obj: Any, name: Any) -> Any:
         if name is None:
             name = getattr(obj, "__qualname__", None) or obj.__name__
-        module = getattr(obj, "__module__", None)
+        module: Any = getattr(obj, "__module__", None)
         if module is None or _find(module, name) is not obj:
             controls.graph_break("pickling of what is not found by its name")
         self.known.append(obj)
         if self.protocol < 3:
-            module, name = _renamed(module, name, _compat_pickle.REVERSE_NAME_MAPPING, _compat_pickle.REVERSE_IMPORT_MAPPING)
+            module, name = _renamed(
+                module, name, _compat_pickle.REVERSE_NAME_MAPPING, _compat_pickle.REVERSE_IMPORT_MAPPING
+            )
         return ("global", len(self.known) - 1, module, name)
 
 
@@ -236,7 +240,7 @@ class Player:
         return obj
 
     def _append(self, obj: Any, items: list[Any]) -> None:
-        extend = getattr(obj, "extend", _Missing)
+        extend: Any = getattr(obj, "extend", _Missing)
         if extend is not _Missing:
             extend(items)
             return
@@ -245,7 +249,7 @@ class Player:
 
 
 def _set_state(obj: Any, state: Any) -> None:
-    own = getattr(obj, "__setstate__", _Missing)
+    own: Any = getattr(obj, "__setstate__", _Missing)
     if own is not _Missing:
         own(state)
         return

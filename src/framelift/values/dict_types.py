@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import instance_dict
@@ -69,8 +71,23 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         inside = lift.dict_inside(other)
         if result is NotImplemented or not isinstance(inside, OrderedDictValue) or result == (operator == "!="):
             return result
-        same_order = list(self.entries(lift)) == list(inside.entries(lift))
-        return same_order == (operator == "==")
+        return self._has_keys_of(lift, inside) == (operator == "==")
+
+    def _has_keys_of(self, lift: Lift, other: OrderedDictValue) -> bool:
+        """Whether the keys are equal one by one, now that each is known to be among the other's."""
+        mine, theirs = list(self.entries(lift)), list(other.entries(lift))
+        if all(map(is_constant, mine)) and all(map(is_constant, theirs)):
+            return mine == theirs
+        before = self.structure, other.structure
+        for key, its in zip(mine, theirs, strict=False):
+            equal = py.equal(lift, py.from_key(key), py.from_key(its))
+            if (self.structure, other.structure) != before:
+                if sys.version_info < (3, 13):
+                    self.refuse("comparison that changes it")
+                raise_error(RuntimeError, "OrderedDict mutated during iteration")
+            if not equal:
+                return False
+        return len(mine) == len(theirs)
 
     def text(self, lift: Lift, conversion: str) -> str:
         if not self.entries(lift):

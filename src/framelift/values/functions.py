@@ -15,6 +15,7 @@ from framelift.values.base import NULL, Value
 from framelift.values.cells import CellValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
+from framelift.values.methods import method_of
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.untraceable import refuse_untraceable
 
@@ -359,6 +360,10 @@ if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
+# What a method has from its type; all else it has from its function.
+_OF_METHODS = frozenset(dir(types.MethodType)) - {"__doc__"}
+
+
 class BoundMethodValue(Value, models=types.MethodType):
     """A function with its first argument."""
 
@@ -400,6 +405,10 @@ class BoundMethodValue(Value, models=types.MethodType):
             return self.function(lift)
         if name == "__call__":
             return self
+        if name == "__get__" and name in _OF_METHODS:  # it stays bound as it is (not in every version)
+            return lift.builtin_method(self, name, lambda instance, owner=None, /: self)
+        if name in _OF_METHODS:
+            return method_of(self, lift, name)
         return py.attribute(lift, self.function(lift), name)
 
     def is_same(self, lift: Lift, other: Value) -> bool:

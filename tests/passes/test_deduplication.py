@@ -9,10 +9,11 @@ import pytest
 import torch
 from benchmarks.llama import Llama
 from torch import nn
+from torch.fx import symbolic_trace
 from torch.nn import functional as F
 
 import framelift
-from framelift.passes import apply_graph_deduplication
+from framelift.passes import MetadataError, apply_graph_deduplication
 from framelift.passes.deduplication import call_subgraph
 from framelift.passes.repeats import best_repeat
 from framelift.report import stream
@@ -83,6 +84,21 @@ def test_a_helper_called_twice():
     graph, subgraphs = deduplicated(f, X, Y, ignore_profit=False)
     assert graph == ["invoke_subgraph", "getitem", "sin", "invoke_subgraph", "getitem", "add"]
     assert subgraphs == [["add", ".sum", "add", ".sum", "add"]]
+
+
+def test_a_graph_without_metadata_gets_it():
+    def inner(x, y):
+        return (x + 1).sum() + (y + 2).sum()
+
+    def f(x, y):
+        return inner(x, y) + inner(x, y.sin())
+
+    gm = symbolic_trace(f)
+    with pytest.raises(MetadataError, match="2 example inputs are needed, not 0"):
+        apply_graph_deduplication(gm)
+    x, y = torch.randn(3), torch.randn(3)
+    assert list(apply_graph_deduplication(gm, [x, y])) == ["subgraph_0"]
+    assert torch.equal(gm(x, y), f(x, y))
 
 
 def test_layers_in_a_chain():

@@ -8,8 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import framelift
-from framelift.passes import Match, PassOptions, Rewrite, ops, register
+from framelift.passes import Match, PassOptions, Rewrite, ops, pre_grad_passes, register
 from framelift.passes.declare import REGISTRY
+from framelift.passes.facts import tensors_in, value
 from framelift.report import stream
 from framelift.report.events import CaptureFinished, PassRan, PassReverted
 from tests.helpers import check
@@ -359,6 +360,24 @@ def test_symbolic_sizes_stay_unknown():
         x = torch.randn(size, 6)
         assert torch.equal(lifted(x), f(x))
     assert len(keeper.graphs) == 1
+    # What needs no number is done all the same.
+    assert keeper.calls.count("cat") == 1
+
+
+def test_nothing_is_assumed_of_symbolic_sizes_by_hand():
+    def f(x, y):
+        return torch.cat([x, torch.cat([y, y], 1)], 1).reshape(x.shape[0], -1).chunk(3, 1)[0].reshape(y.shape) + 1
+
+    shapes = {name: {0: torch.export.Dim("rows", min=2)} for name in ("x", "y")}
+    gm, _ = framelift.export(f, torch.randn(4, 6), torch.randn(4, 6), dynamic_shapes=shapes)
+    x, *_ = (tensor for node in gm.graph.nodes for tensor in tensors_in(value(node)))
+    guards = list(x.fake_mode.shape_env.guards)
+    pre_grad_passes(gm, options=PassOptions(on_error="raise"))
+    assert calls(gm).count("cat") == 1
+    assert x.fake_mode.shape_env.guards == guards
+    for size in (4, 7):
+        x, y = torch.randn(size, 6), torch.randn(size, 6)
+        assert torch.equal(gm(x, y), f(x, y))
 
 
 def test_graphs_inside_are_rewritten_too():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,10 @@ class Builder:
         return self.permute(x, [*range(rank - 2), rank - 1, rank - 2])
 
     # -- values ----------------------------------------------------------------------------------------------------
+
+    def sum(self, terms: Sequence[Node]) -> Node:
+        """One term after the other added up."""
+        return functools.reduce(lambda total, term: self.call(torch.add, total, term), terms)
 
     def linear(self, x: Node, weight: Node, bias: Node | None = None) -> Node:
         return (

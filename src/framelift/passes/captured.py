@@ -20,7 +20,6 @@ from framelift.passes.deduplication import apply_graph_deduplication, call_subgr
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import checked, may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
-from framelift.shapes.symbols import forbids_guards
 
 
 def checked_passes(given: object) -> tuple[str, ...] | None:
@@ -71,12 +70,7 @@ def improve(
     chosen = [REGISTRY[name] for name in names] if names is not None else _default(options)
     if not may_apply(module, chosen, options):
         return PassReport()
-    # Symbolic sizes stay as unknown as they are: a rewrite that would have to assume something is not made.
-    without_guards = forbids_guards(getattr(module, "shape_env", None))
-    if without_guards is None:
-        return PassReport()
-    with without_guards:
-        return run_planned(module, (), chosen, options)
+    return run_planned(module, (), chosen, options)
 
 
 @functools.lru_cache

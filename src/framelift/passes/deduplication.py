@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from framelift.graph.emit import append_node
 from framelift.passes import ops, order
 from framelift.passes.effects import SUBGRAPH_IS_PURE, Memory
 from framelift.passes.facts import value
+from framelift.passes.metadata import Metadata
 from framelift.passes.regions import Region, Tokens, blockers, nodes_behind
 from framelift.passes.repeats import best_repeat
 from framelift.report import stream
@@ -41,6 +42,7 @@ def call_subgraph(subgraph: Callable[..., Any], name: str, *operands: Any) -> An
 
 def apply_graph_deduplication(
     gm: GraphModule,
+    example_inputs: Sequence[Any] = (),
     *,
     min_region_nodes: int = MIN_REGION_NODES,
     ignore_profit: bool = False,
@@ -48,11 +50,13 @@ def apply_graph_deduplication(
 ) -> dict[str, GraphModule]:
     """Replaces stretches of the graph that repeat by calls of one subgraph, in place; gives the subgraphs by name.
 
-    `call` is what calls them: `invoke_subgraph`, which torch's compilers know, or :func:`call_subgraph`.
+    A graph without metadata gets it from `example_inputs`, or the error that these are needed. `call` is what calls
+    the subgraphs: `invoke_subgraph`, which torch's compilers know, or :func:`call_subgraph`.
     With `ignore_profit` also where the graph does not become smaller (tests of legality want that).
     """
     price = 0 if ignore_profit else PRICE
     began, before = time.perf_counter(), len(gm.graph.nodes)
+    Metadata(gm, example_inputs)
     calls = 0
     found: dict[str, GraphModule] = {}
     memory = Memory()

@@ -51,6 +51,20 @@ class Piece:
         return bool(self.head)
 
     @property
+    def is_split(self) -> bool:
+        """Whether a split, chunk or the like cut it."""
+        return self.is_slice and ops.op(self.head[-1]) in ops.SPLITS
+
+    @property
+    def is_unbound(self) -> bool:
+        return self.is_slice and ops.op(self.head[-1]) == "unbind"
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its source was taken apart as a whole, and it was not cut by a call of its own."""
+        return self.is_split or self.is_unbound
+
+    @property
     def nodes(self) -> tuple[Node, ...]:
         return (*self.chain, *self.head)
 

@@ -22,6 +22,7 @@ from framelift.passes.verify import Mismatch
 from framelift.passes.work import Work
 from framelift.report import stream
 from framelift.report.events import PassChanged, PassRan, PassReverted
+from framelift.shapes.symbols import forbids_guards
 
 # The order in which passes run by default.
 DEFAULT = (
@@ -163,10 +164,19 @@ def _run(
     repeats: bool = True,
 ) -> None:
     work = Work(gm, Metadata(gm, example_inputs), options)
+    # Symbolic sizes stay as unknown as they are: a rewrite that would have to assume something is not made.
+    without_guards = forbids_guards(work.metadata.mode.shape_env)
+    if without_guards is not None:
+        with without_guards:
+            _run_all(work, chosen, report, MAX_ROUNDS if repeats else 1)
+
+
+def _run_all(work: Work, chosen: list[Pass], report: PassReport, rounds: int) -> None:
+    gm, options = work.module, work.options
     dead = order.remove_dead(gm.graph, work.memory)
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
     done: dict[str, int] = {}  # pass -> the version of the graph in which it found nothing left to do
-    for number in range(MAX_ROUNDS if repeats else 1):
+    for number in range(rounds):
         before = [node.target for node in gm.graph.nodes]
         is_changed = False
         for index, each in enumerate(chosen, 1):

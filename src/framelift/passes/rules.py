@@ -202,7 +202,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 def _may_lie_so(rule: Rewrite, old: Node, new: Node, work: Work) -> bool:
     """Whether nobody can tell that the new value has other strides than the old one."""
     before, after = facts.tensor(old), facts.tensor(new)
-    if before.stride() == after.stride():
+    if facts.same_numbers(before.stride(), after.stride()):
         return True
     # Axes of length one make no difference to any kernel.
     differs = any(a != b for a, b, size in zip(before.stride(), after.stride(), before.shape, strict=True) if size > 1)

@@ -142,6 +142,11 @@ class Work:
         """Whether the memory of a value is written after it was computed."""
         return self.effects.is_written_after(self.memory.of(node), node)
 
+    def check_unwritten(self, node: Node) -> None:
+        """Rejects a result that is written later: a part of a larger one cannot be, where autograd watches."""
+        if self.has_later_write(node):
+            raise Reject("the result is written later")
+
     def evaluate(self, node: Node, found: dict[Node, Any]) -> Any:
         """What a node computes if some of its operands are other than their metadata says; None if it fails."""
         args, kwargs = map_arg((node.args, node.kwargs), lambda n: found.get(n, facts.value(n)))
@@ -377,7 +382,7 @@ class Work:
 
 def _lies_otherwise(old: Node, new: Node) -> bool:
     before, after = facts.tensor(old), facts.tensor(new)
-    return isinstance(before, torch.Tensor) and before.stride() != after.stride()
+    return not facts.same_numbers(before.stride(), after.stride())
 
 
 def _spell(node: Node, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ class Batch(Fusion):
 
     def key(self, node: Node, work: Work) -> Hashable | None:
         x, alike = self.member(node, work)
-        check_written(node, work)
+        work.check_unwritten(node)
         return alike, facts.shape(x), facts.tensor(x).dtype
 
     def gather(self, group: list[Node], work: Work) -> Match | None:
@@ -55,12 +55,6 @@ class Batch(Fusion):
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:
         whole = self.whole(list(match.nodes), build.stack(match.inputs, 0), build)
         return dict(zip(match.nodes, build.unbind(whole, 0), strict=True))
-
-
-def check_written(node: Node, work: Work) -> None:
-    """A part of a larger result cannot be written where autograd watches."""
-    if work.has_later_write(node):
-        raise Reject("the result is written later")
 
 
 def are_returned(nodes: Iterable[Node]) -> bool:
@@ -102,7 +96,7 @@ class OnAllPieces(Rewrite):
             raise NoMatch("the pieces are not treated alike")
         for one in each:
             check_place(one, work)
-            check_written(one.node, work)
+            work.check_unwritten(one.node)
         results = [one.node for one in each]
         return Match(root, *items.values(), *results, x=call.first, cut=(sections, dim), call=first, results=results)
 

@@ -19,6 +19,11 @@ def operands_of(node: Node) -> tuple[list[Node], int]:
     return facts.nodes(call["tensors"]), call.dim(facts.rank(node))
 
 
+def is_empty(node: Node) -> bool:
+    """Whether an operand of a cat adds nothing, whatever the others are: a vector without elements."""
+    return facts.rank(node) == 1 and facts.shape(node) == (0,)
+
+
 class NestedCat(Rewrite):
     """Operands that are a cat along the same axis, used by such cats alone, are replaced by their operands."""
 
@@ -29,7 +34,7 @@ class NestedCat(Rewrite):
         operands, dim = operands_of(root)
         inner: list[Node] = []
         leaves = _leaves(root, operands, dim, inner)
-        filled = [leaf for leaf in leaves if facts.shape(leaf) != (0,)] or leaves[:1]
+        filled = [leaf for leaf in leaves if not is_empty(leaf)] or leaves[:1]
         if not inner and len(filled) == len(leaves):
             raise NoMatch("no cat inside")
         return Match(root, *inner, leaves=leaves, filled=filled, dim=dim)

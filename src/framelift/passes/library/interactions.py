@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
@@ -115,8 +114,7 @@ class MatmulFirstCompression(Compression):
             length = facts.shape(part)[-2]
             products.append(build.call(torch.matmul, build.narrow(match.linear.weight, 1, start, length), part))
             start += length
-        total = functools.reduce(lambda a, b: build.call(torch.add, a, b), products)
-        return {match.root: with_bias(total, match.linear.bias, build)}
+        return {match.root: with_bias(build.sum(products), match.linear.bias, build)}
 
 
 @register
@@ -131,8 +129,7 @@ class FuseParallelCompression(Fusion):
 
     def key(self, node: Node, work: Work) -> Hashable | None:
         found = _compression(node)
-        if work.has_later_write(node):
-            raise Reject("the result is written later")
+        work.check_unwritten(node)
         return swapped(found.x), found.bias is None
 
     def gather(self, group: list[Node], work: Work) -> Match | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,8 +76,7 @@ class FuseParallelLinearPass(Fusion):
 
     def key(self, node: Node, work: Work) -> Hashable | None:
         found = linear_at(node)
-        if work.has_later_write(node):
-            raise Reject("the result is written later")
+        work.check_unwritten(node)
         return found.x, found.bias is None
 
     def gather(self, group: list[Node], work: Work) -> Match | None:
@@ -137,7 +135,7 @@ class FuseSplitLinearAddPass(Rewrite):
         x = build.narrow(run.source, run.dim, run.low, run.length)
         weight = build.pack([each.weight for each in linears], (torch.cat, 1))
         total = build.linear(x, weight, _summed_bias(linears, build))
-        return {match.root: functools.reduce(lambda a, b: build.call(torch.add, a, b), match.others, total)}
+        return {match.root: build.sum([total, *match.others])}
 
 
 @register
@@ -168,7 +166,7 @@ class FuseLinearSplitAdd(Rewrite):
         linear: Linear = match.linear
         weight, bias = (each and _folded(each, match.count, build) for each in (linear.weight, linear.bias))
         total = build.linear(linear.x, weight, bias)
-        return {match.root: functools.reduce(lambda a, b: build.call(torch.add, a, b), match.others, total)}
+        return {match.root: build.sum([total, *match.others])}
 
 
 def _are_all_pieces(pieces: list[Piece], whole: Node) -> bool:
@@ -197,7 +195,7 @@ def _summed_bias(linears: Sequence[Linear], build: Builder) -> Node | None:
         return None
     if build.folds(biases):
         return build.pack(biases, (torch.stack, 0), (torch.sum, 0))
-    return functools.reduce(lambda a, b: build.call(torch.add, a, b), biases)
+    return build.sum(biases)
 
 
 def _is_plain_add(node: Node, shape: tuple[int, ...]) -> bool:

@@ -15,6 +15,7 @@ from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, register
 from framelift.passes.effects import is_pure
 from framelift.passes.facts import Reject
+from framelift.passes.library.concat import is_empty
 from framelift.passes.ops import Bound
 from framelift.passes.work import Work
 
@@ -105,7 +106,7 @@ def _same_copy(call: Bound) -> Node | None:
 def _single(call: Bound) -> Node | None:
     """The only operand of a cat that has any elements."""
     tensors = facts.nodes(call["tensors"])
-    full = [each for each in tensors if facts.shape(each) != (0,)] or tensors[:1]
+    full = [each for each in tensors if not is_empty(each)] or tensors[:1]
     return full[0] if len(full) == 1 else None
 
 

@@ -58,10 +58,6 @@ class Reassembled(Rewrite):
         return {match.root: rejoined(match.join, match.made, match.runs, build)}
 
 
-def _are_split(piece: Piece) -> bool:
-    return len(piece.head) == 2
-
-
 @register
 class FuseChunkReshapeConcatPass(Reassembled):
     """split, reshape each piece, cat."""
@@ -69,7 +65,7 @@ class FuseChunkReshapeConcatPass(Reassembled):
     name = "fuse_chunk_reshape_concat_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _are_split(piece) and bool(piece.chain) and set(piece.kinds) <= {"reshape", "view"}
+        return piece.is_part and bool(piece.chain) and set(piece.kinds) <= {"reshape", "view"}
 
 
 @register
@@ -79,7 +75,7 @@ class FuseChunkSqueezeCatPass(Reassembled):
     name = "fuse_chunk_squeeze_cat_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _are_split(piece) and piece.kinds == ("squeeze",) and piece.length == 1
+        return piece.is_part and piece.kinds == ("squeeze",) and piece.length == 1
 
 
 @register
@@ -89,4 +85,4 @@ class FuseChunkReshapeUnsqueezeConcatPass(Reassembled):
     name = "fuse_chunk_reshape_unsqueeze_concat_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _are_split(piece) and "unsqueeze" in piece.kinds
+        return piece.is_part and "unsqueeze" in piece.kinds

@@ -36,7 +36,7 @@ class MergeStackTahnUnbindPass(Rewrite):
             raise NoMatch("not all pieces of a split in order")
         if outer.dim() != join.dim or any(len(node.users) > 1 for node in (middle.node, join.node)):
             raise NoMatch("not taken apart as it was put together")
-        if ops.op(join.pieces[0].head[-1]) not in ops.SPLITS:
+        if not join.pieces[0].is_split:
             raise NoMatch("not the pieces of a split")
         check_place(middle, work)
         items = ops.items_of(root)

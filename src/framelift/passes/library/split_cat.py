@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from torch.fx import Node
-
-from framelift.passes import ops
 from framelift.passes.declare import register
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.reassemble import Reassembled
-from framelift.passes.library.splits import CoarserSplit, SplitOfSplit, SqueezedPieces
+from framelift.passes.library.splits import CoarserSplit, SplitOfSplit, SqueezedPieces, drop_single_pieces
 from framelift.passes.pieces import Join, Piece, Run
 from framelift.passes.work import Work
-
-
-def _cut_by(piece: Piece) -> str | None:
-    """What cut a piece: "split", "unbind", "narrow"."""
-    return ops.op(piece.head[-1]) if piece.head else None
-
-
-def _is_split(piece: Piece) -> bool:
-    return _cut_by(piece) in ops.SPLITS
-
-
-def _is_unbound(piece: Piece) -> bool:
-    return _cut_by(piece) == "unbind"
 
 
 class SplitCat(Reassembled):
@@ -40,7 +24,7 @@ class SplitCatPass(SplitCat):
     roots = ("cat", "stack")
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and set(piece.kinds) <= {"squeeze", "unsqueeze"}
+        return piece.is_split and set(piece.kinds) <= {"squeeze", "unsqueeze"}
 
     def wants(self, run: Run, join: Join, work: Work) -> bool:
         # Some pieces along the axis of the split are a larger piece of it.
@@ -63,7 +47,7 @@ class UnbindStackPass(SplitCat):
     roots = ("cat", "stack")
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_unbound(piece) and not piece.chain
+        return piece.is_unbound and not piece.chain
 
     def wants(self, run: Run, join: Join, work: Work) -> bool:
         return run.is_whole
@@ -76,7 +60,7 @@ class MutateCatPass(SplitCat):
     name = "mutate_cat_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and not piece.chain and piece.dim == join.dim
+        return piece.is_split and not piece.chain and piece.dim == join.dim
 
     def wants(self, run: Run, join: Join, work: Work) -> bool:
         return len(run.pieces) >= 2
@@ -103,7 +87,7 @@ class SplitCatToSlicesPass(LongRuns):
     name = "split_cat_to_slices_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and not piece.chain and piece.dim == join.dim
+        return piece.is_split and not piece.chain and piece.dim == join.dim
 
 
 @register
@@ -113,7 +97,7 @@ class UnbindCatToViewPass(LongRuns):
     name = "unbind_cat_to_view_pass"
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_unbound(piece) and not piece.chain
+        return piece.is_unbound and not piece.chain
 
 
 @register
@@ -124,7 +108,7 @@ class SplitStackToCatsPass(LongRuns):
     roots = ("stack",)
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and not piece.chain
+        return piece.is_split and not piece.chain
 
 
 @register
@@ -135,7 +119,7 @@ class UnbindStackToSlicesPass(SplitCat):
     roots = ("stack",)
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_unbound(piece) and not piece.chain
+        return piece.is_unbound and not piece.chain
 
     def wants(self, run: Run, join: Join, work: Work) -> bool:
         return len(run.pieces) >= 2
@@ -149,7 +133,7 @@ class MoveReshapeOutOfSplitStackPass(LongRuns):
     roots = ("stack",)
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and bool(piece.chain)
+        return piece.is_split and bool(piece.chain)
 
 
 @register
@@ -161,7 +145,7 @@ class FuseSplitGetitemSqueezeCat(SplitCat):
     roots = ("cat", "stack")
 
     def takes(self, piece: Piece, join: Join) -> bool:
-        return _is_split(piece) and piece.kinds == ("squeeze",) and piece.length == 1
+        return piece.is_split and piece.kinds == ("squeeze",) and piece.length == 1
 
     def wants(self, run: Run, join: Join, work: Work) -> bool:
         return len(run.pieces) >= 2
@@ -183,6 +167,4 @@ class RemoveSplitWithSizeOnePass(SameView):
     group = "split_cat"
 
     def run(self, work: Work) -> None:
-        items: list[Node] = [node for node in work.calls() if ops.index_of(node) is not None]
-        for node in reversed(items):
-            work.try_at(self, node)
+        drop_single_pieces(self, work)

@@ -30,6 +30,12 @@ def split_at(node: Node) -> tuple[Bound, int, list[int], dict[int, Node]]:
     return call, *bounds, ops.items_of(node)
 
 
+def drop_single_pieces(rule: SameView, work: Work) -> None:
+    """The piece of a split in one piece is what was split."""
+    for node in reversed([node for node in work.calls() if ops.index_of(node) is not None]):
+        work.try_at(rule, node)
+
+
 class WholeAgain(Reassembled):
     """cat of all pieces in order is what was split."""
 
@@ -264,8 +270,6 @@ class RemoveSplitOpsPass(Rewrite):
     roots = ("cat", *SPLITS)
 
     def run(self, work: Work) -> None:
-        views = SameView()
-        for node in reversed([node for node in work.calls() if ops.index_of(node) is not None]):
-            work.try_at(views, node)
+        drop_single_pieces(SameView(), work)
         for rule in (WholeAgain(), PointwiseAround(), FewUsed(), SplitOfSplit()):
             work.rewrite_all(rule)

@@ -575,3 +575,28 @@ def knows_its_history(x):
 def test_whether_a_tensor_was_computed(requires_grad):
     x = torch.ones(3, requires_grad=requires_grad)
     check(knows_its_history, x, changed=[(torch.ones(3, requires_grad=not requires_grad),)])
+
+
+class TestNew:
+    """`x.new()` takes a `torch.Size` for a size, and any other sequence for data."""
+
+    @pytest.mark.parametrize(
+        "program",
+        [
+            lambda x: x.new(x.shape).fill_(1),
+            lambda x: x.new(x.shape[:1]).fill_(1),
+            lambda x: x.new(torch.Size([])).fill_(1),
+            lambda x: x.new(size=x.size()).fill_(1),
+            lambda x: x.new(x.size(), device="cpu").fill_(1),
+            lambda x: x.new(2, 3).fill_(1),
+            lambda x: x.new((2, 3)),
+            lambda x: x.new([2, 3]),
+            lambda x: x.new(tuple(x.shape)),
+            lambda x: x.new(),
+        ],
+    )
+    def test_size_or_data(self, program: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        assert len(check(program, X, changed=[(X[:1],)]).graphs) >= 1
+
+    def test_a_symbolic_size(self) -> None:
+        check(lambda x: x.new(x.shape).fill_(2), X, changed=[(X[:, :2],), (X[:1],)], dynamic=True)

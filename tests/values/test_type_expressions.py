@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -37,6 +38,26 @@ def aliases_made(x):
 
 
 @cases(X)
+def aliases_of_abstract_classes(x):
+    made = Sequence[int]
+    return x + 1, made, made.__origin__ is Sequence, typing.cast(Iterable[int], [1])
+
+
+@cases(X)
+def aliases_called(x):
+    return x + 1, list[int](), dict[str, int](a=1), ALIAS((1, 2))
+
+
+class Keeps:
+    __class_getitem__ = classmethod(types.GenericAlias)
+
+
+@cases(X, expect_breaks=1)
+def an_alias_called_that_marks_what_it_makes(x):
+    return x + 1, Keeps[int]().__orig_class__.__args__
+
+
+@cases(X)
 def aliases_read(x):
     return x + 1, typing.get_origin(ALIAS) is list, typing.get_args(ALIAS), typing.get_origin(int)
 
@@ -44,6 +65,11 @@ def aliases_read(x):
 @cases(X)
 def unions_read(x):
     return x + 1, typing.get_args(UNION), typing.get_origin(UNION) is types.UnionType, hasattr(UNION, "nothing")
+
+
+@cases(X)
+def unions_compared_with_others(x):
+    return x + 1, UNION == "int", UNION != 3, 3 == UNION, UNION is UNION
 
 
 @cases(X)

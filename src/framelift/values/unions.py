@@ -52,6 +52,8 @@ class UnionValue(Value, models=types.UnionType):
         return super().attribute(lift, name)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if py.type_of(other) is not types.UnionType:
+            return NotImplemented
         self.refuse(f"comparison {operator}")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
@@ -96,6 +98,13 @@ class GenericAliasValue(Value, models=types.GenericAlias):
             return lift.known_object(types.GenericAlias)
         return super().attribute(lift, name)
 
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Makes an instance of its class, which is told of its arguments if it can keep attributes."""
+        origin = py.attribute(lift, self, "__origin__")
+        if not any(origin.concrete is cls for cls in _BUILTIN):
+            self.refuse("calling")
+        return py.call(lift, origin, args, kwargs)
+
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(operator)
 
@@ -118,12 +127,13 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         generate.call(2)
 
 
+# Their instances keep no attributes.
+_BUILTIN = (list, dict, tuple, set, frozenset, deque, defaultdict)
+
+
+@primitive(types.GenericAlias, *(cls.__dict__["__class_getitem__"] for cls in _BUILTIN))
 def _generic_alias(lift: Lift, cls: Any, key: Any, /) -> Any:
     return GenericAliasValue(cls, key if py.type_of(key) is tuple else lift.tuple([key]))
-
-
-for _cls in (list, dict, tuple, set, frozenset, deque, defaultdict):
-    primitive(_cls.__dict__["__class_getitem__"])(_generic_alias)
 
 
 def union(lift: Lift, left: Any, right: Any) -> Any:

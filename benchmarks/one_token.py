@@ -1,8 +1,8 @@
 """On a machine with a GPU: a one-token forward of a 16-layer, 1024-wide bf16 Llama, framelift beside torch.compile.
 
-Run by benchmarks/gpu.py. Measured are the first call with the eager backend (capture), a call whose graph costs nothing (overhead), and the
-median latency of calls in steady state: eager PyTorch, both compilers with Inductor, and both with reduce-overhead,
-by turns. Results are compared with eager PyTorch before anything is timed.
+Run by benchmarks/gpu.py. Measured are the first call with the eager backend (capture), a call whose graph costs nothing
+(overhead), and the median latency of calls in steady state: eager PyTorch, both compilers with Inductor, and both with
+reduce-overhead, by turns. Results are compared with eager PyTorch before anything is timed.
 """
 
 from __future__ import annotations

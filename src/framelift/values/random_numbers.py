@@ -120,7 +120,8 @@ class RandomValue(Value, models=random.Random):
             generate.source(self.before)
             generate.builder.pop_top()
         if self.known is not None:
-            self._set_state(generate, lambda known=self.known: generate.constant(known.getstate()))
+            state = self.known.getstate()
+            self._set_state(generate, lambda: generate.constant(state))
 
     def put_back(self, generate: Generator) -> None:
         if self.draws and self._may_be_run_again(generate):
@@ -241,7 +242,7 @@ def _setstate(lift: Lift, generator: Any, state: Any) -> None:
     _generator(generator, "setstate").seed(lift, _in_state(state))
 
 
-@primitive(random.Random._randbelow)
+@primitive(random.Random._randbelow)  # type: ignore[attr-defined]
 def _randbelow(lift: Lift, generator: Any, n: Any) -> Any:
     return _generator(generator, "_randbelow").run(lift, "_randbelow", lift.constant(n))
 

@@ -18,15 +18,17 @@ from tests.fuzz.generate import shown
 from tests.fuzz.run import Way, failure_of, shrink, write
 
 
-def report(seed: int, size: int, way: Way, problem: str) -> None:
-    """A failing program in its smallest form, and how to run it again."""
+def report(seed: int, size: int, way: Way, problem: str, small: bool) -> None:
+    """How to run a failing program again, and its smallest form."""
+    print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n", flush=True)
+    if not small:
+        return
     statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed, way) is not None)
-    print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n")
     print(shown(statements))
     print(f"smaller: {failure_of(statements, seed, way)}\n", flush=True)
 
 
-def fuzz(first: int, programs: int, size: int, way: Way) -> int:
+def fuzz(first: int, programs: int, size: int, way: Way, small: bool) -> int:
     """How many of the programs differ."""
     began = time.perf_counter()
     different = 0
@@ -34,7 +36,7 @@ def fuzz(first: int, programs: int, size: int, way: Way) -> int:
         problem = failure_of(write(seed, size), seed, way)
         if problem is not None:
             different += 1
-            report(seed, size, way, problem)
+            report(seed, size, way, problem, small)
     print(f"{programs} programs, {different} different, {time.perf_counter() - began:.0f} s")
     return different
 
@@ -58,10 +60,12 @@ def main() -> int:
     parser.add_argument("--faults", nargs="*", metavar="NAME", help="plant these faults, or all, one at a time")
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--growing", action="store_true", help="sizes and numbers grow from call to call")
+    parser.add_argument("--seeds-only", action="store_true", help="name programs that fail, without making them small")
     given = parser.parse_args()
     if given.faults is not None:
         return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
-    return bool(fuzz(given.seed, given.programs, given.size, Way(given.backend, given.growing)))
+    way = Way(given.backend, given.growing)
+    return bool(fuzz(given.seed, given.programs, given.size, way, not given.seeds_only))
 
 
 if __name__ == "__main__":

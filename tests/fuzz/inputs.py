@@ -183,5 +183,6 @@ WORLD_CHANGES: list[Callable[[Any, contextlib.ExitStack], Any]] = [
     _replacing("Record", "size", lambda module: 5),
     _default_dtype,
     lambda module, during: during.enter_context(torch.no_grad()),
+    lambda module, during: during.enter_context(torch.inference_mode()),
     lambda module, during: during.enter_context(torch.autocast("cpu", dtype=torch.bfloat16)),
 ]

@@ -50,6 +50,7 @@ def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Fail
                 expect_breaks=None,
                 expect_hit=False,
                 deterministic=False,
+                whole_errors=True,
             )
     except AssertionError as problem:
         return str(problem).partition("\n\noriginal code:")[0]

@@ -76,6 +76,7 @@ def check(
     mode: str | None = None,
     inputs: Callable[[], tuple[Any, ...]] | None = None,
     rounding: str | None = None,
+    whole_errors: bool = False,
     **kwargs: Any,
 ) -> Checked:
     """Compare eager and lifted; see the module's docstring.
@@ -89,6 +90,7 @@ def check(
     deterministic   capturing again must give the same graph, guards and code
     inputs          makes fresh arguments for each call, where deepcopy cannot
     rounding        what rounds its own way besides the backend ("numpy": torch's NumPy layer)
+    whole_errors    exceptions are compared with all frames of their tracebacks, notes, causes and contexts
     Other keyword arguments go to the function.
     """
     compiled = {"backend": backend, "fullgraph": fullgraph, "dynamic": dynamic, "mode": mode}
@@ -107,6 +109,8 @@ def check(
             with record.listening():
                 actual = run(lifted, given, kwargs, number, fresh)
             compare(expected, actual, eager, lifted, rounding or backend, number)
+            if whole_errors:
+                Comparison().compare(_chain(expected.error), _chain(actual.error), f"call {number}: exception")
             if number == 1 and record.captures > captures and _must_hit(expect_hit, unchanged):
                 raise Difference("the second call with the same inputs was captured again instead of hitting the entry")
             if number == 0:
@@ -263,9 +267,26 @@ def _did(outcome: Outcome) -> str:
 
 def _user_line(error: BaseException) -> str:
     """The innermost line of the traceback that belongs to a test, the part of the traceback a user reads."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in frames if "/torch/" not in frame.filename and "/src/framelift/" not in frame.filename]
+    own = _frames_of(error)
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def _chain(error: BaseException | None) -> list[Any]:
+    """An exception and those that led to it: words, notes and the user's lines it came through."""
+    found: list[Any] = []
+    while error is not None:
+        lines = [(frame.lineno, frame.name) for frame in _frames_of(error)]
+        # How deep a recursion without end goes depends on where it began.
+        words = [type(error).__name__, str(error), [*getattr(error, "__notes__", [])], lines[:20]]
+        found += [*words, error.__cause__ is not None, error.__suppress_context__]
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def _frames_of(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of a traceback that a user reads."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return [frame for frame in frames if "/torch/" not in frame.filename and "/src/framelift/" not in frame.filename]
 
 
 def _context(fn: Any, record: Record) -> str:

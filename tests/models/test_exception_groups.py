@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import framelift
 from tests.values.programs import Programs
 
 programs = Programs()
@@ -21,6 +22,11 @@ class Labelled(ExceptionGroup):
 
     def derive(self, exceptions):
         return Labelled(self.message, exceptions, self.label + "'")
+
+
+def halt(value):
+    framelift.graph_break()
+    return value
 
 
 def leaves(group):
@@ -236,6 +242,20 @@ def is_split_by_no_condition(x):
         ExceptionGroup("g", [ValueError(1)]).split(3)
     except TypeError as error:
         return x + 1, str(error)
+
+
+@programs(expect_breaks=None)
+def breaks_in_a_loop_with_two_clauses(x):
+    seen = []
+    for number in range(3):
+        try:
+            if halt(number) > 0:
+                raise ExceptionGroup("g", [ValueError(number), IndexError(1)])
+        except* ValueError as group:
+            seen.append(len(group.exceptions))
+        except* LookupError:
+            seen.append("lookup")
+    return x + 1, seen
 
 
 test_programs = programs.test()

@@ -36,6 +36,8 @@ _TRIVIAL: Final = frozenset({
     "POP_TOP", "NOP", "LOAD_CONST", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "STORE_FAST",
     "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "LOAD_DEREF", "BUILD_TUPLE", "SWAP", "COPY", "JUMP_FORWARD",
 })  # fmt: skip
+# What a raised exception comes to: it is handled; or `except*` puts it with others, for later.
+_HANDLING: Final = frozenset({"PUSH_EXC_INFO", "LIST_APPEND"})
 _RETURNS: Final = frozenset({"RETURN_VALUE", "RETURN_CONST"})
 #: The stack on which `inner` is called: it lies where the operands of the original call lay.
 INNER: Final[tuple[StackTag, ...]] = (NULL, VALUE) if NULL_POSITION == "below" else (VALUE, NULL)
@@ -134,7 +136,7 @@ class _StepMaker(ResumeMaker):
                 yield instruction.target, after_jump(tags, instruction), raised
             if instruction.opcode not in TERMINAL:
                 after = self.body[self.index_of[instruction] + 1]
-                yield after, after_instruction(tags, instruction), raised and instruction.opname != "PUSH_EXC_INFO"
+                yield after, after_instruction(tags, instruction), raised and instruction.opname not in _HANDLING
         if instruction.handler is not None and instruction.opname != "PUSH_EXC_INFO":
             yield instruction.handler.target, after_raise(tags, instruction.handler), True
 

@@ -145,6 +145,27 @@ def test_marks_for_the_profiler_do_not_break() -> None:
     assert torch.equal(compiled(x), marked(x))
 
 
+def broken_in_a_mark(x: torch.Tensor) -> torch.Tensor:
+    with torch.profiler.record_function("outer"):
+        y = x * 2
+        framelift.graph_break()
+        y = y + 1
+    return y * 3
+
+
+def broken_before_a_mark(x: torch.Tensor) -> torch.Tensor:
+    block = torch.profiler.record_function("later")
+    y = x * 2
+    framelift.graph_break()
+    with block:
+        return y * 3
+
+
+@pytest.mark.parametrize("function", [broken_in_a_mark, broken_before_a_mark])
+def test_a_graph_break_beside_a_mark(function: Callable[..., Any]) -> None:
+    assert len(check(function, torch.ones(3), expect_breaks=1).graphs) == 2
+
+
 MADE_BEFORE = torch.profiler.record_function("made before")
 
 

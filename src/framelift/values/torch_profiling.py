@@ -38,9 +38,51 @@ class IgnoredContextValue(Value):
         return super().attribute(lift, name)
 
 
+class MarkedBlockValue(IgnoredContextValue):
+    """A block with a mark. If the graph ends inside of it, Python goes on in a block whose mark has ended."""
+
+    __slots__ = ("given", "entered")
+
+    def __init__(self, given: list[Any]) -> None:
+        super().__init__(torch.autograd.profiler.record_function)
+        self.given = given
+        self.entered = False
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__enter__":
+            return lift.builtin_method(self, name, lambda: self._enter(lift))
+        return super().attribute(lift, name)
+
+    def _enter(self, lift: Lift) -> MarkedBlockValue:
+        lift.journal.touch(self)
+        self.entered = True
+        return self
+
+    def state(self) -> Any:
+        return self.entered
+
+    def restore(self, state: Any) -> None:
+        self.entered = state
+
+    def parts(self) -> list[Any]:
+        return self.given
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(_block_with_its_mark_behind_it if self.entered else self.cls)
+        for part in self.given:
+            generate.value(part)
+        generate.call(len(self.given))
+
+
+def _block_with_its_mark_behind_it(name: Any, args: Any) -> Any:
+    block = torch.autograd.profiler.record_function(name, args)
+    block.run_callbacks_on_exit = False
+    return block
+
+
 @primitive(torch.autograd.profiler.record_function)
-def _record_function(lift: Lift, name: Any, args: Any = None) -> IgnoredContextValue:
-    return IgnoredContextValue(torch.autograd.profiler.record_function)
+def _record_function(lift: Lift, name: Any, args: Any = None) -> MarkedBlockValue:
+    return MarkedBlockValue([name, args])
 
 
 @primitive(torch._C.DisableTorchFunctionSubclass)

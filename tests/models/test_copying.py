@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import enum
+import pickle
 
 import torch
 
 import framelift
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -292,3 +294,36 @@ def test_a_method_added_later_is_seen():
     assert lifted(X, Plain()).equal(X + 1)
     Plain.__deepcopy__ = lambda self, memo: type("Other", (), {"n": 9})
     assert lifted(X, Plain()).equal(X + 9)
+
+
+def test_iterators_are_copied_and_pickled_where_they_are():
+    def program(x):
+        table, members, word = {"a": 1, "b": 2}, {1}, "abc"
+        iterators = [
+            iter([1, 2, 3]),
+            iter((1, 2, 3)),
+            iter(word),
+            iter(range(2, 9, 3)),
+            iter(table),
+            iter(table.values()),
+            reversed(table),
+            iter(table.items()),
+            iter(members),
+            reversed([1, 2]),
+            enumerate([1, 2], 4),
+            map(abs, [-1, -2]),
+            zip([1, 2], "ab", strict=False),
+            filter(None, [0, 1, 2]),
+        ]
+        found = []
+        for iterator in iterators:
+            next(iterator)
+            again = pickle.loads(pickle.dumps(iterator))
+            twin = copy.copy(iterator)
+            found.append((type(again) is type(iterator), list(again), list(copy.deepcopy(iterator)), list(twin)))
+            found.append((list(iterator), list(pickle.loads(pickle.dumps(iterator)))))
+        moved = iter([1, 2, 3])
+        moved.__setstate__(2)
+        return x + 1, found, list(moved), iter([1]).__reduce__()[1:]
+
+    check(program, torch.ones(2), fullgraph=True)

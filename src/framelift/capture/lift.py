@@ -192,6 +192,10 @@ class Lift:
         plain = tuple(items)
         return TupleValue(list(plain)) if any(isinstance(i, Value) or not is_constant(i) for i in plain) else plain
 
+    def new_list(self, items: Sequence[Any]) -> Value:
+        """A list the program made."""
+        return ListValue([*items])
+
     def size(self, items: list[Any]) -> Any:
         """A `torch.Size`: plain where all its items are."""
         return make_size(self, items)

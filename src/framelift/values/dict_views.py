@@ -8,7 +8,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Value
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import IteratorValue, advance
+from framelift.values.iterators import IteratorValue, advance, reduced
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -123,6 +123,10 @@ class DictIterator(IteratorValue):
         key = self.keys[self.position]
         self.position += 1
         return _pick(lift, self.part, key, entries[key])
+
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
 
     def state(self) -> Any:
         return self.owner, self.position

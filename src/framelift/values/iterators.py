@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.methods import method_of
+from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -45,12 +46,33 @@ class IteratorValue(Value):
     def attribute(self, lift: Lift, name: str) -> Any:
         return method_of(self, lift, name)
 
+    def to_come(self, lift: Lift) -> list[Any]:
+        """The items to come, which stay to come."""
+        before = self.state()
+        try:
+            return py.items(lift, self)
+        finally:
+            self.restore(before)
+
+
+def reduced(lift: Lift, make: Callable[..., Any], args: Sequence[Any], *state: Any) -> Any:
+    """What `__reduce__` gives: what makes the iterator, of what, and perhaps where it is."""
+    return lift.tuple([lift.known_object(make), lift.tuple(list(args)), *state])
+
 
 _ListIterator: type = type(iter([]))
 _TupleIterator: type = type(iter(()))
 _ListReversed: type = type(reversed([]))
 _SetIterator: type = type(iter(frozenset()))
 _STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
+
+
+# What such an iterator walks, made of its items.
+_CONTAINERS: dict[type, Callable[[Lift, list[Any]], Any]] = {
+    _ListIterator: lambda lift, items: lift.new_list(items),
+    _TupleIterator: lambda lift, items: lift.tuple(items),
+    **dict.fromkeys(_STRING_ITERATORS, lambda lift, items: "".join(items)),
+}
 
 
 class SequenceIterator(IteratorValue):
@@ -83,6 +105,26 @@ class SequenceIterator(IteratorValue):
 
     def length_hint(self, lift: Lift) -> Any:
         return len(self.remaining())
+
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        if self.kind is _SetIterator:
+            return reduced(lift, iter, [lift.new_list(self.remaining())])
+        make = _CONTAINERS.get(self.kind)
+        if make is None:
+            self.refuse("__reduce__()")
+        if self.items is None:
+            return reduced(lift, iter, [make(lift, [])])
+        return reduced(lift, iter, [make(lift, self.items) if self.owner is None else self.owner], self.position)
+
+    @method
+    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+        if self.kind not in _CONTAINERS:
+            self.refuse("__setstate__()")
+        lift.journal.touch(self)
+        position = max(0, lift.as_index(index))
+        if self.items is not None:
+            self.position = position if self.kind is _ListIterator else min(position, len(self.items))
 
     def state(self) -> Any:
         return self.items, self.position
@@ -150,6 +192,19 @@ class RangeIterator(IteratorValue):
     def length_hint(self, lift: Lift) -> Any:
         return len(self.range) - self.position
 
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        if sys.version_info >= (3, 12):
+            return reduced(lift, iter, [self.range[self.position :]], None)
+        return reduced(lift, iter, [self.range], self.position)
+
+    @method
+    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+        if sys.version_info >= (3, 12):
+            self.refuse("__setstate__()")
+        lift.journal.touch(self)
+        self.position = min(max(0, lift.as_index(index)), len(self.range))
+
     def state(self) -> Any:
         return self.position
 
@@ -186,6 +241,30 @@ class DerivedIterator(IteratorValue):
         lift.journal.touch(self)
         return self.step(lift, self)
 
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        if self.kind in (reversed, _ListReversed):
+            return self._reduced_reversed(lift)
+        if self.kind not in _COMPOSED or type(self) is StrictZip:
+            self.refuse("__reduce__()")
+        return reduced(lift, self.kind, self.parts())
+
+    def _reduced_reversed(self, lift: Lift) -> Any:
+        if not self.finished:
+            return reduced(lift, reversed, self.inputs, self.counter)
+        if self.kind is reversed:
+            return reduced(lift, reversed, [()])
+        return reduced(lift, iter if sys.version_info < (3, 13) else reversed, [lift.new_list([])])
+
+    @method
+    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+        if self.kind not in (reversed, _ListReversed):
+            self.refuse("__setstate__()")
+        last = lift.constant(py.length(lift, self.inputs[0])) - 1
+        lift.journal.touch(self)
+        if not self.finished:
+            self.counter = min(max(-1, lift.as_index(index)), last)
+
     def state(self) -> Any:
         return self.counter, self.finished
 
@@ -199,7 +278,7 @@ class DerivedIterator(IteratorValue):
         if self.kind in (reversed, _ListReversed):
             self._rebuild_reversed(generate)
             return
-        if self.kind not in (enumerate, zip, map, filter):
+        if self.kind not in _COMPOSED:
             raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
         generate.callable(self.kind)
         for part in self.parts():
@@ -216,6 +295,9 @@ class DerivedIterator(IteratorValue):
         generate.value(-1 if self.finished else self.counter)
         generate.call(1)
         generate.pop_top()
+
+
+_COMPOSED = (enumerate, zip, map, filter)
 
 
 class StrictZip(DerivedIterator):

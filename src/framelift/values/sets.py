@@ -20,7 +20,7 @@ from framelift.values.base import Exhausted, Identity, Value
 from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import IteratorValue
+from framelift.values.iterators import IteratorValue, reduced
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
@@ -417,6 +417,10 @@ class SetIterator(IteratorValue):
 
     def python_type(self) -> type:
         return type(iter(set()))
+
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
 
     def length_hint(self, lift: Lift) -> Any:
         if self.owner is None or len(self.owner.members(lift)) != len(self.keys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
@@ -23,7 +23,6 @@ from framelift.options import (
     Options,
     checked_deduplicate,
     checked_dynamic,
-    checked_dynamic_shapes,
     checked_fullgraph,
     checked_inductor,
     checked_mode,
@@ -382,15 +381,15 @@ def export(
     function: Callable[..., Any],
     *args: Any,
     aten_graph: bool = False,
-    dynamic_shapes: Mapping[str, Any] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
     **kwargs: Any,
 ) -> Any:
     """Capture one call as one graph: `(graph_module, guards)`. Raises if the function does not fit into one graph.
 
     The module is called as the function is, with the same containers, and returns the same. What was assumed about
     sizes and numbers is among the guards and checked by the module; arguments that are constants must stay the same.
-    Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`. `dynamic_shapes` names the
-    sizes that may differ, as `dynamic` of `compile` does, or with torch's `Dim`.
+    Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`. `dynamic_shapes` says which
+    sizes may differ, as `dynamic` of `compile` does, or as torch's own export has it.
 
     >>> graph_module, guards = framelift.export(lambda x: (x + x).relu(), torch.randn(2, 2))
     >>> graph_module, guards = framelift.export(f, dynamic_shapes={"x": {0: (2, 64)}})(torch.randn(2, 2))
@@ -398,10 +397,9 @@ def export(
     _checked_callable(function, "export")
     if not isinstance(aten_graph, bool):
         raise TypeError(f"aten_graph is {short(aten_graph)}: True or False is needed")
-    wishes = None if dynamic_shapes is None else checked_dynamic_shapes(dynamic_shapes)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        return runtime.export(function, args, kwargs, aten_graph, wishes)
+        return runtime.export(function, args, kwargs, aten_graph, dynamic_shapes)
 
     return run(*args, **kwargs) if args or kwargs else run
 

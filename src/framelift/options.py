@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from framelift.errors import short, unknown
@@ -90,39 +89,13 @@ def checked_deduplicate(value: object) -> bool:
 def checked_dynamic(value: object) -> bool | Wishes | None:
     """`compile(dynamic=...)`, or TypeError."""
     if isinstance(value, Mapping):
-        return _frozen_wishes(value)
+        return frozen_wishes(value)
     if value is not None and not isinstance(value, bool):
         raise TypeError(f"dynamic is {short(value)}: None (decide by the inputs), True, False or a dict is needed")
     return value
 
 
-def checked_dynamic_shapes(value: object) -> Wishes:
-    """The same for `export`, where a dimension may be one of torch's `Dim`, and None says that a size stays."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"dynamic_shapes is {short(value)}: a dict of argument names is needed")
-    plain = {name: wish for name, wish in value.items() if wish is not None}
-    for name, wish in plain.items():
-        if isinstance(wish, Mapping):
-            plain[name] = {dim: _bounds_of_dim(entry) for dim, entry in wish.items() if entry is not None}
-    return _frozen_wishes(plain)
-
-
-def _bounds_of_dim(entry: Any) -> Any:
-    """What one of torch's dimensions, or of its hints, says; anything else is as it is."""
-    if not hasattr(entry, "min") or not hasattr(entry, "max"):
-        return entry
-    hint = getattr(getattr(entry, "type", None), "name", None)
-    if hint in _HINTS:
-        return _HINTS[hint]
-    return tuple(bound if type(bound) is int and 0 < bound < _UNBOUNDED else None for bound in (entry.min, entry.max))
-
-
-_HINTS: Mapping[str | None, bool] = MappingProxyType({"AUTO": True, "STATIC": False})
-# What torch gives for a bound that nobody set.
-_UNBOUNDED = 2**31
-
-
-def _frozen_wishes(wishes: Mapping[Any, Any]) -> Wishes:
+def frozen_wishes(wishes: Mapping[Any, Any]) -> Wishes:
     """What is wished of single inputs, checked, in an order of its own."""
     return tuple(sorted((_checked_name(name), _checked_wish(name, wish)) for name, wish in wishes.items()))
 
@@ -142,8 +115,8 @@ def _checked_wish(name: str, wish: Any) -> Any:
 
 
 def _checked_dim(name: str, dim: Any) -> int:
-    if isinstance(dim, bool) or not isinstance(dim, int) or dim < 0:
-        raise TypeError(f"dynamic[{name!r}] has the key {short(dim)}: dimensions are counted from 0")
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise TypeError(f"dynamic[{name!r}] has the key {short(dim)}: the number of a dimension is needed")
     return dim
 
 

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 from collections import OrderedDict, namedtuple
 from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import framelift
 from framelift.errors import FullGraphError
 from tests.helpers import assert_same
 
+
+@dataclasses.dataclass
+class Given:
+    x: Any
+    rest: Any
+
+
+pytree.register_dataclass(Given)
 Pair = namedtuple("Pair", "left right")
 A, B, C = (torch.arange(n * 1.0) for n in (3, 4, 5))
 
@@ -105,6 +115,12 @@ class TestStructures:
         result = module(B)
         assert_same(fn(B), result)
         assert type(result) is type(fn(B))
+
+    def test_classes_that_pytree_knows(self) -> None:
+        module = exported(lambda given: Given(given.x * 2, {"k": given.x.sum()}), Given(A, 3))
+        expected, actual = Given(B * 2, {"k": B.sum()}), module(Given(B, 3))
+        assert type(actual) is Given
+        assert_same((expected.x, expected.rest), (actual.x, actual.rest))
 
     def test_another_structure_is_refused(self) -> None:
         module = exported(lambda xs: xs[0] + 1, [A])

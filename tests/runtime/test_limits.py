@@ -32,7 +32,7 @@ def f(x: torch.Tensor, n: Any = 0) -> torch.Tensor:
 
 
 def by_text(x: torch.Tensor, kind: str, text: str) -> torch.Tensor:
-    return x * len(kind) * len(text)
+    return x * len(kind.strip()) * len(text.strip())
 
 
 def call(lifted: Any, *sizes: int) -> None:

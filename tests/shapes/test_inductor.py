@@ -77,7 +77,7 @@ def test_floats(dtype: torch.dtype) -> None:
     """Floats that change are inputs; the dtype of results is that which numbers give."""
 
     def fn(x, f):
-        return x * f, x + f / 2, x / f, torch.full((2,), f), f * 2
+        return x * f, x + f / 2, x / f, torch.full((2,), f), f * 2, x.clamp(max=f), torch.clip(x, f, f + 2)
 
     lifted = framelift.compile(fn)
     counts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 import framelift
 from framelift.errors import DynamicError
 from framelift.report.events import BecameDynamic
+from tests.helpers import assert_same
 from tests.helpers.record import Record
 from tests.shapes.test_sequences import captures, rows
 
@@ -23,6 +25,10 @@ def once_per_row(x: torch.Tensor) -> torch.Tensor:
     for _ in range(x.shape[0]):
         x = x + 1
     return x
+
+
+FACTOR = 0
+SETTINGS = types.SimpleNamespace(value=0)
 
 
 class TestDynamicTrue:
@@ -114,6 +120,60 @@ class TestDict:
         calls = [(torch.ones(3), n) for n in (3, 4, 5)]
         assert captures(fn, calls, dynamic={"n": False})[1:] == [1, 1]
 
+    def test_paths(self) -> None:
+        class Inner(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.k = 3
+                self.box = types.SimpleNamespace(y=2, t=torch.ones(4, 2))
+
+            def forward(self, x):
+                return x * self.k + self.box.y * self.box.t.sum()
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = torch.nn.ModuleList([Inner(), Inner()])
+                self.state = {"n": [1, 5]}
+
+            def forward(self, x):
+                return self.layers[1](self.layers[0](x)) * self.state["n"][1]
+
+        model = Model()
+        names = ("layers[1].k", "layers[0].box.y", "state['n'][1]")
+        wishes = {**{f"self.{name}": True for name in names}, "self.layers[0].box.t": {0: (2, 64)}}
+        lifted = framelift.compile(model, backend="eager", dynamic=wishes)
+        record = Record()
+        with record.listening():
+            for n in range(4):
+                model.layers[1].k, model.layers[0].box.y, model.state["n"][1] = n + 3, n + 4, n + 5
+                model.layers[0].box.t = torch.ones(n + 4, 2)
+                assert torch.equal(lifted(torch.ones(2)), model.forward(torch.ones(2)))
+        assert record.captures == 1
+
+    def test_globals_closures_and_arguments_in_containers(self) -> None:
+        global FACTOR
+        factor = 0
+
+        def fn(x, *rest, **named):
+            return x * FACTOR + factor + rest[1] * named["n"] + SETTINGS.value
+
+        lifted = framelift.compile(
+            fn,
+            backend="eager",
+            dynamic={"FACTOR": True, "factor": True, "rest[1]": True, "named['n']": True, "SETTINGS.value": True},
+        )
+        record = Record()
+        with record.listening():
+            for n in range(4):
+                FACTOR, factor, SETTINGS.value = n + 3, n + 7, n + 20
+                given = (torch.ones(2), 1, n + 4)
+                assert torch.equal(lifted(*given, n=n + 2), fn(*given, n=n + 2))
+        assert record.captures == 1
+
+    def test_the_last_dimension(self) -> None:
+        assert captures(sin, [(torch.ones(3, n),) for n in (3, 4, 5)], dynamic={"x": {-1: (2, 64)}}) == [1, 0, 0]
+
     @pytest.mark.parametrize(
         "wrong", [{"x": 3}, {1: True}, {"x": {"a": True}}, {"x": {0: 7}}, {"x": {0: (1, 2, 3)}}, 5]
     )
@@ -203,6 +263,39 @@ class TestExport:
             assert first.shape == (size,) and second.shape == (size + 1, 2)
         words = " ".join(map(str, guards))
         assert "L['x'].size()[0] <= 64" in words and "L['y'].size()[0] <= 32" in words
+
+    def test_forms_of_torch(self) -> None:
+        """In the order of the arguments, dimension by dimension, and in the structure of containers."""
+
+        def fn(x, batch, *rest, scale=2):
+            return x * scale, batch["a"][0].sum() + batch["b"], rest[0] + 1
+
+        dim = torch.export.Dim
+        given = torch.ones(4, 3), {"a": [torch.ones(5)], "b": torch.ones(2)}, torch.ones(6)
+        shapes = ((dim("rows", max=64), None), {"a": [{0: dim("n")}], "b": None}, ({0: dim.DYNAMIC},), None)
+        names = dict(zip(("x", "batch", "rest", "scale"), shapes, strict=True))
+        for form in (shapes, list(shapes), names):
+            module, guards = framelift.export(fn, *given, dynamic_shapes=form)
+            others = torch.ones(7, 3), {"a": [torch.ones(8)], "b": torch.ones(2)}, torch.ones(9)
+            assert_same(fn(*others), module(*others))
+            assert any("L['x'].size()[0] <= 64" in str(guard) for guard in guards)
+
+    def test_a_number_in_the_forms_of_torch(self) -> None:
+        module, _ = framelift.export(lambda x, n: x * n, torch.ones(2), 3, dynamic_shapes=(None, torch.export.Dim.AUTO))
+        assert torch.equal(module(torch.ones(2), 9), torch.full((2,), 9.0))
+
+    @pytest.mark.parametrize("size", [0, 1, 9])
+    def test_a_size_that_is_no_symbol_is_an_error(self, size: int) -> None:
+        with pytest.raises(DynamicError, match=r"L\['x'\].size\(\)\[0\] was marked dynamic"):
+            framelift.export(sin, torch.ones(size), dynamic_shapes={"x": {0: torch.export.Dim("rows", max=8)}})
+
+    def test_a_name_that_is_no_argument_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="the arguments are x"):
+            framelift.export(sin, torch.ones(3), dynamic_shapes={"y": {0: True}})
+
+    def test_an_entry_too_many_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="an entry for each of x"):
+            framelift.export(sin, torch.ones(3), dynamic_shapes=({0: True}, None))
 
     def test_arguments_of_forward(self) -> None:
         module, _ = framelift.export(torch.nn.Linear(3, 2), torch.ones(4, 3), dynamic_shapes={"input": {0: True}})

@@ -11,6 +11,7 @@ from typing import Any
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch.fx import GraphModule
 
+from framelift.backends.floats import FloatInputs
 from framelift.backends.registry import takes_no_options
 from framelift.backends.tracing import compiling, current_symbols, depends_on_data
 from framelift.controls import disable_function
@@ -24,8 +25,11 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
     ``mode`` tunes code generation and means nothing here.
     """
     del mode
-    with compiling(module, example_inputs) as inputs:
-        return aot_module_simplified(module, inputs, fw_compiler=_as_it_is, bw_compiler=_as_it_is)
+    floats = FloatInputs(example_inputs)
+    floats.read_in(module)
+    with compiling(module, floats.as_tensors(example_inputs)) as inputs:
+        compiled = aot_module_simplified(module, inputs, fw_compiler=_as_it_is, bw_compiler=_as_it_is)
+    return floats.given_to(compiled)
 
 
 def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+_CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", torch.clamp, torch.clip})
+
 
 class FloatInputs:
     """Where the floats are among the inputs of a graph."""
@@ -33,6 +35,17 @@ class FloatInputs:
             node.meta["symbolic"] = None
         if self.places:
             module.recompile()
+
+    def promote(self, module: GraphModule) -> None:
+        """Give integers that are clamped at a float the dtype of the result: Inductor forgets it (torch 2.13)."""
+        for node in module.graph.nodes if self.places else ():
+            if node.target not in _CLAMPS:
+                continue
+            given, made = [getattr(each.meta.get("example_value"), "dtype", None) for each in (node.args[0], node)]
+            if given is not None and made is not None and given != made:
+                with module.graph.inserting_before(node):
+                    promoted = module.graph.call_method("to", (node.args[0], made))
+                node.args = (promoted, *node.args[1:])
 
     def as_tensors(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """The inputs of the graph that takes tensors."""

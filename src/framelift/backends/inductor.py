@@ -44,6 +44,7 @@ def inductor(
         changes["_pre_fusion_custom_pass"] = checks_first(changes.get("_pre_fusion_custom_pass"))
         keywords["inner_compile"] = functools.partial(_compile_as_presumed, module.shape_env)
     floats = FloatInputs(example_inputs)
+    floats.promote(module)
     floats.read_in(module)
     with (
         hidden_floats(module.shape_env) if floats.places else nullcontext(),

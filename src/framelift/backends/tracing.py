@@ -23,7 +23,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.graph.fake import fake_with_layout
-from framelift.shapes.symbols import NamedSource
+from framelift.shapes.symbols import NamedSource, hidden_floats
 
 _COMPILE_NUMBERS = itertools.count()
 
@@ -51,6 +51,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
         stack.enter_context(compile_context(CompileContext(number)))
         stack.enter_context(tracing(TracingContext(mode)))
         stack.enter_context(_caches_for(module, example_inputs))
+        stack.enter_context(hidden_floats(shape_env, _symbols_of_inputs(module)))
         if at_once:
             stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
         yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
@@ -69,6 +70,12 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
         is_static = isinstance(value, torch.nn.Parameter) or node.meta.get("input_kind") in STATIC_KINDS
         node._dynamo_source = NamedSource(node.name)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
+
+
+def _symbols_of_inputs(module: GraphModule) -> set[Any]:
+    """The symbols of the numbers that a graph takes."""
+    values = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
+    return {value.node.expr for value in values if isinstance(value, torch.SymFloat)}
 
 
 def depends_on_data(module: GraphModule) -> bool:

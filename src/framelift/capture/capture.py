@@ -333,7 +333,7 @@ class _Capture:
             inputs = [lift.inputs.origin(ref) for ref in graph.live_inputs]
             self._lap("graph")
             mutated = graph.mutated
-            written = [where.source for where, ref in zip(inputs, graph.live_inputs, strict=True) if ref in mutated]
+            written = [lift.inputs.source(ref) for ref in graph.live_inputs if ref in mutated]
             modes = lift.modes.at_entry if _switches_modes(graph) else None
             precautions = Precautions(graph.uses_rng, modes, bool(written), graph.may_raise_after_writing)
             self._run_passes(module)

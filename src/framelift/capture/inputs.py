@@ -16,7 +16,7 @@ import torch
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift.breaks import FL0202, GraphBreak
 from framelift.graph import NumberRef, TensorRef
-from framelift.guards.quantity import Quantity
+from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.shapes.history import Policy
@@ -53,7 +53,8 @@ class Inputs:
         self._arrays: list[TensorValue] = []
         self._values: dict[int, Value] = {}
         self._numbers: dict[Quantity, SymbolicValue] = {}
-        self._origins: dict[int, Quantity] = {}
+        self._calculated: dict[Any, SymbolicValue] = {}
+        self._origins: dict[int, Quantity | Calculated] = {}
 
     # -- objects ---------------------------------------------------------------------------------------------------
 
@@ -114,6 +115,22 @@ class Inputs:
         self._origins[id(ref)] = quantity
         return value
 
+    def calculated_number(self, lift: Lift, calculated: Calculated, number: Any) -> SymbolicValue | None:
+        """A number that is calculated from others, before the graph runs; None if it cannot be a symbol."""
+        known = self._calculated.get(calculated.key)
+        if known is not None:
+            return known
+        name = calculated.name
+        if not self.policy.can_be_symbolic(name, number):
+            return None
+        leaves = [arg.ref(lift).known_fake for arg in calculated.args if isinstance(arg, SymbolicValue)]
+        symbolic = lift.graph.symbols.calculated(number, name, leaves)
+        ref = lift.graph.add_number(symbolic, number, name)
+        value = self._calculated[calculated.key] = SymbolicValue(ref, calculated)
+        lift.operations.remember(ref, value)
+        self._origins[id(ref)] = calculated
+        return value
+
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def add_tensor(self, lift: Lift, value: TensorValue) -> TensorRef:
@@ -151,13 +168,17 @@ class Inputs:
 
         return lift.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, origin_of)
 
-    def origin(self, ref: TensorRef | NumberRef) -> Quantity:
+    def origin(self, ref: TensorRef | NumberRef) -> Quantity | Calculated:
         """Where an input of the graph comes from."""
         if isinstance(ref, NumberRef):
             return self._origins[id(ref)]
+        return Quantity(self.source(ref), "VALUE")
+
+    def source(self, ref: TensorRef | NumberRef) -> Source:
+        """Where a tensor that is an input of the graph is found."""
         source = self.tensors[id(ref)].source
         assert source is not None
-        return Quantity(source, "VALUE")
+        return source
 
 
 def _note_alias(lift: Lift, value: Value, source: Source) -> None:

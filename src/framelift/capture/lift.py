@@ -40,6 +40,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.absent import refuse_operation
 from framelift.values.base import Raised, Value
+from framelift.values.calculated import calculate
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
@@ -482,6 +483,10 @@ class Lift:
     def call_on_numbers(self, target: Callable[..., Any], args: builtins.tuple[Any, ...]) -> Any:
         """An operation that takes or gives symbolic numbers, as a node of the graph; NotImplemented: it cannot be."""
         return self.operations.on_numbers(self, target, args)
+
+    def calculate(self, function: Callable[..., Any], *args: Any) -> Any:
+        """What a function of numbers gives, where some of them are symbolic; None: they must be settled."""
+        return calculate(self, function, *args)
 
     def with_leaf(self, make: Callable[[dict[str, Any]], Any], kwargs: dict[str, Any]) -> Any:
         """The result of a function of torch's, which is a leaf if `requires_grad=True` is among its arguments."""

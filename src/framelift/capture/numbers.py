@@ -32,6 +32,12 @@ def _refuse_settled(lift: Lift) -> None:
             raise DynamicError(f"{name} was marked dynamic, but {where} needs it to be {value}")
 
 
+def refuse_constants(lift: Lift) -> None:
+    """Sizes that were marked dynamic must not be such as never become symbols."""
+    for name in sorted(lift.policy.unsettled - lift.graph.symbols.names):
+        raise DynamicError(f"{name} was marked dynamic, but sizes 0 and 1, and those out of bounds, are constants")
+
+
 def remember(lift: Lift) -> None:
     """Remember the numbers this entry is for: one that differs in another call is symbolic from then on."""
     for guard in lift.guards.guards:

@@ -153,6 +153,15 @@ def length_is(obj: Any, n: int) -> bool:
     return stored_length(obj) == n
 
 
+@guard("NONEMPTY", "len({source}) > 0", lambda source, _, found: f"{source} was not empty, now {_emptiness(found)}")
+def not_empty(obj: Any, _: None) -> bool:
+    return bool(stored_length(obj))
+
+
+def _emptiness(found: Any) -> str:
+    return "it is" if stored_length(found) == 0 else shown(found)
+
+
 def _length_words(found: Any) -> str:
     length = stored_length(found)
     return shown(found) if length is None else str(length)

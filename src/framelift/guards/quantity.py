@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from framelift.guards.source import Source
 from framelift.shapes.program import Load
@@ -35,3 +35,25 @@ class Quantity(NamedTuple):
     def load(self, members: Sequence[Source]) -> tuple[int, int, int]:
         """How a program over these sources loads it."""
         return members.index(self.source), int(Load[self.kind]), self.dim
+
+
+class Calculated(NamedTuple):
+    """A number that a function gives for numbers: values with a name, or constants. It is of that type."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    result: type
+    kind: str = "CALCULATED"
+
+    @property
+    def name(self) -> str:
+        return f"{getattr(self.function, '__name__', 'a function')}({', '.join(_name(arg) for arg in self.args)})"
+
+    @property
+    def key(self) -> Any:
+        """The same for the same function of the same numbers."""
+        return self.function, tuple((type(arg), arg) if type(arg) in (int, float) else id(arg) for arg in self.args)
+
+
+def _name(arg: Any) -> str:
+    return str(arg.words) if hasattr(arg, "words") else repr(arg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections import _count_elements  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
@@ -28,6 +29,14 @@ def reduce(function: Callable[..., Any], iterable: Iterable[Any], initial: Any =
         result = initial
     for item in iterator:
         result = function(result, item)
+    return result
+
+
+@models(math.prod)
+def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
+    result = start
+    for item in iterable:
+        result = result * item
     return result
 
 

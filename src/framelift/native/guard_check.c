@@ -104,6 +104,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_REGISTRATIONS:
         return PyLong_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a token is an int", argument);
     case CHECK_CELL_EMPTY:
+    case CHECK_NONEMPTY:
         return 0;
     case CHECK_TENSOR:
         check->tensor = tensor_guard_new(argument, death);
@@ -157,6 +158,7 @@ PyObject *check_argument(const Check *check)
     case CHECK_TYPE_KEYS:
         return held_tuple(check);
     case CHECK_CELL_EMPTY:
+    case CHECK_NONEMPTY:
         Py_RETURN_NONE;
     case CHECK_TENSOR:
         return tensor_guard_spec(check->tensor);
@@ -395,6 +397,8 @@ int check_holds(const Check *check, PyObject *object)
         return compare_holds(check, object);
     case CHECK_LENGTH:
         return stored_length(object) == check->count;
+    case CHECK_NONEMPTY:
+        return stored_length(object) > 0;
     case CHECK_NOTHING_AHEAD:
         return nothing_ahead(check, object);
     case CHECK_CONTEXT_UNSET:

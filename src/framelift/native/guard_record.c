@@ -259,6 +259,7 @@ bool memo_reads_inside(const GuardTree *tree, int index)
     for (int i = 0; i < node->nchecks; i++) {
         switch (node->checks[i].kind) {
         case CHECK_LENGTH:
+        case CHECK_NONEMPTY:
         case CHECK_DICT_KEYS:
         case CHECK_KEY_ABSENT:
         case CHECK_TYPE_ABSENT:
@@ -313,6 +314,7 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
     case CHECK_COMPARE:
         return steady ? NOTED : note_check(memo, index, check, object);
     case CHECK_LENGTH:
+    case CHECK_NONEMPTY:
         if (PyList_Check(object) || (PyTuple_Check(object) && !steady)) {
             needed->size = true;
             return NOTED;

@@ -64,7 +64,8 @@
     X(NOTHING_AHEAD, 117)                                                                                              \
     X(CONTEXT_UNSET, 118)                                                                                              \
     X(SET_ORDER, 119)                                                                                                  \
-    X(TYPE_KEYS, 120)
+    X(TYPE_KEYS, 120)                                                                                                  \
+    X(NONEMPTY, 121)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.decode import argument_names
-from framelift.guards.quantity import Quantity
+from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.residual.chains import INNER
@@ -73,7 +73,7 @@ class GraphCall:
     """The compiled graph, where its inputs are found, and which of them it writes to."""
 
     function: Callable[..., Any]
-    inputs: Sequence[Quantity]
+    inputs: Sequence[Quantity | Calculated]
     written: Sequence[Source]
     precautions: Precautions
     # Told in the handler of an exception of the graph, if it checks what was presumed about data.
@@ -82,18 +82,23 @@ class GraphCall:
 
 @dataclass(slots=True)
 class Needs:
-    """What residual code needs: inputs to fetch, results of the graph, lengths at entry, tensors to make."""
+    """What residual code needs.
+
+    That is: inputs to fetch, results of the graph, lengths at entry, tensors to make, numbers to calculate.
+    """
 
     fetched: list[Source] = field(default_factory=list)
     outputs: list[TensorValue | SymbolicValue] = field(default_factory=list)
     lengths: list[Quantity] = field(default_factory=list)
     new: list[Source] = field(default_factory=list)
+    calculated: list[Calculated] = field(default_factory=list)
 
 
-def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending: Ending) -> Needs:
+def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calculated], ending: Ending) -> Needs:
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
-    generator = Generator(lift, argument_names(code), needs.fetched, needs.outputs, needs.lengths, needs.new)
+    lists = needs.fetched, needs.outputs, needs.lengths, needs.new, needs.calculated
+    generator = Generator(lift, argument_names(code), *lists)
     _finish(generator, lift, ending)
     for quantity in inputs:
         generator.quantity(quantity)
@@ -103,13 +108,16 @@ def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity], ending
 
 def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
     """The residual code."""
-    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths), list(needs.new)
+    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths), list(needs.new), list(needs.calculated)
     generator = Generator(lift, argument_names(code), *lists)
     builder = generator.builder
     builder.line(code.co_firstlineno)
     generator.measure()
     generator.make_new()
-    failed = builder.label()
+    failed, uncalculated = builder.label(), builder.label()
+    if needs.calculated:
+        with builder.protect(uncalculated):
+            generator.calculate()
     if graph is not None:
         if graph.precautions:
             _take_precautions(generator, graph, "save")
@@ -123,6 +131,9 @@ def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, 
     if graph is not None:
         builder.begin_handler(failed)
         _run_again(generator, graph)
+    if needs.calculated:
+        builder.begin_handler(uncalculated)
+        _run_again(generator, None)
     assert generator.fetched == needs.fetched, "the two passes of code generation disagree"
     return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
 
@@ -141,7 +152,7 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
         return None
     first = len(argument_names(code))
     where = {source: first + index for index, source in enumerate(needs.fetched)}
-    sources = [quantity.source for quantity in graph.inputs]
+    sources = [quantity.source for quantity in graph.inputs if isinstance(quantity, Quantity)]
     inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in sources)
     output = next(index for index, value in enumerate(needs.outputs) if value is ending.value)
     return graph.function, inputs, output, len(needs.outputs)
@@ -157,7 +168,7 @@ def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> No
     builder.call(len(graph.written) + (method == "undo"))
 
 
-def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Quantity]) -> None:
+def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Quantity | Calculated]) -> None:
     generator.builder.load_callable(graph)
     for quantity in inputs:
         generator.quantity(quantity)
@@ -226,10 +237,11 @@ def _make_function(generator: Generator, frame: Activation) -> None:
     generator.builder.call(5)
 
 
-def _run_again(generator: Generator, graph: GraphCall) -> None:
-    """In the handler of a graph that raised: whoever entered this code is to run the function itself instead.
+def _run_again(generator: Generator, graph: GraphCall | None) -> None:
+    """In the handler of a graph that raised, or of what comes before it: the function itself is to run instead.
 
-    It raises, or handles, what it really raises, and no frame of ours shows in the traceback.
+    Whoever entered this code runs it. It raises, or handles, what it really raises, and no frame of ours shows in the
+    traceback.
     """
     builder = generator.builder
     run = builder.label()
@@ -238,11 +250,11 @@ def _run_again(generator: Generator, graph: GraphCall) -> None:
     builder.jump_if_true(run)
     builder.reraise()
     builder.place(run)
-    if graph.disappointed is not None:
+    if graph is not None and graph.disappointed is not None:
         builder.load_callable(graph.disappointed)
         builder.call(0)
         builder.pop_top()
-    if graph.precautions:
+    if graph is not None and graph.precautions:
         undone = builder.label()
         _take_precautions(generator, graph, "undo")
         builder.jump_if_true(undone)

@@ -7,13 +7,15 @@ which the guard check fills in; so an attribute chain is walked once per call, b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.bytecode.builder import Builder
-from framelift.guards.quantity import Quantity
+from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.native._core import store_attributes
+from framelift.shapes.history import is_ordinary
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 
@@ -30,7 +32,7 @@ _HEAPTYPE = 1 << 9
 class Generator:
     """Emits code that rebuilds values. What it needs is collected on the way.
 
-    That is: objects to be fetched, outputs of the graph, lengths, and tensors to be made.
+    That is: objects to be fetched, outputs of the graph, lengths, tensors to be made, and numbers to be calculated.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Generator:
         outputs: list[TensorValue | SymbolicValue],
         lengths: list[Quantity],
         new: list[Source],
+        calculated: list[Calculated],
     ) -> None:
         self.lift = lift
         self.arguments = arguments
@@ -48,6 +51,7 @@ class Generator:
         self.outputs = outputs
         self.lengths = lengths
         self.new = new
+        self.calculated = calculated
         self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
         self._fetched_index = {source: i for i, source in enumerate(fetched)}
         self._output_index = {id(value): i for i, value in enumerate(outputs)}
@@ -101,8 +105,11 @@ class Generator:
             self.fetched.append(source)
         return index
 
-    def quantity(self, quantity: Quantity) -> None:
-        """Leave a number in an input on the stack."""
+    def quantity(self, quantity: Quantity | Calculated) -> None:
+        """Leave a number in an input, or one that is calculated from such, on the stack."""
+        if isinstance(quantity, Calculated):
+            self._calculated_number(quantity)
+            return
         if quantity.kind == "LENGTH":
             if quantity not in self.lengths:
                 self._index_of(quantity.source)
@@ -114,6 +121,24 @@ class Generator:
             self.builder.load_method("size")
             self.builder.load_const(quantity.dim)
             self.builder.call(1)
+
+    def _calculated_number(self, number: Calculated) -> None:
+        keys = [known.key for known in self.calculated]
+        if number.key not in keys:
+            for arg in number.args:  # what it needs comes before it
+                self.value(arg)
+            keys = [known.key for known in self.calculated] + [number.key]
+            self.calculated.append(number)
+        self.builder.load_fast(_calculated_name(keys.index(number.key)))
+
+    def calculate(self) -> None:
+        """Calculate the numbers that are needed; what raises is for Python to run."""
+        for index, number in enumerate(self.calculated):
+            self.builder.load_callable(partial(calculated_as, number.result, number.function))
+            for arg in number.args:
+                self.value(arg)
+            self.builder.call(len(number.args))
+            self.builder.store_fast(_calculated_name(index))
 
     def measure(self) -> None:
         """Note the lengths that are needed, before anything is changed."""
@@ -252,6 +277,18 @@ def _short_parts(items: Sequence[T]) -> list[Sequence[T]]:
 
 def _length_name(index: int) -> str:
     return f".length{index}"
+
+
+def _calculated_name(index: int) -> str:
+    return f".calculated{index}"
+
+
+def calculated_as(kind: type, function: Callable[..., Any], *args: Any) -> Any:
+    """What a function gives, if that is a number as the one that was captured."""
+    result = function(*args)
+    if type(result) is not kind or not is_ordinary(result):
+        raise ValueError(f"{result!r} is another kind of number")
+    return result
 
 
 def _fetched_name(index: int) -> str:

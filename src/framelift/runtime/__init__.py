@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from framelift.native import _core
-from framelift.options import Options, Wishes
+from framelift.options import Options
 from framelift.runtime.export import export_call
 from framelift.runtime.lifting import Runtime
 
@@ -36,7 +36,7 @@ def export(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     aten_graph: bool,
-    dynamic: Wishes | None,
+    dynamic_shapes: Any,
 ) -> Any:
     """`(graph_module, guards)` of one call."""
-    return export_call(_RUNTIME, function, args, kwargs, aten_graph, dynamic)
+    return export_call(_RUNTIME, function, args, kwargs, aten_graph, dynamic_shapes)

@@ -16,19 +16,23 @@ from torch.utils import _pytree as pytree
 from framelift.breaks import FL0107, GraphBreak
 from framelift.capture.capture import Request, trace_whole
 from framelift.capture.lift import Lift
-from framelift.capture.numbers import note_symbols
+from framelift.capture.numbers import note_symbols, refuse_constants
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
 from framelift.graph.exported import Call
 from framelift.guards.guardset import Guard, Relation
 from framelift.native import _core
-from framelift.options import Options, Wishes
+from framelift.options import Options, frozen_wishes
 from framelift.report import stream
 from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
+from framelift.shapes.dynamic_shapes import by_name
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
+from framelift.values.objects import UserObjectValue
 from framelift.values.sequences import SequenceValue
+from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.tuples import TupleObjectValue
@@ -40,22 +44,25 @@ def export_call(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     aten_graph: bool,
-    dynamic: Wishes | None = None,
+    dynamic_shapes: Any = None,
 ) -> tuple[GraphModule, list[Guard | Relation]]:
     """`(graph_module, guards)` of the call: the module is called as the target is."""
-    call = _call_of(target, args, kwargs)
+    given = _arguments(target, args, kwargs)
+    call = Call.of(given.signature.replace(return_annotation=given.signature.empty), given.arguments)
     function, args = _as_function(target, args)
+    dynamic = None if dynamic_shapes is None else frozen_wishes(by_name(dynamic_shapes, given.arguments))
     options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
     slots = _bind(function, args, kwargs)
-    wishes = wishes_for(options, slots)
+    wishes = wishes_for(options, function, slots)
     request = Request(function, slots, options, None, runtime.pieces, runtime.make_graph, wishes=wishes)
     with runtime.lock:
         lift, result = trace_whole(request, runtime.programs, stream.new_capture())
     if lift.journal.changed:
-        names = ", ".join(value.describe() for value in lift.journal.changed)
+        names = ", ".join(_spelled(value) for value in lift.journal.changed)
         raise FullGraphError(f"export: the function changes {names}, which a graph cannot do")
     structure = _structure(lift, result)
     module = lift.graph.finish(_refs(structure), export=True)
+    refuse_constants(lift)
     note_symbols(lift)
     _return_structure(module, structure, call)
     _take_arguments(module, lift, call)
@@ -68,13 +75,13 @@ def export_call(
     return module, [*lift.guards.guards, *lift.guards.relations]
 
 
-def _call_of(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
-    """How the target is called: a module as its `forward`, whose parameters have names."""
+def _arguments(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """The arguments by name: a module is called as its `forward`, whose parameters have names."""
     plain = getattr(target, "_orig_mod", target)
     signature = inspect.signature(plain.forward if isinstance(plain, torch.nn.Module) else plain)
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    return Call.of(signature.replace(return_annotation=signature.empty), bound.arguments)
+    return bound
 
 
 def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[FunctionType, Sequence[Any]]:
@@ -110,6 +117,10 @@ def _bind(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -
     return tuple(bound.arguments[name] for name in code.co_varnames[:count])
 
 
+def _spelled(value: Value) -> str:
+    return value.describe() if value.source is None else f"{value.source.name}, a {value.describe()}"
+
+
 # -- the result ------------------------------------------------------------------------------------------------------
 
 
@@ -127,10 +138,25 @@ def _structure(lift: Lift, value: Any) -> Any:
         return value.kind(_structure(lift, item) for item in value.items(lift))
     if isinstance(value, DictValue) and kind in (dict, OrderedDict):
         return kind((lift.constant(key), _structure(lift, item)) for key, item in value.entries(lift).items())
+    if isinstance(value, UserObjectValue) and kind in pytree.SUPPORTED_NODES:
+        return _instance(lift, value)
     try:
         return lift.constant(value)
     except GraphBreak:
         raise FullGraphError(f"{FL0107.id}: {FL0107.text.format(what=value.describe())}") from None
+
+
+def _instance(lift: Lift, value: UserObjectValue) -> Any:
+    """An object of a class that pytree takes apart; none of the class's own code makes it."""
+    base: Any = value.base if isinstance(value, ContainerObjectValue) else object
+    made = base.__new__(value.cls)
+    if isinstance(value, ContainerObjectValue) and issubclass(base, dict):
+        for key, item in value.storage(lift).entries(lift).items():
+            base.__setitem__(made, py.from_key(key), _structure(lift, item))
+    namespace = value.namespace(lift)
+    if namespace is not None:
+        made.__dict__.update((key, _structure(lift, item)) for key, item in namespace.entries(lift).items())
+    return made
 
 
 def _refs(structure: Any) -> list[TensorRef | NumberRef]:
@@ -154,7 +180,7 @@ def _is_written_by_fx(structure: Any) -> bool:
     if isinstance(structure, list | tuple | dict):
         parts = structure.values() if isinstance(structure, dict) else structure
         return type(structure) in (list, tuple, dict) and all(map(_is_written_by_fx, parts))
-    return True
+    return type(structure) not in pytree.SUPPORTED_NODES
 
 
 # -- the inputs ------------------------------------------------------------------------------------------------------

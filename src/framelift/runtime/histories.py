@@ -9,7 +9,7 @@ import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -70,20 +70,36 @@ class Histories:
         self._by_table.clear()
 
 
-def wishes_for(options: Options, slots: tuple[Any, ...]) -> Mapping[str, Wish]:
+def wishes_for(options: Options, function: FunctionType, slots: tuple[Any, ...]) -> Mapping[str, Wish]:
     """What `dynamic={...}` says about the inputs of a call."""
     if options.dynamic is None or isinstance(options.dynamic, bool):
         return {}
-    return named(options.dynamic, _arguments_of_forward(slots))
+    forward = _forward_of(slots)
+    of_forward = [] if forward is None else list(inspect.signature(forward).parameters)[1:]
+
+    def places(name: str) -> list[str]:
+        if name in function.__code__.co_freevars:
+            return [f"F.__closure__[{function.__code__.co_freevars.index(name)}].cell_contents"]
+        if name in of_forward:  # among `*args` and `**kwargs` of the call of a module
+            return [f"L['args'][{of_forward.index(name)}]", f"L['kwargs'][{name!r}]"]
+        return _global_places(name, (forward or function).__globals__)
+
+    return named(options.dynamic, places)
 
 
-def _arguments_of_forward(slots: tuple[Any, ...]) -> dict[str, list[str]]:
-    """Where the arguments of `forward` are found in a call of a module: among `*args` and `**kwargs`."""
-    forward = raw_lookup(type(slots[0]), "forward") if slots else None
-    if not isinstance(forward, FunctionType) or not is_subclass(type(slots[0]), torch.nn.Module):
-        return {}
-    names = list(inspect.signature(forward).parameters)[1:]
-    return {name: [f"L['args'][{index}]", f"L['kwargs'][{name!r}]"] for index, name in enumerate(names)}
+def _forward_of(slots: tuple[Any, ...]) -> FunctionType | None:
+    """What the call of a module runs."""
+    if not slots or not is_subclass(type(slots[0]), torch.nn.Module):
+        return None
+    forward = raw_lookup(type(slots[0]), "forward")
+    return forward if isinstance(forward, FunctionType) else None
+
+
+def _global_places(name: str, namespace: dict[str, Any]) -> list[str]:
+    found = namespace.get(name)
+    if type(found) is ModuleType:
+        return [found.__name__]
+    return [f"G[{name!r}]", f"{namespace.get('__name__')}.{name}"] if name in namespace else []
 
 
 def note_arguments(history: History, names: Sequence[str], slots: tuple[Any, ...]) -> None:

@@ -211,7 +211,7 @@ class Context:
         if table.entries and stream.wanted(events.Recompiled):
             reasons = tuple(misfit.words for misfit in misfits(table.entries, function, slots))
             stream.emit(events.Recompiled(number, known.name, reasons))
-        wishes = wishes_for(options, slots)
+        wishes = wishes_for(options, function, slots)
         pieces, make_graph = self.runtime.pieces, self.runtime.make_graph
         request = Request(function, slots, options, self, pieces, make_graph, known.history, wishes)
         try:

@@ -97,7 +97,9 @@ class Policy:
         wish = self._wishes.get(name)
         if name in self._plain or wish is False or (self._dynamic is False and not (marks or wish)):
             return {}
-        said = {**(marks or {}), **(wish if isinstance(wish, Mapping) else {})}
+        said = dict(marks or {})
+        if isinstance(wish, Mapping):  # -1 is the last dimension
+            said.update((dim + len(sizes) if dim < 0 else dim, mark) for dim, mark in wish.items())
         found: dict[int, Dimension] = {}
         for dim in range(len(sizes)):
             dimension = self._dimension(name, dim, said.get(dim), wish is True)
@@ -137,11 +139,15 @@ class Policy:
             return False
         return bool(self._dynamic or self._wishes or self._history.numbers)
 
+    def can_be_symbolic(self, name: str, number: Number) -> bool:
+        """Whether nothing forbids that the number is symbolic."""
+        if not is_ordinary(number) or (type(number) is float and not self._floats):
+            return False
+        return name not in self._plain and name not in self._history.refused_numbers
+
     def is_symbolic(self, name: str, number: Number) -> bool:
         """Whether the number at a source is symbolic in this capture."""
-        if not _is_ordinary(number) or name in self._plain or (type(number) is float and not self._floats):
-            return False
-        if name in self._history.refused_numbers:
+        if not self.can_be_symbolic(name, number):
             return False
         wish = self._wishes.get(name)
         if isinstance(wish, bool):
@@ -153,7 +159,7 @@ class Policy:
     def _has_changed(self, name: str, number: Number) -> bool:
         history = self._history
         before = history.numbers.get(name)
-        if before is not None and type(before) is type(number) and before != number and _is_ordinary(before):
+        if before is not None and type(before) is type(number) and before != number and is_ordinary(before):
             history.dynamic_numbers.add(name)
             self._note(name, before, number)
         return name in history.dynamic_numbers
@@ -166,6 +172,6 @@ class Policy:
         self.changes[name] = Change(name, before, now)
 
 
-def _is_ordinary(number: Any) -> bool:
+def is_ordinary(number: Any) -> bool:
     """Numbers torch's symbols can be: not the infinities and nan, nor what needs more than 64 bits."""
     return math.isfinite(number) if type(number) is float else type(number) is int and -(2**63) <= number < 2**63

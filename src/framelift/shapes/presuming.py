@@ -21,6 +21,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import (
     PendingUnbackedSymbolNotFound,
     ShapeEnv,
+    SLoc,
     compute_unbacked_bindings,
     free_unbacked_symbols,
     guard_or_false,
@@ -103,6 +104,13 @@ class PresumingEnv(ShapeEnv):
         super()._constrain_range_for_size(a, min, max)
         if self.presumes:
             self.presume(sympy.Ge(a, LEAST_SIZE), "a size is neither 0 nor 1")
+
+    def _get_stack_summary(self, *_: Any, **__: Any) -> tuple[SLoc, str]:
+        """Where a guard comes from is known to `Symbols`: torch need not walk the stack, and import half of itself."""
+        return SLoc(None, None), ""
+
+    def _log_create_unbacked_symbol(self, *_: Any, **__: Any) -> None:
+        """torch logs where a symbol comes from, in torch's own code."""
 
     def presume_sizes(self, result: Any) -> None:
         """No size of these tensors that depends on data is 0 or 1."""

@@ -13,7 +13,7 @@ note in the ShapeEnv what they had to assume about them; `Symbols.program` turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -94,6 +94,8 @@ class Symbols:
         self._index: dict[sympy.Symbol, int] = {}
         # Sizes of inputs that have no value here, and their names.
         self.unbacked: dict[sympy.Symbol, str] = {}
+        # Numbers that are calculated from others: the symbols of these.
+        self._calculated: dict[sympy.Symbol, frozenset[sympy.Symbol]] = {}
         # The user's line for each guard of the environment, as far as it is known.
         self._places: list[Any] = []
 
@@ -132,6 +134,19 @@ class Symbols:
         if isinstance(value, float):
             return self.shape_env.create_symfloatnode(expression, hint=value)
         return self._node(expression, value)
+
+    def calculated(self, value: int | float, name: str, leaves: Sequence[Any]) -> Any:
+        """A symbol for a number that is calculated from these: guards cannot do that."""
+        name = f"{name}, the {len(self._calculated) + 1}. that is calculated"
+        expression = self.shape_env.create_unspecified_symbol(value, NamedSource(name), DimDynamic.DYNAMIC)
+        self._calculated[expression] = self._leaves(symbol for leaf in leaves for symbol in leaf.node.expr.free_symbols)
+        if isinstance(value, float):
+            return self.shape_env.create_symfloatnode(expression, hint=value)
+        return self._node(expression, value)
+
+    def _leaves(self, symbols: Iterable[sympy.Symbol]) -> frozenset[sympy.Symbol]:
+        """The symbols that guards know, behind those that are calculated."""
+        return frozenset(leaf for symbol in symbols for leaf in self._calculated.get(symbol, (symbol,)))
 
     def layout(
         self,
@@ -242,21 +257,23 @@ class Symbols:
             writer.fact(expression)
         except Untranslatable:
             # What cannot be said in general is said of these very numbers.
-            for symbol in sorted(expression.free_symbols, key=str):
+            for symbol in sorted(self._leaves(expression.free_symbols), key=str):
                 writer.fact(sympy.Eq(symbol, self.shape_env.value_at_capture(symbol), evaluate=False))
 
 
 @contextmanager
-def hidden_floats(shape_env: ShapeEnv) -> Iterator[None]:
-    """While a graph is compiled that takes tensors for floats: their symbols are nothing to the compiler."""
+def hidden_floats(shape_env: ShapeEnv, shown: Container[sympy.Symbol] = ()) -> Iterator[None]:
+    """While a graph is compiled that takes tensors for floats, or no floats but those: symbols of floats that are
+    nothing to the compiler."""
     values = shape_env.backed_var_to_val
-    floats = {symbol: value for symbol, value in values.items() if symbol_is_type(symbol, SymT.FLOAT)}
+    floats = [symbol for symbol in values if symbol_is_type(symbol, SymT.FLOAT) and symbol not in shown]
+    hidden = {symbol: values[symbol] for symbol in floats}
     for symbol in floats:
         del values[symbol]
     try:
         yield
     finally:
-        values.update(floats)
+        values.update(hidden)
 
 
 def forbids_guards(shape_env: ShapeEnv | None) -> AbstractContextManager[Any] | None:

@@ -1,14 +1,14 @@
 """`compile(..., dynamic={...})`: what the user says about single inputs, by the names they have in the program.
 
 >>> from framelift.options import checked_dynamic
->>> named(checked_dynamic({"x": {0: (2, 4096)}}), {})
+>>> named(checked_dynamic({"x": {0: (2, 4096)}}), lambda name: [])
 {"L['x']": {0: Mark(kind='dynamic', lower=2, upper=4096)}}
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from framelift.options import Wishes
@@ -18,23 +18,27 @@ from framelift.shapes.marks import Mark
 _ROOT = re.compile(r"[A-Za-z_]\w*")
 
 
-def named(wishes: Wishes, roots: Mapping[str, list[str]]) -> dict[str, Wish]:
-    """The same by the names of sources; `roots` says where a name is found that is no argument itself."""
+# Where a name is found that is no argument itself: the names of sources.
+Places = Callable[[str], list[str]]
+
+
+def named(wishes: Wishes, places: Places) -> dict[str, Wish]:
+    """The same by the names of sources."""
     found: dict[str, Wish] = {}
     for name, wish in wishes:
         meaning = wish if isinstance(wish, bool) else {dim: _mark(entry) for dim, entry in wish}
-        for source in _sources(name, roots):
+        for source in _sources(name, places):
             found[source] = meaning
     return found
 
 
-def _sources(name: str, roots: Mapping[str, list[str]]) -> list[str]:
+def _sources(name: str, places: Places) -> list[str]:
     root = _ROOT.match(name)
     assert root is not None, "names are checked"
     if root[0] in ("L", "G") and name[1:2] == "[":
         return [name]
     rest = name[root.end() :]
-    return [f"{source}{rest}" for source in (f"L[{root[0]!r}]", *roots.get(root[0], ()))]
+    return [f"{source}{rest}" for source in (f"L[{root[0]!r}]", *places(root[0]))]
 
 
 def _mark(entry: Any) -> Mark:

@@ -30,6 +30,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import as_number
 from framelift.values.tensors import TensorValue
 from framelift.values.unions import UnionValue
@@ -280,6 +281,12 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
         return result
     if base is MISSING and isinstance(value, ArrayValue):
         return value.number(lift, name)
+    if base is MISSING and isinstance(value, SymbolicValue) and (kind is float or value.python_type() is int):
+        return value if value.python_type() is kind else py.binary(lift, "*", value, 1.0)
+    if base is MISSING and isinstance(value, SymbolicValue):
+        calculated = lift.calculate(kind, value)
+        if calculated is not None:
+            return calculated
     if base is MISSING and isinstance(value, NumpyFloatValue):
         return py.fold(lift, kind, value.plain())
     if base is MISSING and is_number(value):
@@ -320,6 +327,9 @@ def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
     if isinstance(number, TensorValue):
         kwargs = {} if ndigits is None else {"decimals": ndigits}
         return lift.call_torch(torch.round, (number,), kwargs)
+    calculated = lift.calculate(round, number) if ndigits is None else lift.calculate(round, number, ndigits)
+    if calculated is not None:
+        return calculated
     return py.fold(lift, round, lift.constant(number), lift.constant(ndigits))
 
 
@@ -330,11 +340,21 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
         return py.call(lift, lift.special_method(value, name, "operand"), [], {})
     if isinstance(value, Value) and is_number(value):
         return derive(lift, function, value)
+    calculated = lift.calculate(function, value)
+    if calculated is not None:
+        return calculated
     return py.fold(lift, function, lift.constant(value))
 
 
+@primitive(divmod)
+def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
+    if isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue):
+        return lift.tuple([py.binary(lift, "//", left, right), py.binary(lift, "%", left, right)])
+    return py.fold(lift, divmod, lift.constant(left), lift.constant(right))
+
+
 def _register_constant_functions() -> None:
-    for function in (bin, oct, hex, chr, ord, bytes, complex, divmod, torch.Size):
+    for function in (bin, oct, hex, chr, ord, bytes, complex, torch.Size):
 
         def fold(lift: Lift, *args: Any, _function: Any = function) -> Any:
             return py.fold(lift, _function, *map(lift.constant, args))

@@ -38,7 +38,7 @@ class DictView(Value):
         return self.owner.length(lift)
 
     def truth(self, lift: Lift) -> bool:
-        return self.owner.length(lift) > 0
+        return self.owner.truth(lift)
 
     def iterate(self, lift: Lift) -> Any:
         return DictIterator(self.owner, self.part, lift)

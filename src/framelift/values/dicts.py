@@ -18,6 +18,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.iterators import IteratorValue
+from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
@@ -179,14 +180,15 @@ class DictValue(Value, models=dict):
         return self.overlay
 
     def truth(self, lift: Lift) -> bool:
-        return self.length(lift) > 0
+        return given_truth(lift, self) if self._has_its_length else bool(self.entries(lift))
 
     def length(self, lift: Lift) -> Any:
-        if not self.complete and not self.written:
-            assert self.source is not None
-            lift.guard(self.source, "LENGTH", len(self.concrete))
-            return len(self.concrete)
-        return len(self.entries(lift))
+        return given_length(lift, self) if self._has_its_length else len(self.entries(lift))
+
+    @property
+    def _has_its_length(self) -> bool:
+        """Whether an input has as many entries as it came with, and not all of them are known."""
+        return not self.complete and not self.written
 
     def item(self, lift: Lift, key: Any) -> Any:
         found = self.get_key(lift, py.key_of(lift, key))

@@ -130,7 +130,7 @@ def _provide_builtins(lift: Lift, what: str, code: types.CodeType, globals: Dict
         globals.set_key(lift, "__builtins__", lift.builtins)
     elif own is lift.builtins or (isinstance(own, Value) and own.concrete is builtins):
         own.note(lift)
-    elif not (isinstance(own, DictValue) and py.length(lift, own) == 0) or _asks_builtins(lift, code, globals):
+    elif not (isinstance(own, DictValue) and not py.truth(lift, own)) or _asks_builtins(lift, code, globals):
         raise GraphBreak(FL0102, what=f"{what}() with builtins of its own")
 
 

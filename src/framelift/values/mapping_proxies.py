@@ -43,7 +43,7 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
         return self._mapping
 
     def truth(self, lift: Lift) -> bool:
-        return bool(lift.constant(self.length(lift)))
+        return py.truth(lift, self.mapping(lift))
 
     def length(self, lift: Lift) -> Any:
         return py.length(lift, self.mapping(lift))

@@ -153,7 +153,10 @@ def refuse_unsteady(method: Any) -> None:
 
 
 def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a C function on constants, while capturing."""
+    """Call a C function on constants, while capturing; on numbers that may change, it is called in each call."""
+    calculated = None if kwargs else lift.calculate(function, *args)
+    if calculated is not None:
+        return calculated
     plain = [_consumed(lift, argument) for argument in args]
     return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
 

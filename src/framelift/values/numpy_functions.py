@@ -10,6 +10,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.graph.numpy_layer import has, numpy, numpy_function
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.number_tensors import tensor_of_numbers
 from framelift.values.numpy_arrays import ArrayValue, array_of, compute, tensor_of
 from framelift.values.numpy_floats import UFUNCS
 from framelift.values.primitives import primitive, primitive_of
@@ -131,7 +132,8 @@ def _tensor(lift: Lift, *args: Any, **kwargs: Any) -> Any:
             raise GraphBreak(FL0102, what="torch.tensor of an array with these arguments")
         copy = lift.call_torch(torch.clone, (args[0].tensor(lift),), {})
         return call_function(lift, torch.as_tensor, (copy,), kwargs)
-    return call_function(lift, torch.tensor, args, kwargs)
+    of_numbers = tensor_of_numbers(lift, args[0], kwargs) if len(args) == 1 else None
+    return call_function(lift, torch.tensor, args, kwargs) if of_numbers is None else of_numbers
 
 
 @primitive(torch.Tensor.numpy)

@@ -198,15 +198,15 @@ class UserObjectValue(Value):
         result = self._special(lift, "__bool__")
         if result is NotImplemented:
             has_length = special_method(lift, self, self.cls, "__len__") is not None
-            return not has_length or lift.constant(self.length(lift)) > 0
+            return not has_length or py.truth(lift, self.length(lift))
         if py.type_of(result) is not bool:
             raise_error(TypeError, f"__bool__ should return bool, returned {name_of(py.type_of(result))}")
         return py.truth(lift, result)
 
     def length(self, lift: Lift) -> Any:
         result = self._required(lift, "__len__", "object of type '{type}' has no len()")
-        length = lift.as_index(result)
-        if length < 0:
+        length = result if py.has_type(result, int) else lift.as_index(result)
+        if py.truth(lift, py.compare(lift, "<", length, 0)):
             raise_error(ValueError, "__len__() should return >= 0")
         return result
 

@@ -10,6 +10,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
 from framelift.values.primitives import primitive
+from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -55,6 +56,8 @@ def _operator_setitem(lift: Lift, container: Any, key: Any, value: Any, /) -> No
 
 @primitive(operator.index)
 def _operator_index(lift: Lift, value: Any, /) -> Any:
+    if isinstance(value, SymbolicValue) and value.python_type() is int:
+        return value
     return int(lift.as_index(value))  # True is 1 here
 
 

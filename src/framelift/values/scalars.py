@@ -15,6 +15,7 @@ from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.base import Raised, Value
 from framelift.values.constants import SCALAR_TYPES
+from framelift.values.lengths import given_length, given_truth
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.settled import SettledValue
 
@@ -28,6 +29,7 @@ _COMPARABLE = (int, float, bool, str)
 _SINGLETONS = (bool, type(None), type(Ellipsis), type(NotImplemented))
 # Told by identity: comparing code objects by value means little, and guards do not.
 _BY_IDENTITY = (type(None), types.CodeType)
+_TEXTS = (str, bytes)
 _SMALL_INTEGERS = range(-5, 257)
 # Operations on two ints or two floats that always give a result of that type.
 _TOTAL = {"+", "-", "*", "+=", "-=", "*="}
@@ -86,7 +88,16 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
             truth = bool(self.concrete)
             lift.guard(self.source, "COMPARE", ("!=", _ZEROS[type(self.concrete)], truth))
             return truth
+        if self.source is not None and type(self.concrete) in _TEXTS:
+            lift.guard(self.source, "TYPE", type(self.concrete))
+            return given_truth(lift, self)
         return bool(self.constant(lift))
+
+    def length(self, lift: Lift) -> Any:
+        if self.source is None or type(self.concrete) not in _TEXTS:
+            return super().length(lift)
+        lift.guard(self.source, "TYPE", type(self.concrete))
+        return given_length(lift, self)
 
     def graph_argument(self, lift: Lift) -> Any:
         return self.constant(lift)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import class_lookup, name_of, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.protocol import COMPARE, TupleKey
@@ -57,15 +57,15 @@ class SequenceValue(Value):
         return self._items
 
     def truth(self, lift: Lift) -> bool:
-        return bool(self.items(lift))
+        return given_truth(lift, self) if self._is_unread else bool(self.items(lift))
 
     def length(self, lift: Lift) -> Any:
-        if self._items is None and not self.parts():
-            assert self.source is not None
-            symbolic = lift.inputs.symbolic_number(lift, Quantity(self.source, "LENGTH"), len(self.concrete))
-            if symbolic is not None:
-                return symbolic
-        return len(self.items(lift))
+        return given_length(lift, self) if self._is_unread else len(self.items(lift))
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether nothing is known of an input's items yet."""
+        return self._items is None and not self.parts()
 
     def iterate(self, lift: Lift) -> Any:
         return SequenceIterator(self.items(lift), type(iter(self.kind())), self if self.kind is list else None)

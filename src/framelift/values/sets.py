@@ -21,6 +21,7 @@ from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue, reduced
+from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
 
@@ -120,10 +121,10 @@ class SetValue(Value, models=(set, frozenset)):
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def truth(self, lift: Lift) -> bool:
-        return bool(self.members(lift))
+        return given_truth(lift, self) if self._members is None else bool(self._members)
 
     def length(self, lift: Lift) -> Any:
-        return len(self.members(lift))
+        return given_length(lift, self) if self._members is None else len(self._members)
 
     def contains(self, lift: Lift, item: Any) -> Any:
         key = _sought(lift, item)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.lengths import given_length, given_truth
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -85,10 +86,10 @@ class RangeValue(Value, models=range):
         return self.concrete
 
     def truth(self, lift: Lift) -> bool:
-        return bool(self.constant(lift))
+        return given_truth(lift, self)
 
     def length(self, lift: Lift) -> Any:
-        return py.length(lift, self.constant(lift))
+        return given_length(lift, self)
 
     def item(self, lift: Lift, key: Any) -> Any:
         return py.item(lift, self.constant(lift), key)

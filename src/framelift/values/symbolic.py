@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.graph import NumberRef
-from framelift.guards.quantity import Quantity
+from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.shapes.presuming import depends_on_data
 from framelift.values import protocol as py
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Operators that mean the same to symbols as to Python's numbers, for all of them.
 _OPEN = frozenset({"+", "-", "*"})
+_MOST_FACTORS = 4
 _DIVISIONS = frozenset({"/", "//", "%"})
 
 
@@ -60,7 +61,7 @@ class SymbolicValue(SettledValue):
     def __init__(
         self,
         ref: NumberRef,
-        origin: Quantity | Computed | Compared | SizeOf | None = None,
+        origin: Quantity | Calculated | Computed | Compared | SizeOf | None = None,
         source: Source | None = None,
     ) -> None:
         super().__init__(source)
@@ -78,6 +79,21 @@ class SymbolicValue(SettledValue):
     def depends_on_data(self) -> bool:
         """Whether it is known only when the graph runs."""
         return depends_on_data(self._ref.known_fake)
+
+    @property
+    def rests_on_floats(self) -> bool:
+        """Whether floats are among the symbols it is computed from."""
+        return any(not symbol.is_integer for symbol in self._ref.known_fake.node.expr.free_symbols)
+
+    @property
+    def hint(self) -> Any:
+        """What it is in the call that is captured, without a guard."""
+        return self._ref.known_fake.node.hint
+
+    @property
+    def words(self) -> str:
+        """What it is to a user."""
+        return self.origin.name if isinstance(self.origin, Quantity | Calculated) else str(self._ref.known_fake)
 
     def ref(self, lift: Lift) -> NumberRef:
         return self._ref
@@ -112,7 +128,8 @@ class SymbolicValue(SettledValue):
     def unary(self, lift: Lift, operator: str) -> Any:
         if operator == "-" and self.python_type() is not bool:
             return self._computed(lift, "-", 0 if self.python_type() is int else -0.0, self)
-        return fold(lift, UNARY[operator], self.constant(lift))
+        calculated = lift.calculate(UNARY[operator], self)
+        return fold(lift, UNARY[operator], self.constant(lift)) if calculated is None else calculated
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         return self._combine(lift, operator.removesuffix("="), self, other)
@@ -126,9 +143,18 @@ class SymbolicValue(SettledValue):
             return NotImplemented if isinstance(other, Value) else self._settled(lift, operator, left, right)
         if bool in (py.type_of(left), py.type_of(right)):
             return self._settled(lift, operator, left, right)
+        if operator == "**" and type(right) is int and 1 <= right <= _MOST_FACTORS and self.python_type() is int:
+            return self._power(lift, right)
         if operator in _OPEN or (operator in _DIVISIONS and self._divides(lift, operator, left, right)):
             return self._computed(lift, operator, left, right)
         return self._settled(lift, operator, left, right)
+
+    def _power(self, lift: Lift, exponent: int) -> Any:
+        """A product: guards know it, so it may be a size."""
+        result: Any = self
+        for _ in range(exponent - 1):
+            result = py.binary(lift, "*", result, self)
+        return result
 
     def _divides(self, lift: Lift, operator: str, left: Any, right: Any) -> bool:
         """Whether a division is by something other than zero; of floats only the true one means the same."""
@@ -137,6 +163,9 @@ class SymbolicValue(SettledValue):
         return py.truth(lift, right)
 
     def _settled(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+        calculated = lift.calculate(BINARY[operator], left, right)
+        if calculated is not None:
+            return calculated
         return py.binary(lift, operator, _plain(lift, left), _plain(lift, right))
 
     def _computed(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
@@ -163,6 +192,8 @@ class SymbolicValue(SettledValue):
     # -- the way back ------------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
+        if isinstance(self.origin, Calculated):
+            return list(self.origin.args)
         return [self.origin.left, self.origin.right] if isinstance(self.origin, Computed | Compared) else []
 
     def rebuild(self, generate: Generator) -> None:
@@ -173,7 +204,7 @@ class SymbolicValue(SettledValue):
             generate.builder.compare(origin.operator)
         elif self.python_type() is bool:
             generate.constant(self.constant(generate.lift))
-        elif isinstance(origin, Quantity):
+        elif isinstance(origin, Quantity | Calculated):
             generate.quantity(origin)
         elif isinstance(origin, Computed):
             generate.value(origin.left)

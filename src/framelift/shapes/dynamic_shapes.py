@@ -1,0 +1,73 @@
+"""`export(..., dynamic_shapes=...)`: the forms that torch's own export takes, as wishes for inputs by their names.
+
+It is a dict by the names of arguments, or a sequence in their order. Containers of the call have containers of the same
+kind; a tensor has a dict of its dimensions, or a sequence with an entry for each: one of torch's `Dim`s or its hints,
+bounds, or None for a size that stays.
+
+    >>> by_name(({"a": [{0: (2, 8)}]}, None), {"batch": {"a": [torch.ones(3)]}, "scale": 2})
+    {"batch['a'][0]": {0: (2, 8)}}
+    >>> by_name({"x": (torch.export.Dim("rows", max=9), None)}, {"x": torch.ones(3, 2)})
+    {'x': {0: (None, 9)}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from framelift.errors import short
+
+_HINTS: Mapping[str | None, bool] = MappingProxyType({"AUTO": True, "STATIC": False})
+# What torch gives for a bound that nobody set.
+_UNBOUNDED = 2**31
+
+
+def by_name(shapes: Any, arguments: Mapping[str, Any]) -> dict[Any, Any]:
+    """What is said about each input of a call with these arguments."""
+    if isinstance(shapes, Mapping):
+        wishes = shapes
+    elif isinstance(shapes, list | tuple) and len(shapes) == len(arguments):
+        wishes = dict(zip(arguments, shapes, strict=True))
+    else:
+        needed = f"a dict, or a sequence with an entry for each of {', '.join(arguments)}, is needed"
+        raise TypeError(f"dynamic_shapes is {short(shapes)}: {needed}")
+    for name in wishes:
+        if isinstance(name, str) and name.isidentifier() and name not in arguments:
+            raise TypeError(f"dynamic_shapes has the key {name!r}, but the arguments are {', '.join(arguments)}")
+    return {place: said for name, wish in wishes.items() for place, said in _walk(name, wish, arguments.get(name))}
+
+
+def _walk(name: Any, wish: Any, argument: Any) -> Iterator[tuple[Any, Any]]:
+    """What is said about an argument, or about what a container holds."""
+    if wish is None:
+        return
+    if isinstance(argument, list | tuple) and isinstance(wish, list | tuple) and len(argument) == len(wish):
+        for index, (part, item) in enumerate(zip(wish, argument, strict=True)):
+            yield from _walk(f"{name}[{index}]", part, item)
+    elif isinstance(argument, Mapping) and isinstance(wish, Mapping) and wish.keys() <= argument.keys():
+        for key, part in wish.items():
+            yield from _walk(f"{name}[{key!r}]", part, argument[key])
+    elif isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple):
+        yield name, _dimensions(dict(enumerate(wish)))
+    elif isinstance(wish, Mapping):
+        yield name, _dimensions(wish)
+    else:
+        said = _bounds(wish)
+        yield name, said if isinstance(said, bool) or said is wish else True
+
+
+def _dimensions(wish: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {dim: _bounds(entry) for dim, entry in wish.items() if entry is not None}
+
+
+def _bounds(entry: Any) -> Any:
+    """What one of torch's dimensions, or of its hints, says; anything else is as it is."""
+    if not hasattr(entry, "min") or not hasattr(entry, "max"):
+        return entry
+    hint = getattr(getattr(entry, "type", None), "name", None)
+    if hint in _HINTS:
+        return _HINTS[hint]
+    return tuple(bound if type(bound) is int and 0 < bound < _UNBOUNDED else None for bound in (entry.min, entry.max))

@@ -1,0 +1,32 @@
+"""Lengths of containers that came from an input and were not changed: no more than the length is guarded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from framelift.guards.quantity import Quantity
+from framelift.values.base import Value
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+def given_length(lift: Lift, container: Value) -> Any:
+    """`len(container)`: a symbol, if it was seen to change."""
+    assert container.source is not None
+    length = len(container.concrete)
+    symbolic = lift.inputs.symbolic_number(lift, Quantity(container.source, "LENGTH"), length)
+    if symbolic is not None:
+        return symbolic
+    lift.guard(container.source, "LENGTH", length)
+    return length
+
+
+def given_truth(lift: Lift, container: Value) -> bool:
+    """`bool(container)`: how many items there are does not matter if there are any."""
+    assert container.source is not None
+    if container.concrete:
+        lift.guard(container.source, "NONEMPTY", None)
+        return True
+    lift.guard(container.source, "LENGTH", 0)
+    return False

@@ -148,6 +148,14 @@ class TestWhatRaises:
         calls = [(torch.ones(2), n, f) for n, f in ((4, 4.0), (9, 9.0), (16, 2.0), (-1, 3.0), (3, -1.0), (2000, 1.0))]
         check(fn, *calls[0], changed=calls[1:])
 
+    def test_what_nobody_needs(self) -> None:
+        def fn(x, n):
+            math.sqrt(n)
+            return x + 1 if isinstance(2**n, int) else x - 1
+
+        calls = [(torch.ones(2), n) for n in (4, 9, 16, 0, -1, 3)]
+        check(fn, *calls[0], changed=calls[1:])
+
     def test_not_finite(self) -> None:
         def fn(x, f):
             return x * f**2, f * 1e300

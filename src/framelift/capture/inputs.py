@@ -131,6 +131,11 @@ class Inputs:
         self._origins[id(ref)] = calculated
         return value
 
+    @property
+    def calculations(self) -> list[Calculated]:
+        """The numbers that are calculated, each after those it is calculated from."""
+        return [value.origin for value in self._calculated.values() if isinstance(value.origin, Calculated)]
+
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def add_tensor(self, lift: Lift, value: TensorValue) -> TensorRef:

@@ -102,6 +102,8 @@ def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calcul
     _finish(generator, lift, ending)
     for quantity in inputs:
         generator.quantity(quantity)
+    for number in lift.inputs.calculations:  # one that nobody needs may raise, or be of another type
+        generator.quantity(number)
     generator.make_new()
     return needs
 
@@ -148,7 +150,12 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
-    if needs.new or ending.value.has_attributes or any(quantity.kind != "VALUE" for quantity in graph.inputs):
+    if (
+        needs.new
+        or needs.calculated
+        or ending.value.has_attributes
+        or any(quantity.kind != "VALUE" for quantity in graph.inputs)
+    ):
         return None
     first = len(argument_names(code))
     where = {source: first + index for index, source in enumerate(needs.fetched)}

@@ -128,7 +128,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def contains(self, lift: Lift, item: Any) -> Any:
         key = _sought(lift, item)
-        if self._members is None and isinstance(key, Identity) and not all(map(is_constant, self.concrete)):
+        if self._members is None and isinstance(key, Identity) and not all(map(_can_be_known, self.concrete)):
             return self._contains_object(lift, key.value)
         if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
             self.refuse("looking for a number that is not known yet")

@@ -32,6 +32,13 @@ l *= "a"
 l * Index()
 Index() * l
 (1, 2) * Index()
+"ab" * Index()
+Index() * b"ab"
+"abc"[Index()]
+(1, 2, 3)[Index()]
+"abc"[Plain()]
+"ab" * Plain()
+l *= Index()
 l.__mul__("a")
 t + l
 t += l

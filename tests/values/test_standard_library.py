@@ -26,6 +26,14 @@ def noting(log, name):
 
 
 @programs()
+def attributes_of_an_error_of_the_library(x):
+    try:
+        json.loads("{bad")
+    except ValueError as error:
+        return x + 1, error.msg, error.pos, error.lineno, str(error)
+
+
+@programs()
 def exit_stack(x):
     log = []
     with contextlib.ExitStack() as stack:

@@ -50,6 +50,7 @@ from framelift.values.iterators import RangeIterator, SequenceIterator
 from framelift.values.later import percent, shows_tensor
 from framelift.values.lookup import (
     Found,
+    class_lookup,
     is_subclass,
     name_of,
     raw_lookup,
@@ -212,6 +213,12 @@ class Lift:
         if not isinstance(plain, int):
             raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
         return plain
+
+    def has_index(self, value: Value) -> bool:
+        """Whether an object of a class written in Python can be used as an integer."""
+        if not isinstance(value, UserObjectValue):
+            return False
+        return class_lookup(self, value.guarded_type(self), "__index__") is not None
 
     def type_of(self, value: Any) -> type:
         """The type of a value, guarded."""

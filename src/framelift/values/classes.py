@@ -113,6 +113,8 @@ class ClassValue(KnownObject, models=type):
         own = type.__dict__["__dict__"].__get__(self.concrete)
         if name in ("__doc__", "__module__", "__annotations__") and name in own:
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
+        if name in ("__doc__", "__module__") and is_fixed(self.concrete):
+            return type.__getattribute__(self.concrete, name)
         if name == "__abstractmethods__" and self.own_entry(lift, name) is MISSING:
             raise_error(AttributeError, name)
         if is_fixed(self.concrete) and name != "__abstractmethods__":

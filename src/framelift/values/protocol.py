@@ -59,7 +59,10 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     except (Raised, GraphBreak):  # of the traced program, which is asked for what stands for a value
         raise
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
-        raise raised_from(error) from None
+        raised = raised_from(error)
+        for name, value in vars(error).items():  # a class written in Python may have set attributes
+            raised.value.namespace(lift).set_key(lift, name, lift.from_constant(value))
+        raise raised from None
     return lift.from_constant(result)
 
 
@@ -102,7 +105,8 @@ def item(lift: Lift, container: Any, key: Any) -> Any:
         return container.item(lift, key)
     if isinstance(key, Value):
         if is_constant(container) and isinstance(container, (tuple, str, bytes, range)):
-            return fold(lift, operator.getitem, container, lift.constant(key))
+            plain = lift.as_index(key) if lift.has_index(key) else lift.constant(key)
+            return fold(lift, operator.getitem, container, plain)
         raise GraphBreak(FL0201, operation=f"indexing by {key.describe()}", type=type(container).__name__)
     return fold(lift, operator.getitem, container, key)
 
@@ -252,6 +256,10 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         result = right.reflected(lift, plain, left)
         if result is not NotImplemented:
             return result
+    if plain == "*" and not (symbol == "*=" and type_of(left) is list):
+        for sequence, times in ((left, right), (right, left)):
+            if _is_sequence(type_of(sequence)) and isinstance(times, Value) and lift.has_index(times):
+                return binary(lift, "*", sequence, lift.as_index(times))
     known = _operands_are_known(left) and _operands_are_known(right)
     if known and not _has_own_ways(symbol, type_of(left), type_of(right)):
         raise_error(TypeError, _no_operation(symbol, type_of(left), type_of(right)))

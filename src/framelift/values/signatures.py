@@ -12,7 +12,7 @@ from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.lookup import class_lookup
+from framelift.values.lookup import bind, class_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
@@ -43,7 +43,23 @@ class SignatureValue(Value):
             return self.parameters
         if name == "__class__":
             return lift.known_object(inspect.Signature)
+        if name == "empty":
+            return lift.known_object(inspect.Signature.empty)
+        if name == "return_annotation":
+            return self.annotation(lift, "return")
+        if name in _BINDING:
+            found = class_lookup(lift, inspect.Signature, name)
+            assert found is not None
+            return bind(lift, found, self, inspect.Signature)
         return super().attribute(lift, name)
+
+    def annotation(self, lift: Lift, name: str) -> Any:
+        """What the function says about a parameter, or about what it returns."""
+        annotations = py.attribute(lift, self.plain, "__annotations__")
+        if not isinstance(annotations, DictValue):
+            self.refuse("an annotation")
+        found = annotations.get_key(lift, name)
+        return lift.known_object(inspect.Signature.empty) if found is MISSING else found
 
     def text(self, lift: Lift, conversion: str) -> str:
         if conversion != "str":
@@ -112,6 +128,9 @@ class ParameterValue(Value):
             return lift.known_object(self.kind)
         if name == "default":
             return lift.known_object(inspect.Parameter.empty) if self.default is MISSING else self.default
+        if name == "annotation":
+            assert self.signature is not None
+            return self.signature.annotation(lift, self.name)
         if name in _CLASS_ATTRIBUTES:
             return lift.known_object(getattr(inspect.Parameter, name))
         return super().attribute(lift, name)
@@ -165,6 +184,8 @@ def _annotation(lift: Lift, value: Any) -> Any:
     return lift.constant(value)
 
 
+# What is written in Python over the parameters.
+_BINDING = frozenset({"bind", "bind_partial", "_bind", "_bound_arguments_cls"})
 _CLASS_ATTRIBUTES = frozenset(
     {"empty", "POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "VAR_POSITIONAL", "KEYWORD_ONLY", "VAR_KEYWORD"}
 )

@@ -1,0 +1,97 @@
+"""Signatures: arguments bound by them, annotations, and the module of classes of C, which annotations ask for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import framelift
+from tests.helpers import check
+
+X = torch.arange(3.0)
+
+
+def scaled(v: torch.Tensor, scale: float = 1.5, *, bias: int = 0) -> torch.Tensor:
+    return v * scale + bias
+
+
+SIGNATURE = inspect.signature(scaled)
+
+
+def doubling(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        bound.arguments["scale"] *= 2
+        return function(*bound.args, **bound.kwargs)
+
+    return wrapped
+
+
+def test_a_decorator_that_binds() -> None:
+    check(lambda x: doubling(scaled)(x, bias=2), X, fullgraph=True)
+
+
+def test_a_signature_that_was_there_before() -> None:
+    def f(x: torch.Tensor) -> Any:
+        bound = SIGNATURE.bind(x, bias=1)
+        bound.apply_defaults()
+        return scaled(*bound.args, **bound.kwargs), list(bound.arguments)
+
+    check(f, X, fullgraph=True)
+
+
+def test_binding_of_what_does_not_fit() -> None:
+    def f(x: torch.Tensor) -> Any:
+        found = []
+        for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"other": 2}), ((1,), {"v": 2})):
+            try:
+                inspect.signature(scaled).bind(*args, **kwargs)
+            except TypeError as error:
+                found.append(str(error))
+        return x + 1, found, dict(inspect.signature(scaled).bind_partial(scale=2).arguments)
+
+    check(f, X, fullgraph=True)
+
+
+def test_annotations() -> None:
+    def f(x: torch.Tensor) -> Any:
+        def local(a: int, b=2) -> str: ...  # type: ignore[no-untyped-def, empty-body]
+
+        signature = inspect.signature(local)
+        kinds = [parameter.annotation for parameter in signature.parameters.values()]
+        return x + 1, kinds, signature.return_annotation, int.__module__, kinds[1] is inspect.Parameter.empty
+
+    check(f, X, fullgraph=True)
+
+
+def test_type_hints() -> None:
+    class Config:
+        width: int
+        name: str
+
+    check(lambda x: (x + 1, typing.get_type_hints(Config)), X, fullgraph=True)
+
+
+def test_a_changed_default_or_annotation_is_seen() -> None:
+    def function(a: int, b: int = 2) -> None: ...
+
+    def f(x: torch.Tensor) -> Any:
+        bound = inspect.signature(function).bind(1)
+        bound.apply_defaults()
+        return x * bound.arguments["b"], inspect.signature(function).parameters["a"].annotation
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    for change in (lambda: None, lambda: setattr(function, "__defaults__", (5,))):
+        change()
+        assert torch.equal(lifted(X)[0], f(X)[0])
+    function.__annotations__["a"] = float
+    assert lifted(X)[1] is float

@@ -16,6 +16,9 @@ from tests.helpers import check
 
 Failure = str | None
 
+# What AOTAutograd says of graphs that it knows not to be its own.
+REFUSED = "aot_autograd() does not yet handle"
+
 
 @dataclass(frozen=True)
 class Way:
@@ -53,7 +56,8 @@ def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Fail
                 whole_errors=True,
             )
     except AssertionError as problem:
-        return str(problem).partition("\n\noriginal code:")[0]
+        words = str(problem).partition("\n\noriginal code:")[0]
+        return None if REFUSED in words else words
     return None
 
 

@@ -323,3 +323,24 @@ def test_after_a_break_too() -> None:
         return y
 
     check(f, GOOD, [], changed=[(BAD, [])], expect_breaks=None)
+
+
+def masked_after_a_write(x: torch.Tensor, mask: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    torch.mul(x, 2, out=out)
+    x[mask] = 1
+    return x
+
+
+def masked_rows_after_a_write(x: torch.Tensor, mask: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    torch.mul(x, 2, out=out)
+    x[mask[0], 1] = 1
+    return x
+
+
+@pytest.mark.parametrize("program", [masked_after_a_write, masked_rows_after_a_write])
+def test_masks_of_another_size_raise_after_what_was_written(program) -> None:
+    check(program, torch.ones(3, 3), torch.ones(2, 2).bool(), torch.zeros(2, 3), expect_breaks=None)
+
+
+def test_masks_of_the_same_size_do_not_break() -> None:
+    check(masked_after_a_write, torch.ones(3, 3), torch.eye(3).bool(), torch.zeros(3, 3))

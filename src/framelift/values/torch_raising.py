@@ -67,9 +67,18 @@ def _checked_at_once(args: tuple[Any, ...]) -> bool:
 
 def _indexed_by_tensor(args: tuple[Any, ...]) -> bool:
     key = args[1] if len(args) > 1 else None
+    if isinstance(key, TensorRef) and _masks(key, args[0]):
+        return False
     parts = key if isinstance(key, tuple) else (key,)
-    by_tensor = any(isinstance(part, TensorRef) and part.dtype is not torch.bool for part in parts)
-    return by_tensor and _checked_at_once(args)
+    return any(isinstance(part, TensorRef) for part in parts) and _checked_at_once(args)
+
+
+def _masks(mask: TensorRef, tensor: Any) -> bool:
+    """Whether a tensor is a mask with the sizes of another: fake tensors do not compare them."""
+    if mask.dtype is not torch.bool or not isinstance(tensor, TensorRef):
+        return False
+    sizes, wanted = mask.descriptor.shape, tensor.descriptor.shape
+    return str(tuple(sizes)) == str(tuple(wanted[: len(sizes)]))  # comparing symbols would assume something
 
 
 def _on_integers(args: tuple[Any, ...]) -> bool:

@@ -312,6 +312,8 @@ def test_the_log_of_passes(capsys):
 def test_a_pass_has_an_identity_for_caches():
     assert len({each.uuid for each in REGISTRY.values()}) == len(REGISTRY)
     assert all(each.uuid == type(each)().uuid for each in REGISTRY.values())
+    at_the_prompt = type("Prompted", (Rewrite,), {"name": "prompted", "__module__": "no.such.module"})
+    assert at_the_prompt().uuid
 
 
 def test_names_in_options_are_checked():

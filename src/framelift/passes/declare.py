@@ -31,7 +31,6 @@ in memory than somebody can see; it checks shapes and dtypes, moves metadata, re
 from __future__ import annotations
 
 import hashlib
-import inspect
 import sys
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -77,8 +76,10 @@ class Pass:
     @property
     def uuid(self) -> str:
         """Changes when the files do that the pass is written in: for keys of compile caches."""
-        files = {inspect.getsourcefile(sys.modules[each.__module__]) for each in type(self).__mro__[:-1]}
-        sources = [Path(file).read_bytes() for file in sorted(file for file in files if file)]
+        modules = (sys.modules.get(each.__module__) for each in type(self).__mro__[:-1])
+        # (What is written at the prompt is in no file.)
+        files = {file for module in modules if (file := getattr(module, "__file__", None)) is not None}
+        sources = [Path(file).read_bytes() for file in sorted(files)]
         return hashlib.sha256(b"\n".join([self.name.encode(), *sources])).hexdigest()[:16]
 
 

@@ -111,10 +111,12 @@ class ClassValue(KnownObject, models=type):
         if name == "__abstractmethods__" and type.__dict__["__flags__"].__get__(self.concrete) & _ABSTRACT:
             return lift.constant(lift.wrap(self.concrete.__abstractmethods__, known.child("GETATTR", name)))
         own = type.__dict__["__dict__"].__get__(self.concrete)
-        if name in ("__doc__", "__module__", "__annotations__") and name in own:
+        if name in ("__doc__", "__module__", "__annotations__", "__type_params__") and name in own:
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
         if name in ("__doc__", "__module__") and is_fixed(self.concrete):
             return type.__getattribute__(self.concrete, name)
+        if name == "__type_params__" and self.own_entry(lift, name) is MISSING:
+            return ()
         if name == "__abstractmethods__" and self.own_entry(lift, name) is MISSING:
             raise_error(AttributeError, name)
         if is_fixed(self.concrete) and name != "__abstractmethods__":

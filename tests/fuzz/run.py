@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import signal
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from framelift import config
@@ -18,6 +19,12 @@ Failure = str | None
 
 # What AOTAutograd says of graphs that it knows not to be its own.
 REFUSED = "aot_autograd() does not yet handle"
+# Seconds of processor time for all calls of one program; most need less than one.
+LIMIT = 10
+
+
+class Endless(BaseException):
+    """A program takes too long: no loop of theirs is long."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +44,27 @@ def build(text: str, name: str) -> types.ModuleType:
     return module
 
 
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Failure:  # noqa: B008 (immutable)
     """What is wrong with the lifted program, if anything is."""
     module = build(source(statements), f"fuzz_{seed}")
     first, further = Inputs(module, seed).arguments, calls(module, seed, 3, way.growing)
-    quiet = io.StringIO()
+    redirected = contextlib.redirect_stderr(io.StringIO())
     try:
-        with contextlib.redirect_stderr(quiet), config.patch(strict=True), contextlib.closing(further):
+        with redirected, config.patch(strict=True), contextlib.closing(further), _limited():
             check(
                 module.program,
                 *first,
@@ -55,6 +76,8 @@ def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Fail
                 deterministic=False,
                 whole_errors=True,
             )
+    except Endless:
+        return f"does not end in {LIMIT} seconds"
     except AssertionError as problem:
         words = str(problem).partition("\n\noriginal code:")[0]
         return None if REFUSED in words else words

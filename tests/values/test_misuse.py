@@ -118,3 +118,11 @@ def f(x):
 @pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=PROGRAMS)
 def test_misuse(number: int) -> None:
     check(_program(PROGRAMS[number], number), torch.ones(3), expect_breaks=None)
+
+
+def test_attributes_that_functions_in_c_do_not_have():
+    def program(x, nothing):
+        found = [getattr(function, "__code__", None) for function in (len, [].append, "".join, {}.get, str.upper)]
+        return x + 1, found, dir(nothing) == dir(None), dir(3) == dir(4)
+
+    check(program, torch.ones(2), None, fullgraph=True)

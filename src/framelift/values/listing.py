@@ -14,6 +14,7 @@ from framelift.values.lookup import bind, class_lookup, mro_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.sequences import ListValue
+from framelift.values.scalars import ScalarValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 def _dir(lift: Lift, obj: Any = MISSING, /) -> Any:
     if obj is MISSING:
         return _sorted(lift, py.call(lift, lift.known_object(locals), [], {}))
-    if not isinstance(obj, Value):
-        return py.fold(lift, dir, obj)
+    if not isinstance(obj, Value) or isinstance(obj, ScalarValue):
+        return py.fold(lift, dir, lift.constant(obj))
     kind = lift.type_of(obj)
     if isinstance(obj, ClassValue) and kind is type and all(map(is_fixed, mro_of(obj.concrete))):
         return py.fold(lift, dir, obj.concrete)
@@ -41,8 +42,8 @@ def _sorted(lift: Lift, names: Any) -> Any:
 
 @primitive(object.__dir__)
 def _object_dir(lift: Lift, obj: Any, /) -> Any:
-    if not isinstance(obj, Value):
-        return ListValue(sorted(object.__dir__(obj)))
+    if not isinstance(obj, Value) or isinstance(obj, ScalarValue):
+        return ListValue(sorted(object.__dir__(lift.constant(obj))))
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__dir__ of {py.describe(obj)}")
     namespace = obj.namespace(lift)

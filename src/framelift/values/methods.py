@@ -65,6 +65,9 @@ class BoundBuiltin(Value):
             return self.owner
         if name == "__name__":
             return self.name
+        kind = self.python_type()
+        if raw_lookup(kind, name) is NotImplemented:
+            raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
         return super().attribute(lift, name)
 
     def parts(self) -> list[Any]:

@@ -13,8 +13,8 @@ from framelift.values.dicts import MISSING
 from framelift.values.lookup import bind, class_lookup, mro_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
-from framelift.values.sequences import ListValue
 from framelift.values.scalars import ScalarValue
+from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

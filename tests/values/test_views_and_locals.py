@@ -106,6 +106,21 @@ def test_each_thread_has_its_own() -> None:
     assert found == [3, 0]
 
 
+def test_a_thread_local_that_the_program_makes() -> None:
+    def function(x: Any) -> Any:
+        own = threading.local()
+        own.a, own.itself, own.gone = x * 2, own, 1
+        del own.gone
+        return own.a + 1, own, hasattr(own, "gone"), isinstance(own, threading.local)
+
+    result, own, *rest = framelift.compile(function, backend="eager", fullgraph=True)(X)
+    assert torch.equal(result, X * 2 + 1)
+    assert torch.equal(own.a, X * 2)
+    assert own.itself is own
+    assert rest == [False, True]
+    assert sorted(vars(own)) == ["a", "itself"]
+
+
 def test_subclasses_of_thread_locals_break() -> None:
     class Own(threading.local):
         def __init__(self) -> None:

@@ -5,31 +5,46 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import raw_lookup
+from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
 
 _NAME = f"{threading.local.__module__}.{threading.local.__qualname__}"
 
 
 class ThreadLocalValue(Value, models=threading.local):
-    """One that existed before the frame; of the very class, whose threads begin with nothing."""
+    """Of the very class, whose threads begin with nothing."""
 
-    __slots__ = ()
+    __slots__ = ("made",)
+
+    def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        # The attributes of one that the program made.
+        self.made = DictValue({}) if source is None else None
+
+    def python_type(self) -> type:
+        return threading.local
 
     def namespace(self, lift: Lift) -> DictValue:
         """The attributes of this thread."""
+        if self.made is not None:
+            return self.made
         assert self.source is not None
         namespace: DictValue = lift.wrap(self.concrete.__dict__, self.source.child("THREAD_DICT"))
         return namespace
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__dict__":
+            if self.made is not None:
+                self.refuse("attribute '__dict__', while it is new,")
             return self.namespace(lift)
         if name == "__class__":
             return lift.known_object(threading.local)
@@ -49,3 +64,23 @@ class ThreadLocalValue(Value, models=threading.local):
         if self.namespace(lift).get_key(lift, name) is MISSING:
             raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
         py.delete_item(lift, self.namespace(lift), name)
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Any]:
+        return [] if self.made is None else [self.made]
+
+    def rebuild(self, generate: Generator) -> None:
+        assert self.made is not None
+        generate.callable(threading.local)
+        generate.call(0)
+        generate.remember(self)
+        for name, value in self.made.overlay.items():
+            generate.value(value)
+            generate.value(self)
+            generate.store_attribute(name)
+
+
+@primitive(threading.local)
+def _make(lift: Lift) -> Any:
+    return ThreadLocalValue()

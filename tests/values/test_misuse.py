@@ -37,6 +37,10 @@ Index() * b"ab"
 "abc"[Index()]
 (1, 2, 3)[Index()]
 "abc"[Plain()]
+(bin(Index()), oct(Index()), hex(Index()), chr(Index()))
+hex(Plain())
+hex(1.5)
+hex()
 "ab" * Plain()
 l *= Index()
 l.__mul__("a")

@@ -354,13 +354,13 @@ def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
 
 
 def _register_constant_functions() -> None:
-    for function in (bin, oct, hex, chr):
+    for of_index in (bin, oct, hex, chr):
 
-        def fold_index(lift: Lift, number: Any, /, *, _function: Any = function) -> Any:
+        def fold_index(lift: Lift, number: Any, /, *, _function: Any = of_index) -> Any:
             plain = lift.as_index(number) if isinstance(number, Value) and lift.has_index(number) else number
             return py.fold(lift, _function, lift.constant(plain))
 
-        primitive(function)(fold_index)
+        primitive(of_index)(fold_index)
     for function in (ord, bytes, complex, torch.Size):
 
         def fold(lift: Lift, *args: Any, _function: Any = function) -> Any:

@@ -229,3 +229,24 @@ def narrowed(kv, p):
 def split(x, sizes):
     first, second = x.split(sizes.tolist())
     return first + 1, second.sum(0)
+
+
+# -- numbers in tensors without dimensions, as indices ---------------------------------------------------------------
+
+
+@_case(lambda n: (torch.arange(36.0).reshape(6, 6), torch.tensor(n)))
+def indexed(x, p):
+    return x[p], x[:, p], x[p, p], x[p, None], x[..., p] * 2, x[p, torch.tensor([0, 1])]
+
+
+@_case(_numbered)
+def written_at_an_index(x, p):
+    y = x.clone()
+    y[p] = 1
+    y[p, 1] += 2
+    return y
+
+
+@_case(_numbered)
+def limited(x, n):
+    return x[: min(n.item(), 4)], x + max(n.item(), 2)

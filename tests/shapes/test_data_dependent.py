@@ -37,6 +37,26 @@ def test_gradients(backend: str) -> None:
         assert_same(expected, actual, partial(tolerance, backend))
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_gradients_twice(backend: str) -> None:
+    """`retain_graph=True` keeps what was saved, though the backward was compiled before anybody asked for it."""
+
+    def fn(x, m):
+        return (x[m] ** 2).sum() + (x * x.shape[0]).sin().exp().sum()
+
+    lifted = framelift.compile(fn, backend=backend)
+    for count in (3, 4, 5, 1):
+        x = torch.linspace(0, 1, 6 * count).reshape(6, count).requires_grad_()
+        m = torch.arange(6) < count
+        (expected,) = torch.autograd.grad(fn(x, m), x)
+        result = lifted(x, m)
+        for retain in (True, False):
+            (actual,) = torch.autograd.grad(result, x, retain_graph=retain)
+            assert_same(expected, actual, partial(tolerance, backend))
+        with pytest.raises(RuntimeError, match="second time"):
+            torch.autograd.grad(result, x)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_all_sizes_with_inductor(name: str) -> None:

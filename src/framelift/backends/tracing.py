@@ -49,12 +49,18 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     at_once = depends_on_data(module) or any(entry is not None for entry in symbolic)
     with ExitStack() as stack:
         stack.enter_context(compile_context(CompileContext(number)))
-        stack.enter_context(tracing(TracingContext(mode)))
+        context = TracingContext(mode)
+        stack.enter_context(tracing(context))
         stack.enter_context(_caches_for(module, example_inputs))
         stack.enter_context(hidden_floats(shape_env, _symbols_of_inputs(module)))
         if at_once:
-            stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
+            # A backward that is compiled before it is known how it is called must leave what was saved alone: it may
+            # be called with `retain_graph=True`.
+            at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
+            stack.enter_context(torch._functorch.config.patch(at_once_changes))
         yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
+        if at_once and context.fw_metadata is not None:  # none are given away; torch takes None for some
+            context.fw_metadata.bw_donated_idxs = []
     if len(shape_env.guards) > known and not at_once:
         facts = ", ".join(str(guard.expr) for guard in shape_env.guards[known:])
         raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")

@@ -32,6 +32,7 @@ from framelift.values.primitives import primitive
 from framelift.values.scalars import is_number
 from framelift.values.sequences import ListValue, direction, sort_items
 from framelift.values.sets import SetValue, make_set
+from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -200,7 +201,21 @@ def _min(lift: Lift, first: Any, /, *args: Any, key: Any = None, default: Any = 
     return _extreme(lift, "min", "<", (first, *args), key, default)
 
 
+def _extreme_of_data(lift: Lift, function: Any, left: Any, right: Any) -> Any:
+    """The larger or smaller of two ints of which one depends on data; None: they are something else."""
+    if not any(isinstance(number, SymbolicValue) and number.depends_on_data for number in (left, right)):
+        return None
+    if not (py.has_type(left, int) and py.has_type(right, int)):
+        return None
+    result = lift.call_on_numbers(function, (left, right))
+    return None if result is NotImplemented else result
+
+
 def _extreme(lift: Lift, name: str, symbol: str, args: tuple[Any, ...], key: Any, default: Any) -> Any:
+    if len(args) == 2 and key is None and default is MISSING:
+        found = _extreme_of_data(lift, torch.sym_max if name == "max" else torch.sym_min, *args)
+        if found is not None:
+            return found
     if len(args) > 1 and default is not MISSING:
         raise GraphBreak(FL0102, what=f"{name}() with a default and several arguments")
     if key is not None and py.same(lift, key, None):

@@ -106,7 +106,9 @@ def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
         if not _opens(lift, entry):
             continue
         size = size_in(lift, tensor, dim)
-        if isinstance(entry, SymbolicValue):
+        if _is_tensor(entry):
+            entry = as_number(lift, entry, "__index__")
+        if not isinstance(entry, SliceValue):
             _presume_order(lift, 0, entry, py.binary(lift, "-", size, 1))
             found = lift.call_tensor_method("select", (found, dim, entry), {})
             del parts[index]
@@ -122,7 +124,13 @@ def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
 def _opens(lift: Lift, entry: Any) -> bool:
     if isinstance(entry, SliceValue):
         return any(_is_open(bound) for bound in entry.bounds(lift))
-    return isinstance(entry, SymbolicValue) and entry.depends_on_data
+    # torch takes an integer in a tensor without dimensions for that number, whatever else is in the key.
+    return _is_open(entry) and (isinstance(entry, SymbolicValue) or _is_index(lift, entry))
+
+
+def _is_index(lift: Lift, tensor: TensorValue) -> bool:
+    descriptor = tensor.ref(lift).descriptor
+    return not descriptor.shape and descriptor.dtype in _INTEGERS and descriptor.dtype is not torch.uint8
 
 
 def _is_open(number: Any) -> bool:

@@ -68,6 +68,28 @@ def unions_read(x):
 
 
 @cases(X)
+def unions_of_aliases(x):
+    made = Sequence[int] | tuple[int, ...]
+    return x + 1, made, list[int] | None, int | ALIAS | str, ALIAS | ALIAS, typing.cast(made | None, x)
+
+
+@cases(X, expect_breaks=None, expect_ops=0)
+def aliases_with_other_operators(x):
+    try:
+        return ALIAS + 1
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@cases(X, expect_breaks=None, expect_ops=0)
+def instances_of_a_union_with_an_alias(x):
+    try:
+        return isinstance("s", int | list[int])
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@cases(X)
 def unions_compared_with_others(x):
     return x + 1, UNION == "int", UNION != 3, 3 == UNION, UNION is UNION
 

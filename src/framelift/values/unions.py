@@ -106,10 +106,10 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         return py.call(lift, origin, args, kwargs)
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.refuse(operator)
+        return union(lift, self, other) if operator == "|" else self.refuse(operator)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.refuse(operator)
+        return union(lift, other, self) if operator == "|" else self.refuse(operator)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
@@ -149,6 +149,8 @@ def _members(lift: Lift, operand: Any) -> list[Any] | None:
         return operand.members(lift)
     if operand is None:
         return [lift.known_object(type(None))]
+    if isinstance(operand, GenericAliasValue):
+        return [operand]
     if isinstance(operand, Value) and has_type(operand.concrete, _PLAIN_METACLASSES):
         return [operand]
     return None

@@ -16,7 +16,7 @@ from tests.cpython.ways import WAYS, arrange
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 # Some methods are skipped because something took no longer than so many seconds.
-_MEASURED = re.compile(r"\d+\.\d+")
+_MEASURED = re.compile(r"\d+\.\d+(?= seconds)")
 
 
 class Outcome(unittest.TestResult):

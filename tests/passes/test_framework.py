@@ -316,6 +316,13 @@ def test_a_pass_has_an_identity_for_caches():
     assert at_the_prompt().uuid
 
 
+def test_views_of_expanded_tensors_get_metadata():
+    gm = torch.fx.symbolic_trace(lambda x: x.expand(4, 3).reshape(2, 2, 3).relu())
+    x = torch.randn(1, 3)
+    pre_grad_passes(gm, [x], options=PassOptions(on_error="raise"))
+    assert torch.equal(gm(x), x.expand(4, 3).reshape(2, 2, 3).relu())
+
+
 def test_names_in_options_are_checked():
     gm = exported(lambda x: x.relu(), torch.randn(3))
     for options in (

@@ -32,6 +32,8 @@ from framelift.silence import hush, silence
 
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode, Unlikely)
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
+# Views whose schemas say that they write.
+MARKED_IN_VAIN = frozenset({"prims::as_strided"})
 
 _STRIDED = torch.strided
 hush(logging.getLogger(FakeTensorMode.__module__))
@@ -70,7 +72,7 @@ class OperatorTraits:
     def __init__(self, operator: OpOverload) -> None:
         arguments = operator._schema.arguments
         places = [Place(index, argument) for index, argument in enumerate(arguments)]
-        writes = [place for place in places if place.is_written]
+        writes = [place for place in places if place.is_written and operator._schema.name not in MARKED_IN_VAIN]
         self.flag: Place | None = None
         hidden = HIDDEN_WRITES.get(operator._schema.name)
         if hidden is not None and not writes:

@@ -389,11 +389,35 @@ def method_of_tensors_replaced() -> Steps:
         del tensor.flipped
 
 
+@scenario
+def overlapping_in_another_way() -> Steps:
+    def f(a: Any, b: Any) -> Any:
+        a.add_(1)
+        b.mul_(2)
+        return a * b
+
+    def views(first: slice, second: slice) -> Any:
+        def make() -> Any:
+            base = torch.arange(10.0)
+            return base[first], base[second]
+
+        return make
+
+    yield f, views(slice(0, 5), slice(2, 7))
+    yield ANY, views(slice(0, 5), slice(0, 5))
+    yield ANY, views(slice(1, 6), slice(3, 8))
+    yield ANY, views(slice(2, 7), slice(0, 5))
+    yield ANY, views(slice(0, 5), slice(2, 7))
+    yield ANY, views(slice(0, 5), slice(5, 10))
+
+
 @scenario.parametrize()
 def test_change_is_seen(steps: Any, breaks: bool) -> None:
     play(steps, breaks)
 
 
-@pytest.mark.parametrize("steps", [overlapping_views_with_writes, same_tensor_twice, same_parameter_twice])
+@pytest.mark.parametrize(
+    "steps", [overlapping_views_with_writes, overlapping_in_another_way, same_tensor_twice, same_parameter_twice]
+)
 def test_change_is_seen_with_aot_eager(steps: Any) -> None:
     play(steps, backend="aot_eager")

@@ -27,6 +27,7 @@ from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.runtime_asserts import CannotCheck, failed_check
+from framelift.graph.shared_memory import as_captured, where_inputs_lie_alike
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -389,8 +390,12 @@ class _Capture:
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
         began = time.perf_counter()
+        shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
+        original = as_captured(module) if shares else None
         with self._modes_at_entry():
             compiled = self.request.options.backend(module, graph.example_inputs)
+        if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is
+            compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled
@@ -404,11 +409,16 @@ class _Capture:
         self._note_memory(tensors)
         self._note_distinct_objects()
 
+    def _written(self) -> list[TensorValue]:
+        """The inputs that the graph writes to."""
+        graph = self.lift.graph
+        mutated = graph.mutated
+        return [self.lift.inputs.tensors[id(ref)] for ref in graph.inputs if ref in mutated]
+
     def _note_memory(self, tensors: list[TensorValue]) -> None:
         """What the graph writes to must share memory with the other inputs as it does now: mostly with none."""
         lift = self.lift
-        mutated = lift.graph.mutated
-        written = [lift.inputs.tensors[id(ref)] for ref in lift.graph.inputs if ref in mutated]
+        written = self._written()
         shared = [value for value in written if _shares_memory(value, tensors)]
         alone = _without(written, shared)
         others = _without(tensors, alone)

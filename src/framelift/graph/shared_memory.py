@@ -1,0 +1,46 @@
+"""Inputs that a graph writes to and that share memory with others: compilers take where they lie for a constant.
+
+Guards say that such inputs overlap, not where. What was compiled is called where they lie as they did, and the graph
+itself where they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule
+
+
+def as_captured(module: GraphModule) -> GraphModule:
+    """The graph as it is before a backend changes it."""
+    graph = Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return GraphModule(module, graph)
+
+
+def where_inputs_lie_alike(
+    compiled: Callable[..., Any], original: Callable[..., Any], inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """A graph that was compiled for `inputs`; `original` runs where others share memory in another way."""
+    expected = _places(inputs)
+
+    def run(*args: Any) -> Any:
+        return (compiled if _places(args) == expected else original)(*args)
+
+    return run
+
+
+def _places(inputs: Sequence[Any]) -> list[tuple[int, int, int, int]]:
+    """Of each tensor that shares its memory: which it is, the first that has it, its place, how much there is."""
+    sharing: dict[int, list[int]] = {}
+    for index, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and torch._C._has_storage(value):
+            sharing.setdefault(value.untyped_storage()._cdata, []).append(index)
+    return [
+        (index, indices[0], inputs[index].storage_offset(), inputs[index].untyped_storage().nbytes())
+        for indices in sharing.values()
+        if len(indices) > 1
+        for index in indices
+    ]

@@ -379,7 +379,7 @@ SIMPLE: list[Make] = [
     lambda w: f"m1 = [t * 2 for t in {w.tensors()}[:2]]",
     lambda w: f"{w.ints()}.sort(key=broken)",
     lambda w: f"for i in {w.ints()}[:3] + l1[:3]: {w.ints()}.append(i)",
-    lambda w: "for i in l0:\n    if len(l0) > 6: break\n    l0.append(i)",
+    lambda w: "for i in l0:\n    if l0[6:]: break\n    l0.append(i)",
     lambda w: f"for i in {w.ints()}:\n    {w.ints()}.remove(i)\n    framelift.graph_break()",
     lambda w: f"for i in list({w.ints()}): {w.ints()}.pop()",
     lambda w: f"for t in {w.tensors()}[:2]:\n    framelift.graph_break()\n    t.mul_(2)",

@@ -85,7 +85,12 @@ def itself(x: torch.Tensor) -> torch.Tensor:
     return x.add_(x)
 
 
-@pytest.mark.parametrize("program", [columns, halves, itself])
+def nothing(x: torch.Tensor) -> torch.Tensor:
+    x[:1, :0].expand(4, 0).mul_(2)  # no element is there, so none is several
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [columns, halves, itself, nothing])
 def test_allowed_writes_stay_in_the_graph(program) -> None:
     check(program, torch.arange(12.0).view(4, 3))
 

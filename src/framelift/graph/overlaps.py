@@ -27,7 +27,7 @@ def check_write(written: torch.Tensor, others: Iterable[torch.Tensor]) -> None:
     ...
     framelift.graph.overlaps.RefusedWrite: it reads memory that it writes to
     """
-    if _repeats(written):
+    if _repeats(written) and not _is_empty(written):
         raise RefusedWrite("it writes to a tensor whose elements share memory")
     for other in others:
         if other is not written and not _is_apart(written, other) and not _is_laid_alike(written, other):

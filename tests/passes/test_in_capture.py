@@ -410,3 +410,33 @@ def test_a_returned_view_is_another_object_than_what_was_written() -> None:
 
     for function in (written, alone, laid_out):
         check(function, torch.ones(2, 3), torch.zeros(2, 3))
+
+
+def test_a_view_that_is_written_and_returned_stays_another_object() -> None:
+    """A write gives back what it wrote to: the view is what is returned, not what it is a view of."""
+
+    def method(x: torch.Tensor, y: torch.Tensor) -> object:
+        view = x.view(-1).view(x.shape)
+        view.copy_(y)
+        return view
+
+    def twice(x: torch.Tensor, y: torch.Tensor) -> object:
+        view = x.reshape(-1).reshape(2, 3)
+        return x, view.add_(y).mul_(2)
+
+    def by_out(x: torch.Tensor, y: torch.Tensor) -> object:
+        view = x.view(-1).view(x.shape)
+        torch.add(x, 1, out=view)
+        return view
+
+    def same_type(x: torch.Tensor, y: torch.Tensor) -> object:
+        return x.view(-1).view(x.shape).to(y.dtype), x.view(-1).view(x.shape).type_as(y)
+
+    def both_returned(x: torch.Tensor, y: torch.Tensor) -> object:
+        made = x.cos()
+        view = made.view(-1).view(x.shape)
+        made.add_(y)
+        return made, view
+
+    for function in (method, twice, by_out, same_type, both_returned):
+        check(function, torch.ones(2, 3), torch.zeros(2, 3))

@@ -94,15 +94,24 @@ def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
 
 def _check_identity(old: Node, new: Node, work: Work) -> None:
     """Where a value that was there stands for a returned one, the caller must not get one object for two."""
-    if any(user.op == "output" for user in old.users) and _is_known(new, work):
+    if _is_returned(old, work) and _is_known(new, old, work):
         raise Reject("returned: it must be another object")
 
 
-def _is_known(node: Node, work: Work) -> bool:
-    """Whether the caller has the object of a value already: as an input, or as another result."""
-    if node.op in ("placeholder", "get_attr") or any(user.op == "output" for user in node.users):
+def _is_returned(node: Node, work: Work, besides: Node | None = None) -> bool:
+    """Whether the caller gets the object of a value: as it is, or as what a call gives back that was given it."""
+    return any(
+        user.op == "output" or (_may_be(user, node, work) and _is_returned(user, work, besides))
+        for user in node.users
+        if user is not besides
+    )
+
+
+def _is_known(node: Node, besides: Node, work: Work) -> bool:
+    """Whether the caller has the object of a value already: as an input, or as another result than `besides`."""
+    if node.op in ("placeholder", "get_attr") or _is_returned(node, work, besides):
         return True
-    return any(_may_be(node, operand, work) and _is_known(operand, work) for operand in node.all_input_nodes)
+    return any(_may_be(node, operand, work) and _is_known(operand, besides, work) for operand in node.all_input_nodes)
 
 
 def _may_be(node: Node, operand: Node, work: Work) -> bool:

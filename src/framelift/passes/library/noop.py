@@ -88,7 +88,7 @@ class SameView(Noop):
             if not isinstance(above, torch.Tensor) or above.dim() != rank or not facts.same_geometry(above, value):
                 continue
             if work.memory.of(operand) == work.memory.of(root):
-                best = Match(root, *chain, operand=operand, is_same_object=_is_same_object(root))
+                best = Match(root, *chain, operand=operand, is_same_object=all(map(_is_same_object, chain)))
         return best
 
     def condition(self, match: Match, work: Work) -> str | None:

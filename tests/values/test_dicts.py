@@ -564,3 +564,37 @@ def test_an_ordered_dict_that_is_changed_by_its_comparison():
             return x + 1, str(error), first
 
     check(program, torch.ones(2), fullgraph=True)
+
+
+@pytest.mark.parametrize("change", ["pop", "move_to_end", "popitem", "setdefault"])
+@pytest.mark.parametrize("given", [0, 1, 2])
+@pytest.mark.parametrize("part", ["keys", "values", "items"])
+def test_an_iterator_over_an_ordered_dict_ends_with_the_last_key_and_fails_once(change, given, part):
+    def function(x, table):
+        walk = iter(getattr(table, part)())
+        seen = [next(walk) for _ in range(given)]
+        if change == "popitem":
+            getattr(table, change)()
+        else:
+            getattr(table, change)("c" if change == "setdefault" else "a")
+        for _ in range(3):
+            try:
+                seen.append(next(walk, "end"))
+            except RuntimeError as error:
+                seen.append(str(error))
+        return x + 1, seen, table
+
+    check(function, X, OrderedDict(a=1, b=2))
+
+
+def test_a_loop_may_empty_an_ordered_dict_of_one_key():
+    def function(x, table):
+        try:
+            for key in table:
+                table.pop(key)
+        except RuntimeError as error:
+            return x + 1, str(error)
+        return x + 2
+
+    check(function, X, OrderedDict(a=1), changed=[(X, {"a": 1}), (X, OrderedDict()), (X, OrderedDict(a=1, b=2, c=3))])
+    check(lambda x: function(x, OrderedDict(a=1)), X)

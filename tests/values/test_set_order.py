@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import traceback
 
 import pytest
 import torch
@@ -136,3 +137,49 @@ def grown_in_a_loop_over_a_new_set(x: torch.Tensor) -> tuple[torch.Tensor, list[
 def test_the_size_of_a_set_is_that_at_the_beginning_of_the_loop() -> None:
     check(grown_in_its_loop, torch.ones(2), {1, 2}, expect_breaks=None)
     check(grown_in_a_loop_over_a_new_set, torch.ones(2), expect_breaks=None)
+
+
+def test_the_error_of_a_loop_over_a_set_that_grows_comes_from_the_loop_alone() -> None:
+    def function(x, members, early):
+        x = x * 2
+        try:
+            for member in members:
+                if early:
+                    framelift.graph_break()
+                members.add(member + 3)
+        except RuntimeError as error:
+            return x, [entry.name for entry in traceback.extract_tb(error.__traceback__)]
+
+    def over_a_new_set(x, early):
+        return function(x, {1, 2}, early)
+
+    for early in (False, True):
+        check(function, torch.ones(2), {1, 2}, early, expect_breaks=None)
+        check(over_a_new_set, torch.ones(2), early, expect_breaks=None)
+
+
+def test_a_loop_over_a_set_that_changed_before_goes_on_after_a_break() -> None:
+    def function(x, members):
+        members.add(16)
+        seen = []
+        walk = iter(members)
+        for member in walk:
+            framelift.graph_break()
+            seen.append((member, operator.length_hint(walk), list(pickle.loads(pickle.dumps(walk)))))
+        return x + 1, seen, list(walk)
+
+    check(function, torch.ones(2), {0, 8, 3}, expect_breaks=None)
+
+
+def test_a_set_may_grow_for_a_while_between_two_members() -> None:
+    def function(x, members):
+        members.add(16)
+        seen = []
+        for member in members:
+            members.add(5)
+            framelift.graph_break()
+            members.discard(5)
+            seen.append(member)
+        return x + 1, seen
+
+    check(function, torch.ones(2), {0, 8, 3}, expect_breaks=None)

@@ -30,6 +30,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 
     __slots__ = ("reordered", "_namespace")
     kind = OrderedDict
+    looks_ahead = True
 
     def __init__(
         self, entries: dict[Any, Any] | None = None, source: Source | None = None, concrete: Any = None

@@ -106,23 +106,32 @@ class DictIterator(IteratorValue):
             self.keys.reverse()
         self.structure = owner.structure
         self.position = 0
+        self._look_ahead()
 
     def python_type(self) -> type:
         return type(iter(getattr({}, self.part)()))
 
     def next(self, lift: Lift) -> Any:
-        if self.owner is None:
+        owner = self.owner
+        if owner is None:
             raise Exhausted
-        entries = self.owner.entries(lift)
-        if self.owner.structure != self.structure:
-            self.owner.changed_during_iteration(len(entries) != len(self.keys))
+        entries = owner.entries(lift)
         lift.journal.touch(self)
+        if owner.structure != self.structure:
+            if owner.looks_ahead:
+                self.owner = None  # it fails once
+            owner.changed_during_iteration(len(entries) != len(self.keys))
         if self.position >= len(self.keys):
             self.owner = None
             raise Exhausted
         key = self.keys[self.position]
         self.position += 1
+        self._look_ahead()
         return _pick(lift, self.part, key, entries[key])
+
+    def _look_ahead(self) -> None:
+        if self.owner is not None and self.owner.looks_ahead and self.position == len(self.keys):
+            self.owner = None
 
     @method
     def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)

@@ -57,6 +57,8 @@ class DictValue(Value, models=dict):
 
     __slots__ = ("overlay", "complete", "written", "structure", "_plain", "_objects")
     kind: type = dict
+    # Whether its iterators know the next key beforehand: they end with the last, whatever happens to the dict then.
+    looks_ahead = False
 
     def __init__(
         self,

@@ -8,8 +8,12 @@ is walked, as long as it was not changed. What was computed from one may be aske
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from operator import length_hint
+from copy import copy
+from functools import partial
+from itertools import repeat
+from operator import itemgetter, length_hint
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -480,35 +484,40 @@ def walked(members: set[Any], count: int) -> Iterator[Any]:
     return iterator
 
 
-class RestOfSet:
+class RestOfSet(map):
     """The iterator of a loop over a set that goes on in Python.
 
-    The set may have been built anew, in another order; what was not visited yet is in the order that was begun.
+    The set may have been built anew, in another order; what was not visited yet is in the order that was begun. That
+    its size is the one it had is asked by iterators of C alone: the traceback of the error must not show a frame.
     """
 
     __slots__ = ("_members", "_rest", "_size")
+    _members: set[Any]
+    _rest: Iterator[Any]
+    _size: int
 
-    def __init__(self, members: set[Any], rest: Iterator[Any], size: int) -> None:
-        self._members = members
-        self._rest = rest
-        self._size = size
-
-    def __iter__(self) -> RestOfSet:
-        return self
-
-    def __next__(self) -> Any:
-        if len(self._members) != self._size:
-            self._size = -1  # for good
-            raise RuntimeError("Set changed size during iteration")
-        return next(self._rest)
+    def __new__(cls, members: set[Any], rest: Iterator[Any], size: int) -> RestOfSet:
+        kind = set if isinstance(members, set) else frozenset
+        sizes = iter(partial(kind.__len__, members), None)
+        verdicts: dict[int, Iterator[Any]] = defaultdict(repeat(_over_a_changed_set()).__next__, {size: repeat(None)})
+        checks = map(next, map(verdicts.__getitem__, sizes))
+        made = super().__new__(cls, itemgetter(1), zip(checks, rest, strict=False))
+        made._members, made._rest, made._size = members, rest, size
+        return made
 
     def __reduce__(self) -> Any:
-        rest = list(self._rest)
-        self._rest = iter(rest)
-        return iter, (rest,)
+        return iter, (list(copy(self._rest)),)
 
     def __length_hint__(self) -> int:
         return length_hint(self._rest) if len(self._members) == self._size else 0
+
+
+def _over_a_changed_set() -> Iterator[Any]:
+    """An iterator that fails whenever it is asked."""
+    members = {0}
+    iterator = iter(members)
+    members.add(1)
+    return iterator
 
 
 def _sought(lift: Lift, item: Any) -> Any:

@@ -59,11 +59,16 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     except (Raised, GraphBreak):  # of the traced program, which is asked for what stands for a value
         raise
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
-        raised = raised_from(error)
-        for name, value in vars(error).items():  # a class written in Python may have set attributes
-            raised.value.namespace(lift).set_key(lift, name, lift.from_constant(value))
-        raise raised from None
+        # (A variable for it would be a cycle, by its traceback, that keeps the program's arguments.)
+        raise _raised_with_attributes(lift, error) from None
     return lift.from_constant(result)
+
+
+def _raised_with_attributes(lift: Lift, error: Exception) -> Raised:
+    raised = raised_from(error)
+    for name, value in vars(error).items():  # a class written in Python may have set attributes
+        raised.value.namespace(lift).set_key(lift, name, lift.from_constant(value))
+    return raised
 
 
 def type_of(value: Any) -> type:

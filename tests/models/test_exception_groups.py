@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import framelift
 from tests.values.programs import Programs
 
@@ -256,6 +258,40 @@ def breaks_in_a_loop_with_two_clauses(x):
         except* LookupError:
             seen.append("lookup")
     return x + 1, seen
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def what_a_clause_raises_passes_an_outer_handler(x):
+    log = []
+    with contextlib.suppress(KeyError):
+        try:
+            raise ExceptionGroup("g", [ValueError(1), IndexError(2)])
+        except* ValueError:
+            raise Special(halt(3))
+        except* LookupError:
+            log.append("lookup")
+        finally:
+            log.append("finally")
+    return x + 1, log
+
+
+@programs(expect_breaks=None)
+def what_a_clause_raises_after_a_break_is_handled(x):
+    log = []
+    for number in range(3):
+        try:
+            try:
+                raise ExceptionGroup("g", [ValueError(number), KeyError(2), OSError(3)])
+            except* ValueError:
+                if halt(number):
+                    raise Special(number)
+            except* LookupError:
+                log.append("lookup")
+        except Special as error:
+            log.append((error.code, repr(error.__context__)))
+        except ExceptionGroup as group:
+            log.append((repr(group), repr(group.__context__)))
+    return x + 1, log
 
 
 test_programs = programs.test()

@@ -114,6 +114,8 @@ class _StepMaker(ResumeMaker):
         index = self.index_of[instruction]
         if instruction.opname == "END_FOR" or (self.body[index - 1].opname == "END_FOR" and VERSION >= (3, 13)):
             return False  # jumped over, not run
+        if instruction.opname == "RERAISE":
+            return False  # `except*` is done with handling, but what it raises in the end lies on the stack
         return self.inner or not self._only_returns(index)
 
     def _only_returns(self, index: int) -> bool:

@@ -11,6 +11,7 @@ import sys
 import traceback
 import types
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -681,7 +682,20 @@ def handled(x: torch.Tensor, token: Token) -> Any:
     return x + 1
 
 
-@pytest.mark.parametrize("program", [unhandled, handled])
+def halted(value: Any) -> Any:
+    graph_break()
+    return value
+
+
+def handled_by_a_call(x: torch.Tensor, token: Token) -> Any:
+    try:
+        raise ValueError(1)
+    except ValueError:
+        halted(1)
+    return x + 1
+
+
+@pytest.mark.parametrize("program", [unhandled, handled, handled_by_a_call])
 def test_captures_that_begin_again_hold_no_arguments(program: Any) -> None:
     lifted = framelift.compile(program, backend="eager")
     with contextlib.suppress(TypeError):  # whatever torch loads with its first capture
@@ -697,6 +711,37 @@ def test_captures_that_begin_again_hold_no_arguments(program: Any) -> None:
         assert seen() is None
     finally:
         gc.enable()
+
+
+def noting_its_end(log: list[int]) -> Iterator[int]:
+    try:
+        yield 1
+        yield 2
+    finally:
+        log.append(7)
+
+
+def test_an_error_ends_the_generator_of_the_loop_it_leaves() -> None:
+    def in_a_handler(x: torch.Tensor, log: list[int]) -> None:
+        y = x + 1
+        for number in noting_its_end(log):
+            try:
+                raise ValueError(number)
+            except ValueError:
+                if halted(2) > 1:
+                    raise KeyError(y.shape) from None
+
+    def of_a_group(x: torch.Tensor, log: list[int]) -> None:
+        y = x + 1
+        for number in noting_its_end(log):
+            try:
+                raise ExceptionGroup("g", [ValueError(number), TypeError("other")])
+            except* ValueError:
+                if halted(2) > 1:
+                    raise KeyError(y.shape) from None
+
+    for function in (in_a_handler, of_a_group):
+        check(function, torch.ones(2), [1], expect_breaks=None)
 
 
 class Holder:

@@ -130,8 +130,9 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 count = restart.count if break_before is None or restart.count < break_before.count else 1
                 break_before = Restart(count, restart.reason)
             finally:
-                if break_before is not None:
-                    break_before.forget_frames()
+                for given in (lift.steps.break_before, break_before):
+                    if given is not None:
+                        given.forget_frames()
                 lift.modes.leave()
                 lift.graph.release()
                 lift.made.release()

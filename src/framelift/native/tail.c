@@ -223,7 +223,7 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
         Py_DECREF(way.order);
         return NULL;
     }
-    /* Whoever looks at the frame later (a traceback's) finds it as it was; else nothing stays behind in it. */
+    /* Whoever looks at the frame later (a traceback's) finds its variables as they were; nothing else stays behind. */
     bool watched = frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1;
     PyObject **top = stack + self->depth - 1;
     if (self->depth && is_tail(*top)) {
@@ -234,7 +234,7 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
         Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(way.order, i));
         PyObject **where = place >= 0 ? locals + place : stack + ~place;
         tail->args[i] = *where;
-        if (watched) {
+        if (watched && place >= 0) {
             Py_INCREF(*where);
         } else {
             *where = NULL;

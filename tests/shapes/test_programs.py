@@ -206,6 +206,36 @@ def test_a_tensor_that_changes_its_shape() -> None:
         assert_same(fn(torch.ones(size, 2)), lifted(torch.ones(size, 2)))
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_tensor_that_gets_the_shape_of_another() -> None:
+    def grown(x, y):
+        before = y + 1
+        x.add_(1)
+        torch.mul(x, 2, out=y)
+        return y.view(-1).view(x.shape), y.shape, before
+
+    def asked_before(x, y):
+        before = x.shape[0], y.shape[0]
+        y.add_(1)
+        torch.mul(y, 2, out=x)
+        return x.view(-1).view(y.shape) * before[0], before, x.shape, x.new_ones(before[0] * 2)
+
+    def asked_of_both(x, y):
+        sums = y.sum() * y.shape[0] + x.shape[0]
+        torch.mul(x, 2, out=y)
+        return sums, y.sum() * y.shape[0] + x.shape[0], y.view(-1, x.shape[0])
+
+    for fn in (grown, asked_before, asked_of_both):
+        for y_first in (False, True):
+            program = (lambda y, x, fn=fn: fn(x, y)) if y_first else fn
+            for sizes in ([(2, 2), (3, 2), (4, 2)], [(2, 3), (2, 4), (2, 5)], [(2, 3), (3, 4), (5, 3), (6, 9)]):
+                lifted = framelift.compile(program, backend="eager")
+                for given in sizes:
+                    ours, theirs = [[torch.ones(size, 3) for size in given] for _ in range(2)]
+                    assert_same(program(*theirs), lifted(*ours))
+                    assert_same(theirs, ours)
+
+
 def test_a_long_loop_over_a_number_is_one_fact() -> None:
     def fn(x, n):
         while n > 0:

@@ -26,8 +26,8 @@ from torch.utils._sympy import functions as torch_functions
 
 # Nodes carry what they stand for under one of these names: graphs of ours, graphs of AOTAutograd's.
 _VALUES = ("example_value", "val")
-# How to find a number in an input: a function, and its arguments.
-Access = tuple[Callable[..., Any], tuple[Any, ...]]
+# How to find a number in an input: a function, its arguments, and what it gives.
+Access = tuple[Callable[..., Any], tuple[Any, ...], Any]
 
 
 class CannotCheck(Exception):
@@ -54,11 +54,10 @@ class Lowering:
         value = value_of(node)
         if isinstance(value, torch.SymInt | torch.SymFloat):
             self.known.setdefault(value.node._expr, node)
-        elif isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            for number, function, args in _metadata(node, value):
-                symbol = number.node._expr if isinstance(number, torch.SymInt) else None
-                if isinstance(symbol, sympy.Symbol):
-                    self._shown.setdefault(symbol, (function, args))
+        for function, args, number in metadata_at_entry(node):
+            symbol = number.node._expr if isinstance(number, torch.SymInt) else None
+            if isinstance(symbol, sympy.Symbol):
+                self._shown.setdefault(symbol, (function, args, number))
 
     def has(self, symbol: sympy.Symbol) -> bool:
         """Whether something before the anchor gives a symbol."""
@@ -84,7 +83,7 @@ class Lowering:
     def _computed(self, expression: Any) -> Node:
         if expression in self._shown:
             anchor, self.anchor = self.anchor, self._last_input
-            node = self._last_input = self.add(*self._shown[expression])
+            node = self._last_input = self._insert(*self._shown[expression])
             self.anchor = node if anchor is node.prev else anchor
             return node
         function = _function_for(expression)
@@ -100,11 +99,14 @@ class Lowering:
 
     def add(self, function: Callable[..., Any], args: tuple[Any, ...], effect: bool = False) -> Node:
         """A call behind the anchor. Symbols are computed with, not decided: nothing is assumed by it."""
+        return self._insert(function, args, None if effect else function(*[_plain(argument) for argument in args]))
+
+    def _insert(self, function: Callable[..., Any], args: tuple[Any, ...], value: Any) -> Node:
         assert self.anchor is not None, "a graph without inputs has no symbols"
         with self.graph.inserting_after(self.anchor):
             node = self.graph.call_function(function, args)
         key = next((key for key in _VALUES if key in self.anchor.meta), _VALUES[0])
-        node.meta[key] = None if effect else function(*[_plain(argument) for argument in args])
+        node.meta[key] = value
         if "stack_trace" in self.anchor.meta:
             node.meta["stack_trace"] = self.anchor.meta["stack_trace"]
         self.anchor = node
@@ -127,12 +129,24 @@ def _plain(argument: Any) -> Any:
     return value_of(argument) if isinstance(argument, Node) else argument
 
 
-def _metadata(node: Node, tensor: torch.Tensor) -> Iterator[tuple[Any, Callable[..., Any], tuple[Any, ...]]]:
+def metadata_at_entry(node: Node) -> Iterator[Access]:
+    """Sizes, strides and offset of an input, as they are when the graph begins, and how to ask for them.
+
+    The fake of an input shows what the graph made of it: as the `out=` of an operation it may get another's sizes.
+    """
     aten = torch.ops.aten
-    for dim, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
-        yield size, aten.sym_size.int, (node, dim)
-        yield stride, aten.sym_stride.int, (node, dim)
-    yield tensor.storage_offset(), aten.sym_storage_offset.default, (node,)
+    tensor = value_of(node)
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return
+    shown: Any = node.meta.get("symbolic")
+    if shown is None and node.meta.get("input_source") is not None:
+        return  # it was captured with plain numbers
+    sizes, strides = (tensor.shape, tensor.stride()) if shown is None else shown
+    for dim, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        yield aten.sym_size.int, (node, dim), size
+        yield aten.sym_stride.int, (node, dim), stride
+    if shown is None:
+        yield aten.sym_storage_offset.default, (node,), tensor.storage_offset()
 
 
 _CONSTANTS = (BooleanTrue, BooleanFalse, sympy.Integer, sympy.Float)

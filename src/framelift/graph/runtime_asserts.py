@@ -33,7 +33,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from framelift.graph.lowering import CannotCheck, Lowering, value_of
+from framelift.graph.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
 
 __all__ = ["ASSERT", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
 
@@ -106,10 +106,9 @@ class _Writer:
         source, value = node.meta.get("input_source") or node.name, value_of(node)
         if isinstance(value, torch.SymInt):
             self.places[value.node._expr] = str(source)
-        elif isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            for dim, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt):
-                    self.places.setdefault(size.node._expr, f"{source}.size()[{dim}]")
+        for function, args, number in metadata_at_entry(node):
+            if function is torch.ops.aten.sym_size.int and isinstance(number, torch.SymInt):
+                self.places.setdefault(number.node._expr, f"{source}.size()[{args[1]}]")
 
     def _check_inputs(self) -> None:
         """Numbers among the inputs of which something is known that nobody guards."""

@@ -146,16 +146,19 @@ def test_modes_come_back_to_what_they_were_inside_a_block() -> None:
 def test_writes_are_noticed() -> None:
     precautions = Precautions(writes=True)
     one, two = torch.ones(2), torch.ones(2)
+    precautions.save(one, two)  # the first run: all memory would be put back
     saved = precautions.save(one, two)
-    assert precautions.undo(saved, one, two)
     two.add_(1)
     assert not precautions.undo(saved, one, two)
+    saved = precautions.save(one, two)
+    assert precautions.undo(saved, one, two)
 
 
 def test_a_tensor_that_does_not_count_its_changes_may_have_been_written() -> None:
     precautions = Precautions(writes=True)
     with torch.inference_mode():
         tensor = torch.ones(2)
+    precautions.save(tensor)
     assert not precautions.undo(precautions.save(tensor), tensor)
 
 

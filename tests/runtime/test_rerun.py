@@ -13,6 +13,7 @@ import torch
 import framelift
 from framelift.graph.metadata import Interner, Storage, TensorRef
 from framelift.native import _core
+from framelift.residual.precautions import Precautions
 from framelift.values.torch_raising import may_raise
 from tests.helpers import check
 
@@ -253,12 +254,15 @@ def test_a_result_nobody_uses_may_raise() -> None:
 
 
 def test_a_graph_that_wrote_before_it_raised_is_not_run_again() -> None:
-    """Memory that runs out, say: the write must not be made twice, so the exception goes on as it is."""
+    """Memory that runs out, say, in a later run: the write must not be made twice, the exception goes on as it is."""
+    failing = []
 
     def backend(graph_module: Any, example_inputs: Any) -> Any:
         def run(*args: Any) -> Any:
-            graph_module(*args)
-            raise RuntimeError("out of memory")
+            result = graph_module(*args)
+            if failing:
+                raise RuntimeError("out of memory")
+            return result
 
         return run
 
@@ -266,10 +270,13 @@ def test_a_graph_that_wrote_before_it_raised_is_not_run_again() -> None:
         x.add_(1)
         return x * 2
 
+    lifted = framelift.compile(f, backend=backend)
     x = torch.zeros(2)
+    lifted(x)
+    failing.append(1)
     with pytest.raises(RuntimeError, match="out of memory"):
-        framelift.compile(f, backend=backend)(x)
-    assert torch.equal(x, torch.ones(2))
+        lifted(x)
+    assert torch.equal(x, torch.full((2,), 2.0))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -344,3 +351,71 @@ def test_masks_of_another_size_raise_after_what_was_written(program) -> None:
 
 def test_masks_of_the_same_size_do_not_break() -> None:
     check(masked_after_a_write, torch.ones(3, 3), torch.eye(3).bool(), torch.zeros(3, 3))
+
+
+def write_then_misfit(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    z = y + 1
+    z.mul_(x)
+    return z
+
+
+def misfit_handled(x: torch.Tensor, y: torch.Tensor) -> Any:
+    x.add_(1)
+    try:
+        return (y + 1).mul_(x)
+    except RuntimeError as error:
+        return str(error)
+
+
+WHOLE = torch.ones(2, 2, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("program", [write_then_misfit, misfit_handled])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: torch.ones(2, 2), id="a block"),
+        pytest.param(lambda: torch.ones(2, 4)[:, ::2], id="gaps"),
+        pytest.param(lambda: torch.ones(2, 2).t(), id="transposed"),
+    ],
+)
+def test_what_metadata_lets_pass_raises_in_the_first_run(program: Any, make: Any) -> None:
+    """Fake tensors allow a whole number to be multiplied in place by one that is not."""
+    changed = [(make(), torch.ones(2, 2)), (make(), WHOLE)]
+    check(program, make(), WHOLE, changed=changed, expect_breaks=None, expect_hit=False)
+
+
+def test_a_first_run_that_raises_puts_back_what_two_views_show() -> None:
+    def f(x: torch.Tensor, other: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        other.mul_(2)
+        return (y + 1).mul_(x)
+
+    def inputs() -> tuple[torch.Tensor, ...]:
+        base = torch.arange(6.0)
+        return base[:4], base[2:], torch.ones(4, dtype=torch.int64)
+
+    check(f, inputs=inputs, expect_breaks=None)
+
+
+def test_only_first_runs_are_copied() -> None:
+    precautions = Precautions(writes=True)
+    written = torch.zeros(2)
+    assert precautions.save(written)[-1] is not None
+    assert precautions.save(written)[-1] is None
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_memory_that_counts_no_changes(handled: bool) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> Any:
+        try:
+            z = torch.linalg.cholesky(y * 1)
+        except RuntimeError if handled else KeyError:
+            z = y
+        x.add_(1)
+        return z, x * 2
+
+    with torch.inference_mode():
+        first = torch.zeros(2), GOOD * 1
+        check(f, *first, changed=[(torch.zeros(2), BAD * 1), (torch.zeros(2), GOOD * 1), (torch.ones(2), BAD * 1)])

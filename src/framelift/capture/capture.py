@@ -337,7 +337,8 @@ class _Capture:
             mutated = graph.mutated
             written = [lift.inputs.source(ref) for ref in graph.live_inputs if ref in mutated]
             modes = lift.modes.at_entry if _switches_modes(graph) else None
-            precautions = Precautions(graph.uses_rng, modes, bool(written), graph.may_raise_after_writing)
+            raises = graph.may_raise_after_writing, graph.may_raise_uncounted
+            precautions = Precautions(graph.uses_rng, modes, bool(written), *raises)
             self._run_passes(module)
             disappointed = self._trusting() if graph.depends_on_data else None
             call = GraphCall(self._call_backend(module), inputs, written, precautions, disappointed)

@@ -113,6 +113,12 @@ class GraphBuilder:
         return bool(writes) and any(record.must_run and record.index > writes[0] for record in self.records)
 
     @property
+    def may_raise_uncounted(self) -> bool:
+        """Whether an operation may raise, and an input that is written to does not count its changes."""
+        uncounted = any(ref.descriptor.is_inference for ref in self.mutated)
+        return uncounted and any(record.must_run for record in self.records)
+
+    @property
     def raises_too_late(self) -> bool:
         """Whether what the last operation brought along is checked after something was written for good."""
         return bool(self.records) and bool(self.records[-1].bindings) and not self.can_be_undone

@@ -3,8 +3,10 @@
 Nothing is replayed before the graph has returned. What a graph itself leaves behind when it raises half-way is: random
 numbers drawn, modes of torch switched, memory of inputs written to. The first two are put back; memory where an
 operation that may raise, because of the data it sees, follows a write. (Copies cost time and memory on every call, so
-capture cuts graphs before such an operation where much was written.) Where no operation was expected to raise, and
-memory was written to, the exception goes on as it is: it must be something unforeseen, like memory that ran out.
+capture cuts graphs before such an operation where much was written.) Metadata lets operations pass that raise on real
+tensors, whatever their data: such a graph raises in its first run, so all memory is copied for that. Where no operation
+was expected to raise, and the graph has run before and has written to memory, the exception goes on as it is: it must
+be something unforeseen, like memory that ran out.
 """
 
 from __future__ import annotations
@@ -16,20 +18,28 @@ import torch
 
 from framelift.effects.modes import ModeState, autocast_nesting, state_now, switches
 from framelift.graph.runtime_asserts import failed_check
+from framelift.graph.writes import MOST
+from framelift.residual.memory import Memory
+
+# Bytes copied before the first run of a graph.
+MOST_AT_FIRST = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Precautions:
     """What a graph does that must be taken back before the original runs.
 
     `modes`, of a graph that switches them, are those it is called with: guards hold them, but for how deep blocks with
-    autocast are nested.
+    autocast are nested. `raises_uncounted`: it may raise, and no count tells whether it has written by then.
     """
 
     draws_random: bool = False
     modes: ModeState | None = None
     writes: bool = False
     keeps_copies: bool = False
+    raises_uncounted: bool = False
+    # Until a run has not been undone.
+    _untried: bool = True
 
     def __bool__(self) -> bool:
         return self.draws_random or self.modes is not None or self.writes
@@ -41,11 +51,18 @@ class Precautions:
             autocast_nesting() if self.modes is not None else 0,
             tuple(map(_version, written)),
             [tensor.clone() for tensor in written] if self.keeps_copies else None,
+            self._memory(written) if self._untried or self.raises_uncounted else None,
         )
+
+    def _memory(self, written: tuple[torch.Tensor, ...]) -> Memory | None:
+        most = MOST_AT_FIRST if self._untried else MOST
+        self._untried = False
+        return Memory.of(written, most) if self.writes and not self.keeps_copies else None
 
     def undo(self, saved: tuple[Any, ...], *written: torch.Tensor) -> bool:
         """Put back what can be; True if everything is as before and the original may run."""
-        random, nesting, versions, copies = saved
+        random, nesting, versions, copies, memory = saved
+        self._untried = True
         if self.modes is not None:
             _restore(self.modes._replace(autocast_nesting=nesting))
         if copies is not None:
@@ -53,8 +70,12 @@ class Precautions:
             with torch.no_grad():
                 for tensor, copy in zip(written, copies, strict=True):
                     tensor.copy_(copy)
-        elif not all(map(_is_unwritten, written, versions)) and failed_check() is None:
+        elif not (
+            all(map(_is_unwritten, written, versions))
             # (What a check prevents comes after it. Compiled graphs count a change of their inputs before they begin.)
+            or failed_check() is not None
+            or (memory is not None and memory.put_back())
+        ):
             return False
         if random is not None:
             _restore_random_states(random)

@@ -695,17 +695,45 @@ def handled_by_a_call(x: torch.Tensor, token: Token) -> Any:
     return x + 1
 
 
-@pytest.mark.parametrize("program", [unhandled, handled, handled_by_a_call])
-def test_captures_that_begin_again_hold_no_arguments(program: Any) -> None:
+def raising() -> None:
+    raise ValueError(1)
+
+
+class WithoutAnswer:
+    @property
+    def answer(self) -> Any:
+        raise AttributeError("none")
+
+
+def raised_by_a_call(x: torch.Tensor, token: Token) -> Any:
+    with contextlib.suppress(ValueError):
+        raising()
+    return x + 1
+
+
+def raised_by_a_property(x: torch.Tensor, token: Token) -> Any:
+    return x + 1, getattr(WithoutAnswer(), "answer", 1)
+
+
+def raised_to_the_caller(x: torch.Tensor, token: Token) -> Any:
+    x.add_(1)
+    raising()
+
+
+RAISING = [unhandled, handled, handled_by_a_call, raised_by_a_call, raised_by_a_property, raised_to_the_caller]
+
+
+@pytest.mark.parametrize("program", RAISING)
+def test_captures_hold_no_arguments(program: Any) -> None:
     lifted = framelift.compile(program, backend="eager")
-    with contextlib.suppress(TypeError):  # whatever torch loads with its first capture
+    with contextlib.suppress(TypeError, ValueError):  # whatever torch loads with its first capture
         lifted(torch.ones(2), Token())
     framelift.reset()
     gc.disable()
     try:
         token = Token()
         seen = weakref.ref(token)
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(TypeError, ValueError):
             lifted(torch.ones(3), token)
         del token
         assert seen() is None

@@ -101,7 +101,10 @@ class Frame:
             try:
                 jump = runs[pc](self)
             except Raised as raised:
-                pc = self.unwind(raised)
+                handler = self.unwind(raised)
+                if handler is None:
+                    raise
+                pc = handler
                 continue
             if jump is None:
                 pc += 1
@@ -112,8 +115,10 @@ class Frame:
 
     def throw(self, exception: Any) -> Any:
         """Go on, with `exception` raised where the frame stopped."""
-        raised = Raised(exception)
-        self.pc = self.unwind(raised)
+        handler = self.unwind(Raised(exception))
+        if handler is None:
+            raise Raised(exception)
+        self.pc = handler
         return self.run()
 
     @property
@@ -132,15 +137,18 @@ class Frame:
         """Whether the frame stopped in a `yield from`."""
         return self.pc > 0 and self.program.steps[self.pc - 1].op == "SEND"
 
-    def unwind(self, raised: Raised) -> int:
-        """Go to the handler of the current step, or let the exception leave the frame."""
+    def unwind(self, raised: Raised) -> int | None:
+        """Go to the handler of the current step; None: the exception leaves the frame.
+
+        It is not raised from here: this frame, then in its traceback, would hold it, and it all of the capture.
+        """
         exception = raised.value
         if exception.traceback is None:
             give_context(self.lift, exception)
             exception.traceback = TracebackValue()
         handler = self.program.steps[self.pc].handler
         if handler is None:
-            raise raised
+            return None
         del self.stack[handler.depth :]
         if handler.lasti:
             self.stack.append(self.program.steps[self.pc].offset // 2)

@@ -87,7 +87,7 @@ class SteppingFrame(Frame):
             if self.pc >= self.program.canonical.body:  # before that the frame is being set up
                 raise steps.break_before.reason
 
-    def unwind(self, raised: Raised) -> int:
+    def unwind(self, raised: Raised) -> int | None:
         step, steps = self.program.steps[self.pc], self.lift.steps
         if not self._is_handled():
             self.lift.answers.doubt()

@@ -137,21 +137,22 @@ class UserObjectValue(Value):
 
     def _with_fallback(self, lift: Lift, name: str, find: Callable[[Lift, Any, str], Any]) -> Any:
         """`__getattr__` answers where nothing was found, or AttributeError raised."""
-        error = None
         try:
             found = find(lift, self, name)
+        except Raised as raised:  # known by this name only: a frame in its traceback would hold it
+            fallback = self._fallback(lift) if is_raised(raised, AttributeError) else None
+            if fallback is None:
+                raise
+        else:
             if found is not MISSING:
                 return found
-        except Raised as raised:
-            if not is_raised(raised, AttributeError):
-                raise
-            error = raised
-        fallback = special_method(lift, self, self.cls, "__getattr__")
-        if fallback is not None:
-            return py.call(lift, fallback, [name], {})
-        if error is not None:
-            raise error
-        instances.raise_missing(self, name)
+            fallback = self._fallback(lift)
+            if fallback is None:
+                instances.raise_missing(self, name)
+        return py.call(lift, fallback, [name], {})
+
+    def _fallback(self, lift: Lift) -> Any:
+        return special_method(lift, self, self.cls, "__getattr__")
 
     def plain_attribute(self, lift: Lift, name: str) -> Any:
         return instances.read(lift, self, name)

@@ -229,3 +229,16 @@ def generic_classes(x):
 
 
 test_programs = programs.test()
+
+
+class Base:
+    pass
+
+
+class Derived(Base):
+    pass
+
+
+def test_methods_of_type_that_are_not_modelled_break() -> None:
+    check(lambda x: (x + 1, Base.__subclasses__()), torch.ones(2), expect_breaks=1)
+    check(lambda x: (x + 1, type.__subclasses__(Base)), torch.ones(2), expect_breaks=1)

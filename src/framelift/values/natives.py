@@ -13,6 +13,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
+from framelift.values.functions import BoundMethodValue
 from framelift.values.methods import BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
@@ -119,7 +120,9 @@ class UnboundMethodValue(
             args[0].note(lift)
             return args[0].inherited(lift, name, args[1:], kwargs)
         if args and lift.is_modelled_builtin(args[0], owner):
-            return py.call(lift, py.attribute(lift, args[0], name), args[1:], kwargs)
+            found = py.attribute(lift, args[0], name)
+            if not (isinstance(found, BoundMethodValue) and found.function(lift).concrete is self.concrete):
+                return py.call(lift, found, args[1:], kwargs)
         raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
 
     def attribute(self, lift: Lift, name: str) -> Any:

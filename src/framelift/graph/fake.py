@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
-from framelift.graph.overlaps import check_write
+from framelift.graph.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
@@ -34,6 +34,8 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gua
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
+# Operators that write a result of the common type back, and whose rules do not ask whether it can be cast.
+CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})
 
 _STRIDED = torch.strided
 hush(logging.getLogger(FakeTensorMode.__module__))
@@ -67,9 +69,10 @@ class Place:
 class OperatorTraits:
     """What an operator's schema says about its effects, worked out once per operator."""
 
-    __slots__ = ("writes", "flag", "is_random", "random_flags")
+    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back")
 
     def __init__(self, operator: OpOverload) -> None:
+        self.casts_back = operator._schema.name in CASTING_BACK
         arguments = operator._schema.arguments
         places = [Place(index, argument) for index, argument in enumerate(arguments)]
         writes = [place for place in places if place.is_written and operator._schema.name not in MARKED_IN_VAIN]
@@ -88,6 +91,8 @@ class OperatorTraits:
             written = [*_tensors_in([place.value(args, kwargs) for place in self.writes])]
             seen.written.update(map(address_of, written))
             _check_writes(written, [*_tensors_in((args, kwargs))])
+            if self.casts_back:
+                check_cast(args[0], args[1:])
         if self.is_random and not any(_is_off(place.value(args, kwargs)) for place in self.random_flags):
             seen.is_random = True
 

@@ -1,4 +1,4 @@
-"""Writes that torch refuses because of where tensors lie in memory, which fake tensors do not look at.
+"""Writes that torch refuses because of types or of where tensors lie in memory, which fake tensors do not look at.
 
 A tensor whose elements share places cannot be written to, nor can one that lies across another argument of the same
 operation. Where sizes are symbolic and nothing sure can be said, the write counts as refused: Python runs it.
@@ -32,6 +32,20 @@ def check_write(written: torch.Tensor, others: Iterable[torch.Tensor]) -> None:
     for other in others:
         if other is not written and not _is_apart(written, other) and not _is_laid_alike(written, other):
             raise RefusedWrite("it reads memory that it writes to")
+
+
+def check_cast(written: torch.Tensor, operands: Iterable[Any]) -> None:
+    """Raise RefusedWrite if what is computed from a tensor and the operands cannot be cast to the tensor's type.
+
+    >>> check_cast(torch.ones(2), [3, torch.ones(2, dtype=torch.int64)])
+    >>> check_cast(torch.ones(2, dtype=torch.int64), [1.5])
+    Traceback (most recent call last):
+    ...
+    framelift.graph.overlaps.RefusedWrite: it computes what cannot be cast to torch.int64
+    """
+    for operand in operands:
+        if not torch.can_cast(torch.result_type(written, operand), written.dtype):
+            raise RefusedWrite(f"it computes what cannot be cast to {written.dtype}")
 
 
 def _repeats(tensor: torch.Tensor) -> bool:

@@ -429,3 +429,12 @@ def test_what_metadata_lets_pass_raises_in_the_first_run() -> None:
         return y.logical_not().abs_()
 
     check(f, torch.ones(2), torch.ones(2))
+
+
+def test_a_warning_about_a_result_that_nobody_uses() -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = y + 1
+        torch.add(x, 1, out=z)
+        return x * 2
+
+    check(f, torch.ones(3, 3), torch.ones(2, 3), expect_breaks=None)

@@ -345,6 +345,10 @@ class GraphBuilder:
             self._restore(before)
             self._materialiser.forget(storages)
             raise
+        # Where a result is given another size, torch warns: that is heard although nobody may use the result.
+        record.is_effect = bool(record.writes) and any(
+            tuple(map(str, ref.descriptor.shape)) != tuple(map(str, was.shape)) for ref, was in self._changes[before:]
+        )
         is_new = any(ref.record is record for ref in record.outputs)
         if is_new or record.changed or record.is_random:
             self._commit(record)

@@ -14,6 +14,8 @@ import pytest
 import torch
 
 import framelift
+from framelift import runtime
+from framelift.api import make_lifting
 from framelift.native import _core
 from framelift.report.events import CaptureStarted
 from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, worth_lifting
@@ -224,6 +226,74 @@ def test_blocks_that_end_out_of_turn() -> None:
     iterator.close()
     helper(torch.ones(2))
     assert _core.hook_state()["users"] == 0
+
+
+def lifted_frames() -> int:
+    state = _core.hook_state()
+    return state["swapped"] + state["called"]
+
+
+@functools.partial(framelift.disable, recursive=False)
+def is_lifted_meanwhile(function: Any) -> bool:
+    """Whether this thread lifts a call that nobody asked to lift, while another thread keeps the hook in place."""
+    entered, done = threading.Event(), threading.Event()
+
+    def keep_hook() -> None:
+        with framelift.optimize("eager"):
+            entered.set()
+            done.wait()
+
+    thread = threading.Thread(target=keep_hook)
+    thread.start()
+    entered.wait()
+    before = lifted_frames()
+    function(torch.ones(2))
+    lifted = lifted_frames() > before
+    done.set()
+    thread.join()
+    return lifted
+
+
+def suspended_in_a_block() -> Any:
+    with framelift.optimize("eager"):
+        yield
+
+
+def leave_out_of_turn() -> None:
+    with framelift.optimize("eager"):
+        iterator = suspended_in_a_block()
+        next(iterator)
+    iterator.close()
+
+
+def leave_while_it_is_set_aside() -> None:
+    block = framelift.optimize("eager")
+    block.__enter__()
+    framelift.compile(lambda x: (x + 1, block.__exit__(None, None, None)), backend="eager")(torch.ones(2))
+
+
+def leave_on_another_thread() -> None:
+    block = runtime.hooked(make_lifting(backend="eager").options)
+    block.__enter__()
+    thread = threading.Thread(target=block.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("leave", [leave_out_of_turn, leave_while_it_is_set_aside, leave_on_another_thread])
+def test_nothing_is_lifted_after_a_block(leave: Any) -> None:
+    leave()
+    assert not is_lifted_meanwhile(helper)
+    with framelift.optimize("eager"):
+        assert is_lifted_meanwhile(helper)
+    assert not is_lifted_meanwhile(helper)
+
+
+def test_an_outer_block_goes_on_after_one_that_was_left_out_of_turn() -> None:
+    with framelift.optimize("eager"):
+        leave_out_of_turn()
+        assert is_lifted_meanwhile(helper)
+    assert not is_lifted_meanwhile(helper)
 
 
 def test_a_block_that_is_dropped_while_entered() -> None:

@@ -7,11 +7,11 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* By whom frames are lifted. The references are held by the run_hooked() or the block that set them. */
+/* By whom frames are lifted; all zero: by nobody. The references are held by the run_hooked() or the block. */
 typedef struct {
-    PyObject *context; /* asked about frames; NULL: none */
-    PyObject *key;     /* the key of the tables that frames are looked up in */
-    uint64_t serial;   /* of the run_hooked() or the block; no two are the same */
+    PyObject *context;   /* asked about frames; NULL: none */
+    PyObject *key;       /* the key of the tables that frames are looked up in */
+    struct Block *block; /* NULL: a run_hooked(), which always ends in turn */
 } Lifting;
 
 typedef struct {

@@ -86,7 +86,7 @@ static PyObject *run_alone(ThreadData *thread, PyFunctionObject *function, PyObj
                            PyObject *kwnames)
 {
     Lifting lifting = thread->lifting;
-    thread->lifting.context = NULL;
+    thread->lifting = (Lifting){0};
     PyObject *result = call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
     thread->lifting = lifting;
     return result;

@@ -28,7 +28,7 @@ static inline PyObject *entry_run(ThreadData *thread, Entry *entry, Call *call)
     Lifting lifting = thread->lifting;
     PyObject *result;
     size_t nargs = (size_t)(call->nslots + entry->nfetched);
-    thread->lifting.context = NULL;
+    thread->lifting = (Lifting){0};
     if (entry->direct) {
         result = direct_run(thread, entry->direct, vector);
     } else if (LIKELY((uintptr_t)__builtin_frame_address(0) >= thread->shallow)) {

@@ -12,6 +12,13 @@
 
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag);
 
+/* Unlike a run_hooked(), a block may end out of turn (in a generator, or left by hand). Whoever then goes back to it
+ * comes to what was around it instead; so it is never freed. */
+typedef struct Block {
+    Lifting outer;
+    bool left;
+} Block;
+
 /* One per process, like the slot it is about; guarded by the GIL. */
 static struct {
     Py_ssize_t users;              /* run_hooked() calls in progress */
@@ -178,8 +185,7 @@ static bool swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *
 typedef enum { LEFT_ALONE, CUT_OFF, SWAPPED, DONE } Outcome;
 
 /* Asks the context for an entry: a new reference, with what its guards fetched in the call; NULL: none, or failed. */
-static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, Table *table, Call *call, bool *failed,
-                          bool *alone)
+static Entry *ask_context(const Lifting *lifting, Frame *frame, Table *table, Call *call, bool *failed, bool *alone)
 {
     *failed = true;
     PyObject *slots = PyTuple_New(call->nslots);
@@ -194,7 +200,7 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
     if (table) {
         table->misses++;
     }
-    PyObject *answer = raise_if_exception(PyObject_Vectorcall(context, args, 3, NULL));
+    PyObject *answer = raise_if_exception(PyObject_Vectorcall(lifting->context, args, 3, NULL));
     Py_DECREF(slots);
     if (!answer) {
         /* The program may use the stack to its very end; the context needs more of it. */
@@ -215,7 +221,7 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
         *failed = false;
         *alone = answer == Py_NotImplemented;
     } else if (answer == Py_False || answer == Py_Ellipsis) {
-        Table *never = table_find_or_make(frame_code(frame), thread->lifting.key);
+        Table *never = table_find_or_make(frame_code(frame), lifting->key);
         if (never) {
             *failed = false;
             never->skip = true;
@@ -233,21 +239,21 @@ static Entry *ask_context(ThreadData *thread, PyObject *context, Frame *frame, T
 
 /* Not inlined: the call's room must not stay on the C stack while the frame runs. */
 static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread,
-                                                    PyObject *context, PyObject **result)
+                                                    const Lifting *lifting, PyObject **result)
 {
     PyCodeObject *code = frame_code(frame);
     Outcome outcome = LEFT_ALONE;
     Entry *entry = NULL;
     bool failed, alone = false;
     Call call;
-    Table *table = table_find(code, thread->lifting.key, &failed);
+    Table *table = table_find(code, lifting->key, &failed);
     if (!failed && !(table && table->skip)) {
         call_init(&call, frame->localsplus, code_nslots(code));
         if (table) {
             entry = table_lookup(table, &call, (PyObject *)frame_function(frame), &failed);
         }
         if (!entry && !failed) {
-            entry = ask_context(thread, context, frame, table, &call, &failed, &alone);
+            entry = ask_context(lifting, frame, table, &call, &failed, &alone);
         }
         /* A frame that may have to run after all, or in pieces, must not be turned into another. */
         if (entry && !entry->reruns && !entry->leaves && swap_frame(tstate, frame, entry, &call)) {
@@ -270,7 +276,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
         Py_XDECREF(entry);
     }
     if (!table && !failed && outcome == LEFT_ALONE) {
-        table = table_find(code, thread->lifting.key, &failed); /* the context may have made it */
+        table = table_find(code, lifting->key, &failed); /* the context may have made it */
     }
     if (outcome == LEFT_ALONE && (alone || (table && table->cut))) {
         outcome = CUT_OFF;
@@ -281,6 +287,14 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
     }
     Py_XDECREF(table);
     return outcome;
+}
+
+static Lifting current_lifting(ThreadData *thread)
+{
+    while (UNLIKELY(thread->lifting.block) && thread->lifting.block->left) {
+        thread->lifting = thread->lifting.block->outer;
+    }
+    return thread->lifting;
 }
 
 static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
@@ -299,7 +313,7 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     if (stack_is_deep(thread)) {
         return run_deep(tstate, frame, throwflag);
     }
-    Lifting lifting = thread->lifting;
+    Lifting lifting = current_lifting(thread);
     PyObject *result = NULL;
     if (!lifting.context || python_runs_all(thread) || !can_be_lifted(tstate, frame, throwflag)) {
         if (UNLIKELY(!hook.users)) {
@@ -309,8 +323,8 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     }
     /* Nothing that runs on the way to an entry is lifted, and residual code says itself around which calls it wants
      * frames to be lifted. */
-    thread->lifting.context = NULL;
-    Outcome outcome = lift_frame(tstate, frame, thread, lifting.context, &result);
+    thread->lifting = (Lifting){0};
+    Outcome outcome = lift_frame(tstate, frame, thread, &lifting, &result);
     if (outcome == LEFT_ALONE) {
         thread->lifting = lifting;
         return pass_on(tstate, frame, 0);
@@ -336,8 +350,7 @@ PyObject *context_key(PyObject *context)
  * end_lifting() drops; -1 with an exception set. */
 static int begin_lifting(ThreadData *thread, PyObject *context, Lifting *ours, Lifting *outer)
 {
-    static uint64_t serial;
-    *ours = (Lifting){.context = context == Py_None ? NULL : context, .serial = ++serial};
+    *ours = (Lifting){.context = context == Py_None ? NULL : context};
     if (ours->context) {
         if (!(ours->key = context_key(context))) {
             return -1;
@@ -386,12 +399,10 @@ static PyObject *run_hooked(PyObject *Py_UNUSED(module), PyObject *const *args, 
     return call_hooked(&thread_data, args[0], args[1], args + 2, (size_t)(nargs - 2), kwnames);
 }
 
-/* hooked: the same as a block. Unlike calls, blocks may end out of turn (in a generator, or left by hand): then what
- * others remember to go back to must stay valid, so the references are given up for good. */
+/* hooked: the same as a block. */
 typedef struct {
     PyObject_HEAD PyObject *context, *kept;
-    Lifting ours, outer;
-    ThreadData *thread; /* that entered the block; NULL: not entered */
+    Lifting ours; /* its block: NULL while not entered */
 } Hooked;
 
 static PyObject *hooked_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -411,32 +422,38 @@ static PyObject *hooked_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static PyObject *hooked_enter(Hooked *self, PyObject *Py_UNUSED(ignored))
 {
-    if (self->thread) {
+    if (self->ours.block) {
         PyErr_SetString(PyExc_RuntimeError, "a hooked() block can be entered once at a time");
         return NULL;
     }
-    if (begin_lifting(&thread_data, self->context, &self->ours, &self->outer) < 0) {
+    Block *block = PyMem_Calloc(1, sizeof(Block));
+    if (!block) {
+        return PyErr_NoMemory();
+    }
+    if (begin_lifting(&thread_data, self->context, &self->ours, &block->outer) < 0) {
+        PyMem_Free(block);
         return NULL;
     }
-    self->thread = &thread_data;
+    thread_data.lifting.block = self->ours.block = block;
     return Py_NewRef(self);
 }
 
 static void hooked_leave(Hooked *self)
 {
-    if (self->thread == &thread_data && thread_data.lifting.serial == self->ours.serial) {
-        thread_data.lifting = self->outer;
+    Block *block = self->ours.block;
+    self->ours.block = NULL;
+    if (thread_data.lifting.block == block) {
+        thread_data.lifting = block->outer;
+        PyMem_Free(block);
     } else {
-        Py_XINCREF(self->ours.context);
-        Py_XINCREF(self->ours.key);
+        block->left = true;
     }
     end_lifting(&self->ours);
-    self->thread = NULL;
 }
 
 static PyObject *hooked_exit(Hooked *self, PyObject *Py_UNUSED(error))
 {
-    if (!self->thread) {
+    if (!self->ours.block) {
         PyErr_SetString(PyExc_RuntimeError, "a hooked() block was left that was not entered");
         return NULL;
     }
@@ -461,7 +478,7 @@ static int hooked_clear(Hooked *self)
 static void hooked_dealloc(Hooked *self)
 {
     PyObject_GC_UnTrack(self);
-    if (self->thread) {
+    if (self->ours.block) {
         hooked_leave(self);
     }
     hooked_clear(self);

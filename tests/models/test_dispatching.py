@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import sys
 
 import torch
 
@@ -72,7 +73,8 @@ def by_abstract_class(x):
     return x + 1, sized([1]), sized({}), sized((1,)), sized(3), sized("a")
 
 
-@programs
+# Since 3.13 the methods that were made are kept in a dictionary of weak references.
+@programs(expect_breaks=None if sys.version_info >= (3, 13) else 0)
 def methods(x):
     scaler = Scaler()
     return x + scaler.scale(3), scaler.scale("ab"), scaler.scale(None)

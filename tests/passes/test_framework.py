@@ -26,7 +26,7 @@ from framelift.passes import (
     register,
     run_passes,
 )
-from framelift.passes.declare import REGISTRY
+from framelift.passes.declare import REGISTRY, Custom
 from framelift.passes.pipeline import planned
 from framelift.report import stream
 from framelift.report.events import PassRan, PassReverted
@@ -314,6 +314,90 @@ def test_a_pass_has_an_identity_for_caches():
     assert all(each.uuid == type(each)().uuid for each in REGISTRY.values())
     at_the_prompt = type("Prompted", (Rewrite,), {"name": "prompted", "__module__": "no.such.module"})
     assert at_the_prompt().uuid
+
+
+# -- functions of the user's on a whole graph ----------------------------------------------------------------------
+
+
+def cosines(graph):
+    for node in graph.find_nodes(op="call_method", target="sin"):
+        with graph.inserting_before(node):
+            node.replace_all_uses_with(graph.call_method("cos", (node.args[0],)))
+        graph.erase_node(node)
+
+
+def doubled_and_halved(graph):
+    for node in graph.find_nodes(op="call_method", target="sin"):
+        with graph.inserting_after(node):
+            doubled = graph.call_function(torch.add, (node, node))
+        node.replace_all_uses_with(doubled, delete_user_cb=lambda user: user is not doubled)
+        with graph.inserting_after(doubled):
+            halved = graph.call_function(torch.div, (doubled, 2))
+        doubled.replace_all_uses_with(halved, delete_user_cb=lambda user: user is not halved)
+
+
+def shortened(graph):
+    output = graph.output_node()
+    with graph.inserting_before(output):
+        output.args = (graph.call_function(torch.narrow, (output.args[0], 0, 0, 1)),)
+
+
+def without_meaning(graph):
+    graph.find_nodes(op="call_method", target="sin")[0].target = "sine"
+
+
+def failing(graph):
+    cosines(graph)
+    raise ValueError("mine")
+
+
+def idle(graph):
+    return graph
+
+
+def test_a_function_changes_the_graph():
+    gm = exported(lambda x: x.sin() + 1, torch.randn(3))
+    pre_grad_passes(gm, options=PassOptions(custom=[doubled_and_halved, idle], on_error="raise", verify="numeric"))
+    assert calls(gm) == [".sin", "add", "div", "add"]
+    assert all(isinstance(facts.value(node), torch.Tensor) for node in gm.graph.nodes if node.op != "output")
+    rewrites = {record.name: record.rewrites for record in gm.meta["pass_report"].records}
+    assert rewrites["doubled_and_halved"] and not rewrites["idle"]
+
+
+@pytest.mark.parametrize("change", [shortened, without_meaning, failing, cosines])
+def test_a_function_that_breaks_the_graph_is_taken_back(change):
+    x = torch.randn(3)
+    gm = exported(lambda x: x.sin() + 1, x)
+    heard = []
+    with stream.listening(heard.append, PassReverted):
+        pre_grad_passes(gm, [x], options=PassOptions(custom=[change], verify="numeric"))
+    assert [event.name for event in heard] == [change.__qualname__]
+    assert calls(gm) == [".sin", "add"] and torch.equal(gm(x), x.sin() + 1)
+
+
+def test_a_function_in_capture():
+    seen = []
+    x = torch.randn(3)
+    options = {"pass_options": {"custom": [lambda graph: seen.append(calls(graph.owning_module))]}}
+    lifted = framelift.compile(lambda x: x.sin().reshape(3) + 1, backend="eager", options=options)
+    assert torch.equal(lifted(x), x.sin() + 1)
+    assert seen == [[".sin", "add"]]
+
+
+def test_a_function_has_an_identity_for_caches():
+    class Change:
+        exactness = "approx"
+
+        def uuid(self):
+            return "mine 1"
+
+        def __call__(self, graph):
+            pass
+
+    assert (Custom(Change()).uuid, Custom(Change()).exactness) == ("mine 1", "approx")
+    assert Custom(idle).uuid and Custom(idle).exactness == "exact"
+    with pytest.raises(TypeError, match="custom"):
+        PassOptions(custom=["idle"])
 
 
 def test_views_of_expanded_tensors_get_metadata():

@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from framelift import config
 from framelift.errors import short, unknown
-from framelift.passes.declare import REGISTRY, Pass, Respelling
+from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
 from framelift.passes.deduplication import apply_graph_deduplication, call_subgraph
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import checked, may_apply, names_in, planned, run_planned
@@ -67,7 +67,10 @@ def improve(
 ) -> PassReport:
     """Runs the passes on a captured graph, in place; `given` is what the user wants of them."""
     options = _options(given if given is not None else PassOptions(), is_bitwise, config.strict)
-    chosen = [REGISTRY[name] for name in names] if names is not None else _default(options)
+    if names is None:
+        chosen = _default(options)
+    else:
+        chosen = [*[REGISTRY[name] for name in names], *map(Custom, options.custom)]
     if not may_apply(module, chosen, options):
         return PassReport()
     return run_planned(module, (), chosen, options)

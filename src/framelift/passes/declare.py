@@ -32,11 +32,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 if TYPE_CHECKING:
     from framelift.passes.build import Builder
@@ -62,9 +62,10 @@ class Match:
 class Pass:
     """A named step. `run` changes the graph through `work` only, which counts, checks and can take it back."""
 
-    name: ClassVar[str]
+    name: str
     group: ClassVar[str] = ""  # selected together by "@group"
-    exactness: ClassVar[Exactness] = "exact"
+    exactness: Exactness = "exact"
+    repeats: ClassVar[bool] = True  # whether it runs again where other passes changed the graph since
 
     def applies(self, work: Work) -> bool:
         """Whether the graph has the kinds of operations the pass starts from: asked first, because it costs nothing."""
@@ -76,11 +77,35 @@ class Pass:
     @property
     def uuid(self) -> str:
         """Changes when the files do that the pass is written in: for keys of compile caches."""
-        modules = (sys.modules.get(each.__module__) for each in type(self).__mro__[:-1])
-        # (What is written at the prompt is in no file.)
-        files = {file for module in modules if (file := getattr(module, "__file__", None)) is not None}
-        sources = [Path(file).read_bytes() for file in sorted(files)]
-        return hashlib.sha256(b"\n".join([self.name.encode(), *sources])).hexdigest()[:16]
+        return _identity(self.name, [each.__module__ for each in type(self).__mro__[:-1]])
+
+
+def _identity(name: str, modules: Iterable[str]) -> str:
+    """Changes with the name and with the files of the modules."""
+    found = map(sys.modules.get, modules)
+    # (What is written at the prompt is in no file.)
+    files = {file for module in found if (file := getattr(module, "__file__", None)) is not None}
+    sources = [Path(file).read_bytes() for file in sorted(files)]
+    return hashlib.sha256(b"\n".join([name.encode(), *sources])).hexdigest()[:16]
+
+
+class Custom(Pass):
+    """A function of the user's that changes the whole graph as it likes, with all that surrounds a pass."""
+
+    repeats = False
+
+    def __init__(self, change: Callable[[Graph], object]) -> None:
+        self.change = change
+        self.name = getattr(change, "__qualname__", None) or type(change).__qualname__
+        self.exactness = getattr(change, "exactness", "exact")
+
+    def run(self, work: Work) -> None:
+        work.hand_over(self.change)
+
+    @property
+    def uuid(self) -> str:
+        given = getattr(self.change, "uuid", None)
+        return str(given()) if callable(given) else _identity(self.name, [self.change.__module__])
 
 
 class Respelling(Pass):

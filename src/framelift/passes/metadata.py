@@ -87,7 +87,7 @@ class Metadata:
             if node.op == "get_attr":
                 self.describe_attribute(node)
             elif node.op in CALLS:
-                self._describe_call(node)
+                self.describe_call(node, torch.is_grad_enabled())
 
     def _describe_inputs(self, placeholders: Sequence[Node], example_inputs: Sequence[Any]) -> None:
         if len(placeholders) != len(example_inputs):
@@ -98,12 +98,12 @@ class Metadata:
         for node, example in zip(placeholders, example_inputs, strict=True):
             self.describe(node, self._fake(example))
 
-    def _describe_call(self, node: Node) -> None:
+    def describe_call(self, node: Node, is_differentiable: bool) -> None:
         if traits(node).is_mode:
             self.describe(node, None)
             return
         try:
-            self.describe(node, self.run(node, torch.is_grad_enabled()))
+            self.describe(node, self.run(node, is_differentiable))
         except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, IndexError) as error:
             raise MetadataError(f"the metadata of {node.name} ({node.target}) cannot be made: {error}") from error
 

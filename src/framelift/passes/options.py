@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
+
+from torch.fx import Graph
 
 from framelift.errors import short, unknown
 
@@ -53,6 +56,9 @@ class PassOptions:
     # No new pass is started after so many milliseconds; no rewrite made after so many rewrites (for bisection).
     budget_ms: float | None = None
     max_rewrites: int | None = None
+    # Functions of the user's that change a graph as they like: each runs once, behind all passes, checked as they are.
+    # One may have a method `uuid()`, and an attribute `exactness` if it is not exact.
+    custom: tuple[Callable[[Graph], object], ...] = ()
     # Other values of these options for single passes: {"fuse_parallel_linear_pass": {"min_fuse_set_size": 2}}.
     overrides: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
 
@@ -63,6 +69,10 @@ class PassOptions:
                 raise ValueError(unknown(name, given, allowed))
         # Names may be given in any collection.
         object.__setattr__(self, "allow_semantic_changes", frozenset(self.allow_semantic_changes))
+        object.__setattr__(self, "custom", tuple(self.custom))
+        for each in self.custom:
+            if not callable(each):
+                raise TypeError(f"custom has {short(each)}: functions that take a Graph are needed")
         object.__setattr__(self, "batch", None if self.batch is None else tuple(self.batch))
         names = [each.name for each in fields(self)]
         for name, changes in self.overrides.items():

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
 from framelift.passes import order
-from framelift.passes.declare import REGISTRY, Pass, Respelling
+from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
 from framelift.passes.diff import html_diff, lines, text_diff
 from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
@@ -110,7 +110,8 @@ def planned(
     body = [name for name in DEFAULT if _runs_by_default(REGISTRY[name], added, options)]
     body += [name for name in REGISTRY if name in added and (name not in DEFAULT or name in body)]
     tail = [name for name in TAIL if not (name == "remove_noop_pass" and LAST_NOOP in removed)]
-    return [REGISTRY[name] for name in (*body, *tail) if name not in removed]
+    named = [[REGISTRY[name] for name in names if name not in removed] for names in (body, tail)]
+    return [*named[0], *map(Custom, options.custom), *named[1]]
 
 
 def names_in(what: str, given: str | Iterable[str] | None, extra: Iterable[str] = ()) -> list[str]:
@@ -182,6 +183,8 @@ def _run_all(work: Work, chosen: list[Pass], report: PassReport, rounds: int) ->
         for index, each in enumerate(chosen, 1):
             if work.left == 0 or (deadline is not None and time.perf_counter() > deadline):
                 break
+            if number and not each.repeats:
+                continue
             record = run_one(each, index, work, is_done=done.get(each.name) == work.version)
             if not record.rewrites:
                 done[each.name] = work.version

@@ -19,6 +19,13 @@ class Snapshot:
             for node in graph.nodes
         ]
 
+    def changed(self, graph: Graph) -> set[Node] | None:
+        """The nodes that are new or other than they were; None if the graph is the same."""
+        before = {node: facts for node, *facts, _ in self._nodes}
+        now = {node: [node.op, node.name, node.target, node.args, node.kwargs, node.type] for node in graph.nodes}
+        changed = {node for node, facts in now.items() if before.get(node) != facts}
+        return None if not changed and list(before) == list(now) else changed
+
     def graph(self) -> Graph:
         """The graph again, of new nodes with the old names."""
         copy = Graph(tracer_cls=self._tracer_cls)

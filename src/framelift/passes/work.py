@@ -370,6 +370,28 @@ class Work:
         self._changed()
         self.count_rewrite()
 
+    # -- changes by somebody else ----------------------------------------------------------------------------------
+
+    def hand_over(self, change: Callable[[Graph], object]) -> None:
+        """Lets a function change the graph as it likes; what it leaves is described anew from where it differs."""
+        self.will_change()
+        assert self.snapshot is not None
+        for node in self.calls():
+            self.memory.keep_alive(node)
+        change(self.graph)
+        changed = self.snapshot.changed(self.graph)
+        if changed is None:
+            return
+        self._forget()
+        for node in self.graph.nodes:
+            if node.op == "get_attr" and node in changed:
+                self.metadata.describe_attribute(node)
+            elif node.op in CALLS and (node in changed or not changed.isdisjoint(node.all_input_nodes)):
+                changed.add(node)
+                self.metadata.describe_call(node, self.modes.is_differentiable(self.effects.region(node)))
+        self._forget()
+        self.count_rewrite()
+
     def merge(self, kept: Node, dropped: Node) -> None:
         """Lets one of two nodes that compute the very same value stand for both."""
         assert is_pure(dropped)

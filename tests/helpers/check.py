@@ -2,7 +2,8 @@
 
 Both are called on their own copies of everything, twice with the same inputs and then with changed ones. Compared
 are the value (types, structure, identity, bits), what was printed and warned, the exception and the user's line it
-came from, what happened to arguments, closure and globals, the random generators, and gradients. Events must show
+came from, what happened to arguments, closure and globals, the random generators, the context of decimals, and
+gradients. Events must show
 that operations were captured: a function that silently ran in Python does not pass.
 """
 
@@ -164,6 +165,7 @@ def compare(expected: Outcome, actual: Outcome, eager: Side, lifted: Side, backe
     comparison.compare(expected.value, actual.value, f"{name}: result")
     comparison.compare(_state(eager), _state(lifted), f"{name}: function, closure")
     comparison.compare(eager.globals, lifted.globals, f"{name}: globals")
+    comparison.compare(eager.decimals, lifted.decimals, f"{name}: context of decimals")
     comparison.compare(expected.printed, actual.printed, f"{name}: printed")
     comparison.compare(expected.warned, others, f"{name}: warnings")
     comparison.compare(expected.random, actual.random, f"{name}: random state")

@@ -7,6 +7,7 @@ they must be one list on both sides. No method of a user object is called on the
 
 from __future__ import annotations
 
+import decimal
 import enum
 import math
 import struct
@@ -122,6 +123,11 @@ class Comparison:
             raise Difference(f"{path}: length {_length(expected)} became {_length(actual)}")
         for index, (a, b) in enumerate(zip(_items(expected), _items(actual), strict=True)):
             self.compare(a, b, f"{path}[{index}]")
+
+    def texts(self, expected: Any, actual: Any, path: str) -> None:
+        """Of objects whose text says all about them."""
+        if repr(expected) != repr(actual):
+            raise Difference(f"{path}: {expected!r} became {actual!r}")
 
     def dicts(self, expected: Any, actual: Any, path: str) -> None:
         mine, theirs = _keys(expected), _keys(actual)
@@ -262,6 +268,7 @@ _WALKS: list[tuple[Any, Callable[..., None]]] = [
     (types.MethodType, Comparison.methods),
     (types.CellType, Comparison.cells),
     (BaseException, Comparison.exceptions),
+    ((decimal.Decimal, decimal.Context), Comparison.texts),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import decimal
 import random
 import types
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ class Side:
         self.function = self.target  # what is called; the lifted side puts the lifted callable here
         self._dict, names = _globals_read(function)
         self.globals = {name: _copied_or_shared(self._dict[name], self.memo) for name in names}
+        self.decimals = decimal.getcontext().copy()
 
     def copied(self, value: Any) -> Any:
         """A deep copy for one call: arguments that are also in the closure or the globals stay the same objects."""
@@ -43,12 +45,18 @@ class Side:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """This side's globals stand in the module for a while; afterwards the module is as it was."""
-        saved = dict(self._dict)
+        """This side's globals stand in the module for a while, and its decimals are computed in its own context.
+
+        Afterwards module and context are as they were.
+        """
+        saved, context = dict(self._dict), decimal.getcontext()
+        decimal.setcontext(self.decimals)
         _make_equal(self._dict, {**saved, **self.globals})
         try:
             yield
         finally:
+            self.decimals = decimal.getcontext()
+            decimal.setcontext(context)
             after = dict(self._dict)
             _make_equal(self._dict, saved)
             touched = [name for name in {**saved, **after} if after.get(name, GONE) is not saved.get(name, GONE)]

@@ -20,7 +20,6 @@ from typing import Any
 from framelift.guards.equality import has_type, is_constant, is_instance
 from framelift.guards.reading import (
     C_DESCRIPTORS,
-    COMPOSED,
     MISSING,
     contents_of_cell,
     dict_lookup,
@@ -28,6 +27,7 @@ from framelift.guards.reading import (
     item_ahead,
     lru_entry,
     mapping_of,
+    parts_of,
     sequence_of,
     type_lookup,
     value_in_context,
@@ -124,7 +124,12 @@ def iterated(obj: Any, _: Any) -> Any:
 
 @accessor("REDUCED", lambda source, arg: f"{source}.__reduce__()")
 def reduced(obj: Any, _: Any) -> Any:
-    return obj.__reduce__() if has_type(obj, COMPOSED) else MISSING
+    return parts_of(obj)
+
+
+@accessor("RESULT", lambda source, arg: f"{source}()")
+def result_of(function: Any, _: Any) -> Any:
+    return function() if type(function) is types.BuiltinFunctionType else MISSING
 
 
 @accessor("CELL_CONTENTS", lambda source, arg: f"{source}.cell_contents")

@@ -124,6 +124,17 @@ def mapping_of(proxy: types.MappingProxyType[Any, Any]) -> Any:
     return mapping
 
 
+def parts_of(obj: Any) -> Any:
+    """What the copy protocol says of an object whose very type brings its own part of it, written in C."""
+    method = type_lookup(type(obj), "__reduce__")
+    if type(method) is not types.MethodDescriptorType or method.__objclass__ is not type(obj):
+        return MISSING
+    try:
+        return method(obj)
+    except TypeError:
+        return MISSING
+
+
 def contents_of_cell(cell: types.CellType) -> Any:
     """What a cell holds; MISSING if it is empty."""
     try:

@@ -278,6 +278,33 @@ static PyObject *array_tensor(PyObject *array, PyObject *make)
     return tensor;
 }
 
+static PyObject *or_nothing(PyObject *made)
+{
+    if (made == NULL) {
+        PyErr_Clear();
+    }
+    return made;
+}
+
+/* What the copy protocol says of an object whose very type brings its own part of it, written in C. */
+static PyObject *reduced(PyObject *object)
+{
+    static PyObject *name;
+    if (name == NULL && (name = or_nothing(PyUnicode_InternFromString("__reduce__"))) == NULL) {
+        return NULL;
+    }
+    PyObject *method = _PyType_Lookup(Py_TYPE(object), name);
+    bool is_own = method != NULL && Py_IS_TYPE(method, &PyMethodDescr_Type) &&
+                  ((PyDescrObject *)method)->d_type == Py_TYPE(object);
+    return is_own ? or_nothing(PyObject_CallOneArg(method, object)) : NULL;
+}
+
+/* What a function written in C says that takes nothing: it knows the thread that calls. */
+static PyObject *result_of(PyObject *function)
+{
+    return PyCFunction_CheckExact(function) ? or_nothing(PyObject_CallNoArgs(function)) : NULL;
+}
+
 PyObject *access_step(const Node *node, PyObject *parent)
 {
     if (node->accessor == ACCESS_GETATTR) {
@@ -299,7 +326,9 @@ PyObject *access_step(const Node *node, PyObject *parent)
     case ACCESS_ITERATED:
         return Py_XNewRef(iterator_sequence(parent));
     case ACCESS_REDUCED:
-        return iterator_parts(parent);
+        return reduced(parent);
+    case ACCESS_RESULT:
+        return result_of(parent);
     case ACCESS_PROXIED:
         return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
     case ACCESS_THREAD_DICT:

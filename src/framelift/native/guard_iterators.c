@@ -1,6 +1,5 @@
 /* Iterators as they stand: what they will give next, read without advancing them. Only the built-in ones that walk a
- * sequence or a dictionary (their layouts below are the same from 3.11 to 3.13, but for ranges) or that are made of
- * other iterators. */
+ * sequence or a dictionary: their layouts below are the same from 3.11 to 3.13, but for ranges. */
 #include "guard_tree.h"
 
 typedef struct {
@@ -108,18 +107,4 @@ bool is_walking_iterator(PyObject *object)
     }
     return Py_IS_TYPE(object, &PyListIter_Type) || Py_IS_TYPE(object, &PyTupleIter_Type) ||
            Py_IS_TYPE(object, &PyListRevIter_Type) || Py_IS_TYPE(object, &PyRangeIter_Type);
-}
-
-/* (type, parts): the copy protocol of iterators that are made of others, which is C code of the interpreter. */
-PyObject *iterator_parts(PyObject *object)
-{
-    if (!Py_IS_TYPE(object, &PyEnum_Type) && !Py_IS_TYPE(object, &PyZip_Type) && !Py_IS_TYPE(object, &PyMap_Type) &&
-        !Py_IS_TYPE(object, &PyFilter_Type)) {
-        return NULL;
-    }
-    PyObject *parts = PyObject_CallMethod(object, "__reduce__", NULL);
-    if (parts == NULL) {
-        PyErr_Clear();
-    }
-    return parts;
 }

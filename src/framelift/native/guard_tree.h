@@ -42,7 +42,8 @@
     X(PROXIED, 26)                                                                                                     \
     X(CONTEXT_OWN, 27)                                                                                                 \
     X(THREAD_DICT, 28)                                                                                                 \
-    X(AS_TENSOR, 29)
+    X(AS_TENSOR, 29)                                                                                                   \
+    X(RESULT, 30)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -199,11 +200,10 @@ PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATT
 PyObject *lru_result(PyObject *wrapper, const Held *key);
 
 /* Built-in iterators, as they stand. What one that walks a sequence gives in so many steps (new; NULL past the end),
- * its list, tuple or dictionary (borrowed; NULL once the end was met), and (type, parts) of one made of others (new).
- * A dictionary that has changed its size since has neither an item nor an end ahead. */
+ * and its list, tuple or dictionary (borrowed; NULL once the end was met). A dictionary that has changed its size since
+ * has neither an item nor an end ahead. */
 PyObject *iterator_ahead(PyObject *object, Py_ssize_t steps);
 PyObject *iterator_sequence(PyObject *object);
-PyObject *iterator_parts(PyObject *object);
 bool is_walking_iterator(PyObject *object);
 
 bool is_deque(PyObject *object);

@@ -19,6 +19,7 @@ from framelift.values.base import NULL, Raised, Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.constants import is_constant
+from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
@@ -283,7 +284,7 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
         return value.number(lift, name)
     if base is MISSING and isinstance(value, SymbolicValue) and (kind is float or value.python_type() is int):
         return value if value.python_type() is kind else py.binary(lift, "*", value, 1.0)
-    if base is MISSING and isinstance(value, SymbolicValue):
+    if base is MISSING and isinstance(value, (SymbolicValue, DecimalValue)):
         calculated = lift.calculate(kind, value)
         if calculated is not None:
             return calculated
@@ -350,6 +351,9 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
 def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
     if isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue):
         return lift.tuple([py.binary(lift, "//", left, right), py.binary(lift, "%", left, right)])
+    calculated = lift.calculate(divmod, left, right)
+    if calculated is not None:
+        return calculated
     return py.fold(lift, divmod, lift.constant(left), lift.constant(right))
 
 
@@ -386,6 +390,9 @@ def _pow(lift: Lift, base: Any, exp: Any, mod: Any = None) -> Any:
         return py.call(lift, lift.special_method(base, "__pow__", "number"), [exp, mod], {})
     if isinstance(exp, UserObjectValue) or isinstance(mod, UserObjectValue):
         raise GraphBreak(FL0102, what="pow() of objects")
+    calculated = lift.calculate(pow, base, exp, mod)
+    if calculated is not None:
+        return calculated
     return py.fold(lift, pow, lift.constant(base), lift.constant(exp), lift.constant(mod))
 
 

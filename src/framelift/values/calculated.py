@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.quantity import Calculated, Quantity
+from framelift.values.decimals import DecimalValue, run
 from framelift.values.scalars import is_number
 from framelift.values.symbolic import Computed, SizeOf, SymbolicValue
 
@@ -23,7 +24,12 @@ _ROUNDINGS = (math.ceil, math.floor, math.trunc)
 
 
 def calculate(lift: Lift, function: Callable[..., Any], *args: Any) -> Any:
-    """What a function that depends on its arguments alone gives; None where these must be settled."""
+    """What a function that depends on its arguments alone gives; None where these must be settled.
+
+    Of decimals it is known now, in the context of the program.
+    """
+    if any(isinstance(arg, DecimalValue) for arg in args):
+        return run(lift, function, list(args))
     if not lift.has_residual or not any(isinstance(arg, SymbolicValue) for arg in args):
         return None
     if function in _ROUNDINGS and len(args) == 1 and not args[0].rests_on_floats:

@@ -7,11 +7,13 @@ for what formatting needs, a text, an attribute, an item, and asks the traced pr
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
+from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import DictValue
 from framelift.values.lookup import defines, is_subclass, name_in_errors
 from framelift.values.scalar_objects import ScalarObjectValue, made_of
@@ -57,6 +59,8 @@ def shown(lift: Lift, value: Any) -> Any:
     value.note(lift)
     if isinstance(value, TupleValue):
         return tuple([shown(lift, item) for item in value.items(lift)])
+    if isinstance(value, DecimalValue):
+        return _stand_in(lift, value, Decimal, value.concrete)
     if isinstance(value, ScalarObjectValue) and value.base is not None:
         return _stand_in(lift, value, value.base, *made_of(value.constant(lift)))
     kind = lift.type_of(value)

@@ -1,0 +1,143 @@
+"""`decimal.Decimal`: a number that is known, and computed with while capturing.
+
+One of an input is guarded by its text, which says all about it: 1.0 is not 1.00. What an operation gives depends on the
+context it runs in (`framelift.values.decimal_contexts`).
+"""
+
+from __future__ import annotations
+
+import decimal
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0201, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.base import Identity, Value
+from framelift.values.constants import is_constant
+from framelift.values.decimal_contexts import IN_C, ContextValue, run_in_contexts
+from framelift.values.lookup import raw_lookup
+from framelift.values.methods import method_of
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+_Decimal = decimal.Decimal
+
+
+class DecimalValue(Value, models=_Decimal if IN_C else ()):
+    """`concrete` is the number, be it an input or not."""
+
+    __slots__ = ()
+    answers_operators = False  # what it says of others is said by Python
+
+    def note_facts(self, lift: Lift) -> None:
+        super().note_facts(lift)
+        assert self.source is not None
+        text = self.source.child("REDUCED").child("TUPLE_ITEM", 1).child("TUPLE_ITEM", 0)
+        lift.guard(text, "EQUALS", self.concrete.__reduce__()[1][0])
+
+    # -- operators ---------------------------------------------------------------------------------------------------
+
+    def truth(self, lift: Lift) -> bool:
+        return bool(self.concrete)
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        return run(lift, py.UNARY[operator], [self])
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combined(lift, py.BINARY[operator], self, other)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combined(lift, py.BINARY[operator], other, self)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self._combined(lift, py.COMPARE[operator], self, other)
+
+    def _combined(self, lift: Lift, function: Callable[..., Any], left: Any, right: Any) -> Any:
+        other = right if left is self else left
+        return run(lift, function, [left, right]) if _is_plain(other) else NotImplemented
+
+    # -- what containers and conversions ask -------------------------------------------------------------------------
+
+    def key(self, lift: Lift) -> Any:
+        if self.concrete.is_qnan():  # equal to nothing, and told by its address
+            return Identity(self)
+        return py.EqualKey(lift, self, run(lift, hash, [self]))
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        text: str = run(lift, repr if conversion == "repr" else str, [self])
+        return text
+
+    def format(self, lift: Lift, spec: Any) -> str:
+        plain = lift.constant(spec)
+        if type(plain) is str and plain[-1:] in ("n", "N"):
+            self.refuse("format() in the language of the day")
+        text: str = run(lift, format, [self, plain])
+        return text
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        found = raw_lookup(_Decimal, name)
+        if type(found) is types.MethodDescriptorType:
+            return lift.builtin_method(self, name, lambda *args, **kwargs: run(lift, found, [self, *args], kwargs))
+        if type(found) is types.GetSetDescriptorType and found.__objclass__ is _Decimal:
+            return run(lift, found.__get__, [self])
+        return method_of(self, lift, name)
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.callable(_Decimal)
+        generate.constant(str(self.concrete))
+        generate.call(1)
+
+
+_PLAIN = (int, bool, float, complex, str, bytes, type(None))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, DecimalValue) or (py.has_type(value, *_PLAIN))
+
+
+def run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
+    """Call a function of decimals and other plain data."""
+    decimals = [arg for arg in args if isinstance(arg, DecimalValue)]
+    named = {} if kwargs is None else {name: _plain(lift, arg) for name, arg in kwargs.items()}
+    result = run_in_contexts(lift, function, [_plain(lift, arg) for arg in args], named)
+    same = next((value for value in decimals if value.concrete is result), None)
+    return _value(lift, result) if same is None else same
+
+
+def _plain(lift: Lift, value: Any) -> Any:
+    if isinstance(value, DecimalValue):
+        value.note(lift)
+        return value.concrete
+    return value if isinstance(value, ContextValue) else lift.constant(value)
+
+
+def _value(lift: Lift, result: Any) -> Any:
+    if is_constant(result):
+        return result
+    if type(result) is _Decimal:
+        return DecimalValue(None, result)
+    if type(result) is tuple:
+        return lift.tuple([_value(lift, item) for item in result])
+    if type(result) is decimal.DecimalTuple:
+        return py.call(lift, lift.known_object(decimal.DecimalTuple), list(result), {})
+    raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
+
+
+def _register() -> None:
+    @primitive(_Decimal)
+    def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+        return run(lift, _Decimal, list(args), kwargs)
+
+    @primitive(_Decimal.__dict__["from_float"])
+    def from_float(lift: Lift, cls: Any, *args: Any) -> Any:
+        if not (isinstance(cls, Value) and cls.concrete is _Decimal):
+            raise GraphBreak(FL0201, operation="from_float()", type="a subclass of Decimal")
+        return run(lift, _Decimal.from_float, list(args))
+
+
+if IN_C:
+    _register()

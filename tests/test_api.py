@@ -180,6 +180,22 @@ def test_disable_of_methods_modules_and_classes():
     assert disabled_mark(Silent.__call__) and Silent()(1) == 1
 
 
+def test_a_callable_object_is_called_as_its_class_says_now():
+    class Scaled:
+        factor = 2
+
+        def __call__(self, x, by=1):
+            return x * self.factor * by
+
+    scaled = Scaled()
+    lifted = framelift.compile(scaled, backend="eager", fullgraph=True)
+    for change in ({}, {"factor": 3}, {"__call__": lambda self, x, by=1: x - by}, {"__call__": Scaled.__call__}):
+        for name, value in change.items():
+            setattr(Scaled, name, value)
+        assert torch.equal(lifted(X, by=3), scaled(X, by=3))
+        assert torch.equal(lifted(X), scaled(X))
+
+
 def test_controls_in_eager():
     assert framelift.is_compiling() is False
     assert framelift.graph_break() is None

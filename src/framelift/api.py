@@ -241,9 +241,6 @@ def _lift(target: Any, lifting: Lifting) -> Any:
         return MethodType(lifting(target.__func__), target.__self__)
     if isinstance(target, FunctionType | _core.Lifted):
         return lifting(target)
-    called = inspect.getattr_static(type(target), "__call__", None)
-    if isinstance(called, FunctionType):
-        return MethodType(lifting(called), target)
     return lifting(target)
 
 

@@ -1,7 +1,7 @@
 """`decimal.Decimal`: a number that is known, and computed with while capturing.
 
 One of an input is guarded by its text, which says all about it: 1.0 is not 1.00. What an operation gives depends on the
-context it runs in (`framelift.values.decimal_contexts`).
+context it runs in (`framelift.values.decimal_threads`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from framelift.breaks import FL0201, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Value
 from framelift.values.constants import is_constant
-from framelift.values.decimal_contexts import IN_C, ContextValue, run_in_contexts
+from framelift.values.decimal_contexts import IN_C, ContextValue
+from framelift.values.decimal_threads import run_in_contexts
 from framelift.values.lookup import raw_lookup
 from framelift.values.methods import method_of
 from framelift.values.primitives import primitive
@@ -137,6 +138,18 @@ def _register() -> None:
         if not (isinstance(cls, Value) and cls.concrete is _Decimal):
             raise GraphBreak(FL0201, operation="from_float()", type="a subclass of Decimal")
         return run(lift, _Decimal.from_float, list(args))
+
+    for method in decimal.Context.__dict__.values():
+        if type(method) is types.MethodDescriptorType and method.__name__ not in _OF_CONTEXTS:
+
+            def compute(lift: Lift, *args: Any, _method: Any = method, **kwargs: Any) -> Any:
+                return run(lift, _method, list(args), kwargs)
+
+            primitive(method)(compute)
+
+
+# Methods of contexts that have to do with themselves, not with numbers.
+_OF_CONTEXTS = frozenset({"clear_flags", "clear_traps", "copy", "__copy__", "__reduce__"})
 
 
 if IN_C:

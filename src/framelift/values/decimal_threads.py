@@ -1,0 +1,252 @@
+"""Computing with decimals: which context the thread computes in, and operations in copies of contexts.
+
+Operations run while capturing. What they read of a context is guarded; flags that they raise in a copy are raised in
+the real context by residual code, also where they end in an exception.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.source import Source
+from framelift.values import protocol as py
+from framelift.values.base import Raised, Value
+from framelift.values.decimal_contexts import IN_C, ContextValue, Settings, flags_of, known_class, settings_of
+from framelift.values.exceptions import ExceptionValue, raised_from
+from framelift.values.methods import method, method_of
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+
+
+class _Thread:
+    """Stands for what the calling thread knows of decimals."""
+
+
+_THREAD = _Thread()
+
+
+class ThreadValue(Value, models=_Thread):
+    """Which context the thread computes in: its own, until the program sets another."""
+
+    __slots__ = ("chosen",)
+
+    def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
+        super().__init__(source, concrete)
+        self.chosen: ContextValue | None = None
+
+    def own(self, lift: Lift) -> Any:
+        return lift.wrap(decimal.getcontext(), lift.sources.known(decimal.getcontext).child("RESULT"))
+
+    def context(self, lift: Lift) -> ContextValue:
+        current = self.own(lift) if self.chosen is None else self.chosen
+        if not isinstance(current, ContextValue):
+            current.refuse("arithmetic")  # a class of the user's
+        current.note(lift)
+        return current
+
+    def choose(self, lift: Lift, context: ContextValue) -> None:
+        lift.journal.touch(self)
+        self.chosen = None if context is self.own(lift) else context
+
+    def state(self) -> Any:
+        return self.chosen
+
+    def restore(self, state: Any) -> None:
+        self.chosen = state
+
+    def is_as_it_was(self, state: Any) -> bool:
+        return state is self.chosen
+
+    def replay(self, generate: Generator) -> None:
+        if self.chosen is not None:
+            generate.builder.load_callable(decimal.setcontext)
+            generate.value(self.chosen)
+            generate.call(1)
+            generate.pop_top()
+
+
+def _thread(lift: Lift) -> ThreadValue:
+    thread: ThreadValue = lift.known_object(_THREAD)
+    return thread
+
+
+def current_context(lift: Lift) -> ContextValue:
+    """The context in which the program computes now."""
+    return _thread(lift).context(lift)
+
+
+class LocalContextValue(Value, models=()):
+    """What `decimal.localcontext()` gives: a block that is computed in a context of its own."""
+
+    __slots__ = ("outer", "local")
+
+    def __init__(self, outer: ContextValue, local: ContextValue) -> None:
+        super().__init__()
+        self.outer = outer
+        self.local = local
+        local.maker = self
+
+    def python_type(self) -> type:
+        return _ContextManager
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return method_of(self, lift, name)
+
+    @method
+    def __enter__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
+        _thread(lift).choose(lift, self.local)
+        return self.local
+
+    @method
+    def __exit__(self, lift: Lift, *error: Any) -> None:
+        _thread(lift).choose(lift, self.outer)
+
+    def parts(self) -> list[Any]:
+        return [self.outer, self.local]
+
+    def rebuild(self, generate: Generator) -> None:
+        generate.builder.load_callable(_opened)
+        generate.value(self.outer)
+        generate.call(1)
+        generate.builder.unpack_sequence(2)
+        generate.remember(self)
+        generate.pop_top()
+        self.local.rebuild_made(generate)
+        generate.load_remembered(self)
+
+
+def _opened(outer: decimal.Context) -> tuple[Any, decimal.Context]:
+    """What `localcontext()` gives in a context, and the one it makes, without a change to the thread."""
+    before = decimal.getcontext()
+    decimal.setcontext(outer)
+    try:
+        manager: Any = decimal.localcontext()
+        return manager, manager.__enter__()
+    finally:
+        decimal.setcontext(before)
+
+
+_ContextManager = type(decimal.localcontext())
+_TEMPLATES = (decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedContext)
+
+
+def _register() -> None:
+    @primitive(decimal.getcontext)
+    def getcontext(lift: Lift) -> Any:
+        return current_context(lift)
+
+    @primitive(decimal.setcontext)
+    def setcontext(lift: Lift, context: Any, /) -> None:
+        chosen = _expect_context(lift, context, "decimal.setcontext")
+        if any(chosen.concrete is template for template in _TEMPLATES):  # which are never computed in
+            chosen = ContextValue(chosen.settings)
+        _thread(lift).choose(lift, chosen)
+
+    @primitive(decimal.localcontext)
+    def localcontext(lift: Lift, ctx: Any = None, **kwargs: Any) -> Any:
+        outer = current_context(lift)
+        local = outer if ctx is None else _expect_context(lift, ctx, "decimal.localcontext")
+        return LocalContextValue(outer, _changed(lift, local.copy(lift), _enter_local, kwargs))
+
+    @primitive(decimal.Context)
+    def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(_GIVEN, args, strict=False))
+        if len(args) > len(_GIVEN) or not set(kwargs) <= set(_GIVEN) - set(given):
+            raise GraphBreak(FL0102, what="decimal.Context with these arguments")
+        where = lift.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
+        default = _expect_context(lift, lift.wrap(decimal.DefaultContext, where), "decimal.Context")
+        return _changed(lift, ContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs)
+
+
+# What a context is made of, in order: as the copy protocol has it.
+_GIVEN = (*Settings._fields[:-1], "flags", "traps")
+
+
+def _expect_context(lift: Lift, value: Any, what: str) -> ContextValue:
+    if not isinstance(value, ContextValue):
+        raise GraphBreak(FL0102, what=f"{what} of {py.describe(value)}")
+    value.note(lift)
+    return value
+
+
+def _changed(
+    lift: Lift, context: ContextValue, change: Callable[..., decimal.Context], given: dict[str, Any]
+) -> ContextValue:
+    """A context that the program just made, with the attributes that it gave."""
+    plain = {
+        name: _signals(lift, value) if name in ("flags", "traps") else lift.constant(value)
+        for name, value in given.items()
+    }
+
+    def try_out() -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        tried = change(context.settings.context(), **plain)
+        return tuple(settings_of(tried)), flags_of(tried)
+
+    settings, raised = py.fold(lift, try_out)
+    context.settings = Settings(*settings)
+    if plain.get("flags") is not None:
+        context.inherited, context.flags = None, dict.fromkeys(raised, True)
+    return context
+
+
+def _enter_local(context: decimal.Context, **given: Any) -> decimal.Context:
+    with decimal.localcontext(context, **given) as local:
+        return local
+
+
+def _make_like(context: decimal.Context, **given: Any) -> decimal.Context:
+    """A new context; what is not given is as in `context`."""
+    said: Any = context.__reduce__()[1]
+    missing = {name: value for name, value in zip(_GIVEN, said, strict=True) if given[name] is None}
+    return decimal.Context(**(given | missing))
+
+
+def _signals(lift: Lift, value: Any) -> Any:
+    """Flags or traps as they are given: classes in a list."""
+    if py.same(lift, value, None):
+        return None
+    if not py.has_type(value, list, tuple):
+        raise GraphBreak(FL0102, what=f"signals in a {py.describe(value)}")
+    return [known_class(lift, item) for item in py.items(lift, value)]
+
+
+if IN_C:
+    _register()
+
+
+def run_in_contexts(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function of `decimal` on plain arguments, and on contexts."""
+    current, failure, result = current_context(lift), None, None
+    with decimal.localcontext(current.settings.context()) as active:
+        copies = {id(current): (current, active)}
+
+        def plain(arg: Any) -> Any:
+            if not isinstance(arg, ContextValue):
+                return arg
+            arg.note(lift)
+            if id(arg) not in copies:
+                copies[id(arg)] = arg, arg.settings.context()
+            return copies[id(arg)][1]
+
+        given, named = [plain(arg) for arg in args], {name: plain(arg) for name, arg in kwargs.items()}
+        try:
+            result = function(*given, **named)
+        except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
+            failure = _raised(lift, error)
+    for context, copy in copies.values():
+        context.set_flags(lift, dict.fromkeys(flags_of(copy), True))
+    if failure is not None:
+        raise failure
+    return result
+
+
+def _raised(lift: Lift, error: Exception) -> Raised:
+    if not isinstance(error, decimal.DecimalException):
+        return raised_from(error)
+    return Raised(ExceptionValue(type(error), tuple([lift.from_constant(arg) for arg in error.args])))

@@ -10,6 +10,7 @@ python -m tests.fuzz --faults                         whether faults planted in 
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 
@@ -62,6 +63,7 @@ def main() -> int:
     parser.add_argument("--growing", action="store_true", help="sizes and numbers grow from call to call")
     parser.add_argument("--seeds-only", action="store_true", help="name programs that fail, without making them small")
     given = parser.parse_args()
+    gc.freeze()  # torch is large: looking through it again and again is a tenth of the time
     if given.faults is not None:
         return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
     way = Way(given.backend, given.growing)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PRELUDE = (pathlib.Path(__file__).parent / "prelude.py").read_text()
 OPENING = """\
-def program(x, y, n, word, ints, tensors, table, thing, view, index, net, queue, stream, act, record):
+def program(x, y, n, word, ints, tensors, table, thing, other, view, index, net, queue, stream, act, record):
     t0, t1 = x, y + 1
     i0, i1 = n, 2
     s0 = word
@@ -231,7 +231,7 @@ class Writer:
         return self.one_of(phrases.TENSORS)(self)
 
     def plain_tensor(self) -> str:
-        return self.one_of(["t0", "t1", "t0", "t1", "x", "y", "o0.tensor", "o1.tensor"])
+        return self.one_of(["t0", "t1", "t0", "t1", "x", "y", "o0.tensor", "o1.tensor", "other.tensor"])
 
     def truth(self) -> str:
         return self.one_of(phrases.TRUTHS)(self)
@@ -240,7 +240,9 @@ class Writer:
         return self.one_of(phrases.TEXTS)(self)
 
     def ints(self) -> str:
-        return self.one_of(["l0", "l1", "l0", "l1", "o0.items", "o1.items", "ints", "record.parts"])
+        return self.one_of(
+            ["l0", "l1", "l0", "l1", "o0.items", "o1.items", "other.items", "ints", "record.parts", "net.log"]
+        )
 
     def tensors(self) -> str:
         return self.one_of(["m0", "m1", "tensors"])
@@ -249,7 +251,7 @@ class Writer:
         return self.one_of(["d0", "d1", "table", "registry"])
 
     def thing(self) -> str:
-        return self.one_of(["o0", "o1", "thing"])
+        return self.one_of(["o0", "o1", "thing", "other"])
 
     def key(self) -> str:
         return self.one_of([repr(key) for key in phrases.KEYS] + ["s0"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import functools
 import random
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-ARGUMENTS = "x y n word ints tensors table thing view index net queue stream act record".split()
+ARGUMENTS = "x y n word ints tensors table thing other view index net queue stream act record".split()
 
 
 class Inputs:
@@ -29,17 +30,19 @@ class Inputs:
         self.tensors = [self.x + i for i in range(chosen.randint(0, 2))]
         self.table = {key: chosen.randint(0, 3) for key in chosen.sample(["a", "b", "k"], chosen.randint(0, 3))}
         self.thing = module.Thing(chosen.randint(0, 3), list(self.ints), self.x + 2)
+        self.other = module.Thing(self.thing.count, list(self.ints), self.x + 2)
         self.view = self.x[0]
         self.index = torch.tensor([0, 1])
         self.net = module.Net()
         self.queue = collections.deque(self.ints[:2])
         self.stream = iter([1, 2, 3])
         self.act = torch.relu
-        self.record = module.Record(self.word, self.n)
+        self.record = module.Record(self.word, self.n, list(self.ints))
+        self.net.log = list(self.ints)
         with torch.no_grad():
             self.net.inner.weight.copy_(self.y[:1])
             self.net.inner.bias.zero_()
-        chosen.choice(ARGUMENT_CHANGES)(self)
+        _change(self, chosen)
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -56,7 +59,7 @@ def calls(module: Any, seed: int, count: int, growing: bool) -> Iterator[tuple[A
         inputs = Inputs(module, seed, number + 1 if growing else 0)
         with contextlib.ExitStack() as during:
             if chosen.random() < 0.6:
-                chosen.choice(ARGUMENT_CHANGES)(inputs)
+                _change(inputs, chosen)
             else:
                 chosen.choice(WORLD_CHANGES)(module, during)
             yield inputs.arguments
@@ -66,12 +69,8 @@ def _set(name: str, new: Callable[[Inputs], Any]) -> Callable[[Inputs], None]:
     return lambda inputs: setattr(inputs, name, new(inputs))
 
 
-def _on_thing(name: str, new: Callable[[Inputs], Any]) -> Callable[[Inputs], None]:
-    return lambda inputs: setattr(inputs.thing, name, new(inputs))
-
-
-def _on_net(name: str, new: Callable[[Inputs], Any]) -> Callable[[Inputs], None]:
-    return lambda inputs: setattr(inputs.net, name, new(inputs))
+def _on(owner: str, name: str, new: Callable[[Inputs], Any]) -> Callable[[Inputs], None]:
+    return lambda inputs: setattr(getattr(inputs, owner), name, new(inputs))
 
 
 def _lay_over(storage: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -84,7 +83,6 @@ def _overlap(inputs: Inputs) -> None:
 
 ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     lambda inputs: inputs.x.detach().neg_(),
-    _set("y", lambda inputs: inputs.x),
     _set("y", lambda inputs: inputs.x.detach()[:]),
     _overlap,
     _set("x", lambda inputs: torch.ones(3, 3)),
@@ -99,7 +97,6 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     _set("ints", lambda inputs: [5, *inputs.ints[1:]]),
     lambda inputs: inputs.ints.append(1),
     lambda inputs: inputs.ints.clear(),
-    _set("ints", lambda inputs: inputs.thing.items),
     _set("ints", lambda inputs: inputs.module.Stack(inputs.ints)),
     lambda inputs: inputs.tensors.append(inputs.x),
     lambda inputs: inputs.tensors.append(inputs.x.detach()[:]),
@@ -110,21 +107,20 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     _set("table", lambda inputs: inputs.module.Table(inputs.table)),
     _set("table", lambda inputs: collections.OrderedDict(inputs.table)),
     _set("table", lambda inputs: collections.defaultdict(int, inputs.table)),
-    _on_thing("count", lambda inputs: inputs.thing.count + 1),
-    _on_thing("extra", lambda inputs: 5),
-    _on_thing("factor", lambda inputs: 3),
-    _on_thing("tensor", lambda inputs: inputs.x),
-    _on_thing("tensor", lambda inputs: inputs.y),
-    _on_thing("bump", lambda inputs: abs),
-    _on_thing("__class__", lambda inputs: inputs.module.Special),
-    _on_thing("__dict__", lambda inputs: {**vars(inputs.thing), "count": 9}),
+    _on("thing", "count", lambda inputs: inputs.thing.count + 1),
+    _on("thing", "extra", lambda inputs: 5),
+    _on("thing", "factor", lambda inputs: 3),
+    _on("thing", "tensor", lambda inputs: inputs.y),
+    _on("thing", "bump", lambda inputs: abs),
+    _on("thing", "__class__", lambda inputs: inputs.module.Special),
+    _on("thing", "__dict__", lambda inputs: {**vars(inputs.thing), "count": 9}),
     _set("view", lambda inputs: inputs.y.detach()[1]),
     _set("view", lambda inputs: torch.ones(3)),
     _set("index", lambda inputs: torch.tensor([5, 0])),
     _set("index", lambda inputs: torch.tensor([1, 1, 0])),
     lambda inputs: inputs.net.eval(),
-    _on_net("scale", lambda inputs: 3),
-    _on_net("inner", lambda inputs: torch.nn.Identity()),
+    _on("net", "scale", lambda inputs: 3),
+    _on("net", "inner", lambda inputs: torch.nn.Identity()),
     lambda inputs: inputs.net.requires_grad_(False),
     lambda inputs: inputs.net.register_forward_hook(inputs.module.net_hook),
     lambda inputs: inputs.net.inner.register_forward_pre_hook(inputs.module.net_pre_hook),
@@ -140,6 +136,36 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     lambda inputs: inputs.record.parts.append(3),
     _set("record", lambda inputs: inputs.module.Record("b", 2.5)),
 ]
+
+
+# Two places that held equal objects hold one, and the other way about: nothing else tells one call from another.
+IDENTITY_CHANGES: list[Callable[[Inputs], Any]] = [
+    _set("y", lambda inputs: inputs.x),
+    _set("y", lambda inputs: inputs.y.detach().clone()),
+    _set("ints", lambda inputs: inputs.thing.items),
+    _set("ints", lambda inputs: inputs.record.parts),
+    _set("ints", lambda inputs: list(inputs.ints)),
+    _set("table", lambda inputs: inputs.module.registry),
+    _set("other", lambda inputs: inputs.thing),
+    _set("other", lambda inputs: copy.copy(inputs.thing)),
+    _set("other", lambda inputs: copy.deepcopy(inputs.other)),
+    _on("other", "items", lambda inputs: inputs.ints),
+    _on("other", "items", lambda inputs: inputs.thing.items),
+    _on("other", "tensor", lambda inputs: inputs.thing.tensor),
+    _on("thing", "tensor", lambda inputs: inputs.x),
+    _on("thing", "tensor", lambda inputs: inputs.thing.tensor.detach().clone()),
+    _on("net", "log", lambda inputs: inputs.ints),
+    _on("record", "parts", lambda inputs: inputs.thing.items),
+    _on("record", "parts", lambda inputs: inputs.net.log),
+    _set("record", lambda inputs: copy.deepcopy(inputs.record)),
+    _set("tensors", lambda inputs: [inputs.x for _ in inputs.tensors]),
+    _set("tensors", lambda inputs: [inputs.thing.tensor for _ in inputs.tensors]),
+    _set("tensors", lambda inputs: [tensor.detach().clone() for tensor in inputs.tensors]),
+]
+
+
+def _change(inputs: Inputs, chosen: random.Random) -> None:
+    chosen.choice(IDENTITY_CHANGES if chosen.random() < 0.3 else ARGUMENT_CHANGES)(inputs)
 
 
 def _replacing(owner: str, name: str, new: Callable[[Any], Any]) -> Callable[[Any, Any], None]:

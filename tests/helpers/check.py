@@ -114,7 +114,7 @@ def check(
                 Comparison().compare(_chain(expected.error), _chain(actual.error), f"call {number}: exception")
             if number == 1 and record.captures > captures and _must_hit(expect_hit, unchanged):
                 raise Difference("the second call with the same inputs was captured again instead of hitting the entry")
-            if number == 0:
+            if number == 0 and expect_hit is None:
                 unchanged = fresh is None and _changed_nothing(expected, first, untouched, eager)
             outcomes.append(expected)
         _check_events(record, expect_ops, expect_breaks, allow_internal)

@@ -244,6 +244,8 @@ class Comparison:
     def _values(self, expected: Any, actual: Any, path: str, limit: Tolerance) -> None:
         with torch.no_grad():
             a, b = expected.detach(), actual.detach()
+            if type(a) is torch.Tensor and a.layout is torch.strided and not a.is_quantized and torch.equal(a, b):
+                return  # most are; what follows is slow
             try:
                 torch.testing.assert_close(
                     b, a, rtol=limit.rtol, atol=limit.atol, equal_nan=True, check_stride=False, check_layout=True
@@ -322,10 +324,10 @@ def _slots(kind: type) -> list[tuple[str, Any]]:
     return [
         (name, member)
         for base in kind.__mro__
+        if base.__module__ not in ("builtins", "torch", "torch._C", "collections")
         for name, member in vars(base).items()
         if not name.endswith("offset__")  # where C code keeps something: what is there is an address
         and type(member) is types.MemberDescriptorType
-        and base.__module__ not in ("builtins", "torch", "collections")
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import decimal
+import hashlib
 import random
 import types
 from collections.abc import Callable, Iterator
@@ -148,7 +149,9 @@ _NOT_DATA = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionTy
 
 def seed(number: int) -> None:
     """The same start for every random generator a test may use."""
-    torch.manual_seed(number)
+    torch.default_generator.manual_seed(number)  # torch.manual_seed also notes down stacks, for devices not in use
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
     random.seed(number)
     if numpy is not None:
         numpy.random.seed(number)
@@ -156,11 +159,15 @@ def seed(number: int) -> None:
 
 def random_state() -> dict[str, Any]:
     """Where the generators stand: equal after eager and lifted code, or the lifted code drew other numbers."""
-    state: dict[str, Any] = {"torch": torch.get_rng_state(), "random": random.getstate()}
+    state: dict[str, Any] = {"torch": torch.get_rng_state(), "random": _digest(repr(random.getstate()).encode())}
     if numpy is not None:
-        kind, keys, position, has_gauss, gauss = numpy.random.get_state()
-        state["numpy"] = (str(kind), keys.tolist(), position, has_gauss, gauss)
+        kind, keys, *rest = numpy.random.get_state()
+        state["numpy"] = _digest(keys.tobytes() + repr((kind, rest)).encode())
     return state
+
+
+def _digest(state: bytes) -> str:
+    return hashlib.blake2b(state, digest_size=8).hexdigest()
 
 
 def changed_in_value(args: Any) -> Any:

@@ -53,6 +53,11 @@ def dict_lookup(mapping: Any, key: Any) -> Any:
     """`mapping[key]` of the stored items, comparing constants by value and anything else by identity."""
     if not is_instance(mapping, dict):
         return MISSING
+    if type(key) is str:  # most are: equal to strings only
+        for stored, value in dict.items(mapping):
+            if stored is key or (type(stored) is str and stored == key):
+                return value
+        return MISSING
     for stored, value in dict.items(mapping):
         if same_object(key, stored) or (is_constant(key) and is_constant(stored) and key == stored):
             return value

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import collections.abc
+import fractions
 import functools
+import numbers
 import sys
 
 import torch
@@ -63,14 +66,85 @@ class Flag(int):
     pass
 
 
+@functools.singledispatch
+def kind(value):
+    return "any"
+
+
+kind.register(numbers.Integral, lambda value: "integral")
+kind.register(numbers.Real, lambda value: "real")
+kind.register(collections.abc.Mapping, lambda value: "mapping")
+kind.register(collections.abc.Iterable, lambda value: "iterable")
+
+
+class Pairs(collections.abc.Mapping):
+    def __getitem__(self, key):
+        return 1
+
+    def __iter__(self):
+        return iter("ab")
+
+    def __len__(self):
+        return 2
+
+
+@functools.singledispatch
+def ambiguous(value):
+    return "any"
+
+
+class First(abc.ABC):
+    pass
+
+
+class Second(abc.ABC):
+    pass
+
+
+@First.register
+@Second.register
+class Both:
+    pass
+
+
+ambiguous.register(First, lambda value: 1)
+ambiguous.register(Second, lambda value: 2)
+
+
 @programs
 def by_class(x):
     return [scaled(value, x) for value in (1, True, Flag(3), [1, 2], x, None, "a")]
 
 
-@programs(expect_breaks=None)
+@programs
 def by_abstract_class(x):
     return x + 1, sized([1]), sized({}), sized((1,)), sized(3), sized("a")
+
+
+@programs
+def by_numbers_and_protocols_of_containers(x):
+    values = (1, True, Flag(2), 1.5, 2j, Pairs(), {}, [], "a", None, x, fractions.Fraction(1, 2), range(3), iter([]))
+    return x + 1, [kind(value) for value in values]
+
+
+@programs
+def by_two_abstract_classes_alike(x):
+    try:
+        return ambiguous(Both())
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@programs
+def by_a_class_of_the_program(x):
+    class Row(Pairs):
+        pass
+
+    class Items:
+        def __iter__(self):
+            return iter(())
+
+    return x + 1, kind(Row()), kind(Items())
 
 
 # Since 3.13 the methods that were made are kept in a dictionary of weak references.
@@ -128,3 +202,11 @@ def test_a_later_registration_is_seen():
         lambda: kind.register(collections.abc.Hashable, lambda value: 100),
         lambda: kind.register(str, lambda value: 1000),
     )
+
+
+def test_a_class_that_is_registered_later_is_seen():
+    class Mine:
+        pass
+
+    mine = Mine()
+    follow(lambda x: (x + 1, kind(mine)), (x(),), lambda: collections.abc.Iterable.register(Mine))

@@ -119,6 +119,59 @@ def test_an_argument_that_has_its_state() -> None:
     check(f, X, random.Random(1), fullgraph=True)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_chosen_numbers_are_in_the_graph(backend: str) -> None:
+    def f(x: torch.Tensor) -> Any:
+        scale, offset = random.choice([0.5, 1.5, -0.0]), random.choice((1, 2, 3))
+        picked = random.choices([10.0, 20.0], weights=[1, 3], k=3)
+        return x * scale + offset + sum(picked), picked, random.sample(range(100), 3), random.choice(range(5))
+
+    check(f, X, fullgraph=True, expect_hit=True, backend=backend)
+
+
+def test_chosen_rows() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x[random.randrange(2)] + x[:, random.choice([0, 2])][0]
+
+    check(f, X, fullgraph=True)
+
+
+def test_shuffled_numbers() -> None:
+    def f(x: torch.Tensor, given: list[int]) -> Any:
+        order = [0, 1, 2]
+        random.shuffle(order)
+        random.shuffle(given)
+        random.shuffle([7])
+        return torch.stack([x[:, column] for column in order]), order
+
+    check(f, X, [4, 5, 6, 7], fullgraph=True)
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: (x + 1, random.choice(["a", "b"])),
+        lambda x: random.choice([x, x + 1]),
+        lambda x: (x + 1, random.choice([1, 2.5])),
+        lambda x: (x + 1, random.choice([1, 1 << 70])),
+        lambda x: (x + 1, random.sample("abc", 2)),
+        lambda x: (x + 1, random.choices([True, False], k=2)),
+    ],
+)
+def test_choices_among_other_things_are_left_to_python(choose: Any) -> None:
+    check(choose, X, expect_breaks=1, expect_hit=False)
+
+
+def test_wrong_choices_raise_what_they_raise() -> None:
+    def f(x: torch.Tensor) -> Any:
+        try:
+            return random.sample([1, 2], 3)
+        except ValueError as error:
+            return x + 1, str(error)
+
+    check(f, X, expect_breaks=None)
+
+
 def test_what_does_not_fit_a_tensor_is_a_break() -> None:
     check(lambda x: (x + 1, random.getrandbits(100)), X, expect_breaks=1)
     check(lambda x: (x + 1, random.randint(0, 1 << 70)), X, expect_breaks=1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import datetime
 import operator
-import types
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +21,7 @@ from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import bind, class_lookup, is_subclass, name_of, note_bases, raw_lookup, special_method
+from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
 from framelift.values.made_classes import make_type
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
@@ -31,6 +29,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
+from framelift.values.subclass_checks import own_check, subclass_check
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import as_number
 from framelift.values.tensors import TensorValue
@@ -65,21 +64,8 @@ def _issubclass(lift: Lift, obj: Any, cls: Any, /) -> bool:
 
 
 def _asked_subclass(lift: Lift, obj: ClassValue, cls: type) -> bool:
-    own = _own_check(lift, cls, "__subclasscheck__")
-    return _is_subclass(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
-
-
-def _own_check(lift: Lift, cls: type, name: str) -> Any:
-    """The check a metaclass written in Python has for itself; None where it has none."""
-    meta = type(cls)
-    found = None if meta in _KNOWN_METACLASSES else class_lookup(lift, meta, name)
-    if found is None or type(found.raw) is not types.FunctionType or found.raw in _PLAIN_CHECKS:
-        return None
-    return bind(lift, found, lift.known_object(cls), meta)
-
-
-# Metaclasses whose instance checks look at nothing but classes.
-_KNOWN_METACLASSES = {type, abc.ABCMeta, type(torch.Tensor), type(torch.nn.Parameter)}
+    own = own_check(lift, cls, "__subclasscheck__")
+    return subclass_check(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
 
 
 def _classes(lift: Lift, cls: Any) -> list[type]:
@@ -98,10 +84,10 @@ def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
     if rule is not None:
         return rule(lift, obj, cls)
     kind = lift.type_of(obj)
-    own = _own_check(lift, cls, "__instancecheck__")
+    own = own_check(lift, cls, "__instancecheck__")
     if own is not None:
         return kind is cls or py.truth(lift, py.call(lift, own, [obj], {}))
-    if _is_subclass(lift, kind, cls):
+    if subclass_check(lift, kind, cls, ("__instancecheck__", "__subclasscheck__")):
         return True
     if isinstance(obj, UserObjectValue):
         # An object may claim another class; `isinstance` believes it.
@@ -112,37 +98,6 @@ def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
 
 
 _CLASS = object.__dict__["__class__"]
-
-
-def _is_subclass(lift: Lift, subclass: type, cls: type) -> bool:
-    """`issubclass` without running a user's code: classes only, and the checks of the standard library's ABCs."""
-    if type(cls) is abc.ABCMeta and cls.__module__ not in _STDLIB_ABCS:
-        hook = raw_lookup(cls, "__subclasshook__")
-        if isinstance(hook, classmethod):
-            raise GraphBreak(FL0102, what=f"{cls.__qualname__}.__subclasshook__")
-    elif type(cls) not in _KNOWN_METACLASSES:
-        for name in ("__instancecheck__", "__subclasscheck__"):
-            check = class_lookup(lift, type(cls), name)
-            assert check is not None
-            lift.guard(check.source, "IS", check.raw)
-            if check.raw not in _PLAIN_CHECKS:
-                raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
-    note_bases(lift, subclass)
-    token = abc.get_cache_token()
-    answer = issubclass(subclass, cls)
-    if not answer and is_subclass(type(cls), abc.ABCMeta):
-        # Abstract classes remember a yes for good, and a no until the next registration.
-        lift.guard(lift.sources.known(cls), "REGISTRATIONS", token)
-    return answer
-
-
-_STDLIB_ABCS = {"collections.abc", "abc", "numbers", "typing", "os", "io", "contextlib", "importlib.abc"}
-_PLAIN_CHECKS = (
-    type.__instancecheck__,
-    abc.ABCMeta.__instancecheck__,
-    type.__subclasscheck__,
-    abc.ABCMeta.__subclasscheck__,
-)
 
 
 @primitive(callable)

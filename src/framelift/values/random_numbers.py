@@ -2,13 +2,14 @@
 
 Of a generator that the program makes or seeds everything is known: its numbers are constants, and it is left in the
 state that the program leaves it in. From any other one residual code draws, before the graph runs, as many numbers as
-the program does; the graph reads them out of tensors, so they are numbers that depend on data.
+the program does; the graph reads them out of tensors, so they are numbers that depend on data. So are numbers that it
+chooses among others, or shuffles; what it chooses among other objects only Python can know.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -86,17 +87,36 @@ class RandomValue(Value, models=random.Random):
         if self.known is not None:
             return self.run(lift, name, *args, **kwargs)
         example = py.fold(lift, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
-        fits = type(example) in _DTYPES and _fits(name, args, kwargs)
-        if not fits or self.source is None or not lift.makes_leaves():
+        if not _fits(name, args, kwargs):
+            raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
+        return item_of(lift, self._drawn(lift, name, args, kwargs, example))
+
+    def chosen(self, lift: Lift, name: str, numbers: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        """Some of these numbers, by a function that gives a list of them and plain arguments."""
+        example = py.items(
+            lift, py.fold(lift, _CHOOSING[name], random.Random(0), numbers, *args, **kwargs)
+        )  # wrong ones raise
+        kinds = set(map(type, numbers))
+        if len(kinds) != 1 or not kinds <= set(_DTYPES) or not all(map(_fits_tensor, numbers)):
+            raise GraphBreak(FL0102, what=f"random.{name} among what are not numbers of one kind")
+        if not example:
+            raise GraphBreak(FL0102, what=f"random.{name} of nothing")
+        drawn = self._drawn(lift, name, [numbers, *args], kwargs, example)
+        return [item_of(lift, py.item(lift, drawn, position)) for position in range(len(example))]
+
+    def _drawn(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any], example: Any) -> TensorValue:
+        """What residual code draws, as a tensor; `example` is alike."""
+        kind = type(example[0] if type(example) is list else example)
+        if kind not in _DTYPES or self.source is None or not lift.makes_leaves():
             raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
         self.note(lift)
         lift.journal.touch(self)
         if self.before is None:
             self.before = lift.sources.new(State(self.source))
-        draw = Draw(self.source, name, tuple(args), tuple(kwargs.items()), type(example))
-        source = lift.sources.new(draw)
+        source = lift.sources.new(Draw(self.source, name, tuple(args), tuple(kwargs.items()), kind))
         self.draws = (*self.draws, source)
-        return item_of(lift, TensorValue(None, source, torch.zeros((), dtype=_DTYPES[type(example)], device="cpu")))
+        shape = (len(example),) if type(example) is list else ()
+        return TensorValue(None, source, torch.zeros(shape, dtype=_DTYPES[kind], device="cpu"))
 
     def seed(self, lift: Lift, known: random.Random) -> None:
         self.note(lift)
@@ -153,7 +173,11 @@ def _in_state(state: Any) -> random.Random:
 def _fits(name: str, args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether what a method gives fits the dtypes of torch."""
     bits = name == "getrandbits" and bool(args) and type(args[0]) is int and args[0] > 62
-    return not bits and not any(type(arg) is int and abs(arg) >= 1 << 62 for arg in [*args, *kwargs.values()])
+    return not bits and all(map(_fits_tensor, [*args, *kwargs.values()]))
+
+
+def _fits_tensor(number: Any) -> bool:
+    return type(number) is not int or abs(number) < 1 << 62
 
 
 class State(NamedTuple):
@@ -184,8 +208,26 @@ class Draw(NamedTuple):
         generate.builder.call(5)
 
 
-def _draw(generator: random.Random, method: str, args: Any, kwargs: Any, dtype: torch.dtype) -> torch.Tensor:
-    return torch.scalar_tensor(getattr(generator, method)(*args, **dict(kwargs)), dtype=dtype, device="cpu")
+def _draw(generator: random.Random, name: str, args: Any, kwargs: Any, dtype: torch.dtype) -> torch.Tensor:
+    choose = _CHOOSING.get(name)
+    if choose is not None:
+        return torch.tensor(choose(generator, *args, **dict(kwargs)), dtype=dtype, device="cpu")
+    return torch.scalar_tensor(getattr(generator, name)(*args, **dict(kwargs)), dtype=dtype, device="cpu")
+
+
+def _shuffled(generator: random.Random, numbers: Sequence[Any]) -> list[Any]:
+    shuffled = list(numbers)
+    generator.shuffle(shuffled)
+    return shuffled
+
+
+# Methods that choose among numbers, as functions that give the chosen ones.
+_CHOOSING: dict[str, Callable[..., list[Any]]] = {
+    "choice": lambda generator, numbers: [generator.choice(numbers)],
+    "choices": _Random.choices,
+    "sample": _Random.sample,
+    "shuffle": _shuffled,
+}
 
 
 # -- the functions ---------------------------------------------------------------------------------------------------
@@ -247,51 +289,68 @@ def _randbelow(lift: Lift, generator: Any, n: Any) -> Any:
     return _generator(generator, "_randbelow").run(lift, "_randbelow", lift.constant(n))
 
 
-# -- of sequences: the same numbers choose among positions -----------------------------------------------------------
+# -- of sequences: the same numbers choose among positions, where it is known which -----------------------------------
 
 
 @primitive(random.Random.choice)
 def _choice(lift: Lift, generator: Any, seq: Any) -> Any:
-    chosen = _generator(generator, "choice")
-    _expect_known(chosen, "choice")
+    chooser = _generator(generator, "choice")
     count = lift.constant(py.length(lift, seq))
     if not count:
         raise GraphBreak(FL0102, what="random.choice of nothing")
-    return py.item(lift, seq, chosen.run(lift, "choice", range(count)))
+    if chooser.known is None:
+        return chooser.chosen(lift, "choice", _plain(lift, seq))[0]
+    return py.item(lift, seq, chooser.run(lift, "choice", range(count)))
 
 
 @primitive(random.Random.shuffle)
 def _shuffle(lift: Lift, generator: Any, x: Any) -> None:
-    chosen = _generator(generator, "shuffle")
-    _expect_known(chosen, "shuffle")
+    chooser = _generator(generator, "shuffle")
     if not isinstance(x, ListValue):
         raise GraphBreak(FL0102, what=f"random.shuffle of {py.describe(x)}")
     items = py.items(lift, x)
-    positions = list(range(len(items)))
-    chosen.run(lift, "shuffle", positions)
-    for position, origin in enumerate(positions):
-        py.set_item(lift, x, position, items[origin])
+    if len(items) < 2:
+        return
+    if chooser.known is None:
+        shuffled = chooser.chosen(lift, "shuffle", _plain(lift, x))
+    else:
+        positions = list(range(len(items)))
+        chooser.run(lift, "shuffle", positions)
+        shuffled = [items[position] for position in positions]
+    for position, item in enumerate(shuffled):
+        py.set_item(lift, x, position, item)
 
 
 @primitive(random.Random.sample)
 def _sample(lift: Lift, generator: Any, population: Any, k: Any) -> Any:
-    chosen = _generator(generator, "sample")
-    _expect_known(chosen, "sample")
+    chooser = _generator(generator, "sample")
     if not py.has_type(population, list, tuple, str, bytes, range):
         raise GraphBreak(FL0102, what=f"random.sample of {py.describe(population)}")
+    if chooser.known is None:
+        return ListValue(chooser.chosen(lift, "sample", _plain(lift, population), lift.constant(k)))
     count = lift.constant(py.length(lift, population))
-    return _at(lift, population, chosen.run(lift, "sample", range(count), lift.constant(k)))
+    return _at(lift, population, chooser.run(lift, "sample", range(count), lift.constant(k)))
 
 
 @primitive(random.Random.choices)
 def _choices(
     lift: Lift, generator: Any, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1
 ) -> Any:
-    chosen = _generator(generator, "choices")
-    _expect_known(chosen, "choices")
-    count = lift.constant(py.length(lift, population))
+    chooser = _generator(generator, "choices")
     plain = {"weights": _numbers(lift, weights), "cum_weights": _numbers(lift, cum_weights), "k": lift.constant(k)}
-    return _at(lift, population, chosen.run(lift, "choices", range(count), **plain))
+    if chooser.known is None:
+        return ListValue(chooser.chosen(lift, "choices", _plain(lift, population), **plain))
+    count = lift.constant(py.length(lift, population))
+    return _at(lift, population, chooser.run(lift, "choices", range(count), **plain))
+
+
+def _plain(lift: Lift, population: Any) -> Any:
+    """A sequence of constants that cannot change."""
+    if type(population) is range:
+        return population
+    if not py.has_type(population, list, tuple):
+        raise GraphBreak(FL0102, what=f"a random choice among the items of {py.describe(population)}")
+    return tuple([lift.constant(item) for item in py.items(lift, population)])
 
 
 def _at(lift: Lift, population: Any, positions: Any) -> Any:
@@ -299,9 +358,4 @@ def _at(lift: Lift, population: Any, positions: Any) -> Any:
 
 
 def _numbers(lift: Lift, weights: Any) -> Any:
-    return None if py.same(lift, weights, None) else [lift.constant(weight) for weight in py.items(lift, weights)]
-
-
-def _expect_known(generator: RandomValue, name: str) -> None:
-    if generator.known is None:
-        raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")
+    return None if py.same(lift, weights, None) else tuple([lift.constant(w) for w in py.items(lift, weights)])

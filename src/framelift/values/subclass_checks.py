@@ -1,0 +1,132 @@
+"""Whether one class counts as a subclass of another: what metaclasses and abstract classes say.
+
+Abstract classes answer by themselves: nothing of the user's runs, unless a class has a hook of its own. What they say
+may change with a registration, which is guarded.
+"""
+
+from __future__ import annotations
+
+import _abc  # type: ignore[import-not-found]
+import abc
+import functools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.classes import ClassValue
+from framelift.values.lookup import bind, class_lookup, is_subclass, mro_of, note_bases, raw_lookup
+from framelift.values.primitives import primitive
+from framelift.values.sequences import ListValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+def own_check(lift: Lift, cls: type, name: str) -> Any:
+    """The check a metaclass written in Python has for itself; None where it has none."""
+    meta = type(cls)
+    found = None if meta in _KNOWN_METACLASSES else class_lookup(lift, meta, name)
+    if found is None or type(found.raw) is not types.FunctionType or found.raw in _PLAIN_CHECKS:
+        return None
+    return bind(lift, found, lift.known_object(cls), meta)
+
+
+# Metaclasses whose instance checks look at nothing but classes.
+_KNOWN_METACLASSES = {type, abc.ABCMeta, type(torch.Tensor), type(torch.nn.Parameter)}
+
+
+def subclass_check(lift: Lift, subclass: type, cls: type, asked: tuple[str, ...] = ("__subclasscheck__",)) -> bool:
+    """`issubclass` without running a user's code; `asked` are the methods of the metaclass that Python would call."""
+    _expect_plain_check(lift, subclass, cls, asked)
+    return _answer(lift, issubclass, subclass, cls)
+
+
+def _answer(lift: Lift, check: Callable[[type, type], bool], subclass: type, cls: type) -> bool:
+    note_bases(lift, subclass)
+    token = abc.get_cache_token()
+    answer = check(subclass, cls)
+    if not answer:
+        _note_registrations(lift, cls, token)
+    return answer
+
+
+@primitive(_abc._abc_subclasscheck)
+def _abc_subclasscheck(lift: Lift, cls: Any, subclass: Any, /) -> bool:
+    """What abstract classes do unless their metaclass has it otherwise."""
+    if not isinstance(cls, ClassValue) or not isinstance(subclass, ClassValue):
+        raise GraphBreak(FL0102, what="a check of abstract classes with what are not classes")
+    _expect_plain_check(lift, subclass.concrete, cls.concrete, ())
+    return _answer(lift, lambda below, above: _abc._abc_subclasscheck(above, below), subclass.concrete, cls.concrete)
+
+
+@primitive(_abc._abc_instancecheck)
+def _abc_instancecheck(lift: Lift, cls: Any, instance: Any, /) -> bool:
+    claimed = py.attribute(lift, instance, "__class__")
+    if not py.same(lift, claimed, lift.known_object(lift.type_of(instance))):
+        raise GraphBreak(FL0102, what="a check of an object that claims another class")
+    return py.truth(lift, py.call(lift, py.attribute(lift, cls, "__subclasscheck__"), [claimed], {}))
+
+
+def _expect_plain_check(lift: Lift, subclass: type, cls: type, asked: tuple[str, ...] = ("__subclasscheck__",)) -> None:
+    """Break where code of the user's is asked whether `subclass` is below `cls`."""
+    if type(cls) not in _KNOWN_METACLASSES:
+        for name in asked:
+            check = class_lookup(lift, type(cls), name)
+            assert check is not None
+            lift.guard(check.source, "IS", check.raw)
+            if check.raw not in _PLAIN_CHECKS:
+                raise GraphBreak(FL0102, what=f"an instance check of {type(cls).__qualname__}")
+    if is_subclass(type(cls), abc.ABCMeta) and _has_own_hook(cls) and not _is_remembered(subclass, cls):
+        raise GraphBreak(FL0102, what=f"{cls.__qualname__}.__subclasshook__")
+
+
+def _has_own_hook(cls: type) -> bool:
+    """Whether an abstract class has a hook that is not the standard library's."""
+    hook = raw_lookup(cls, "__subclasshook__")
+    function = hook.__func__ if type(hook) is classmethod else hook
+    if type(function) is types.FunctionType:
+        return function.__module__ not in _STDLIB_ABCS
+    return type(function) is not types.ClassMethodDescriptorType  # that of `object`
+
+
+def _is_remembered(subclass: type, cls: type) -> bool:
+    """Whether an abstract class has been asked about `subclass` before, and answers without its hook."""
+    _, accepted, rejected, version = _abc._get_dump(cls)
+    answers = [*accepted, *(rejected if version == abc.get_cache_token() else ())]
+    return any(answer() is subclass for answer in answers)
+
+
+def _note_registrations(lift: Lift, cls: type, token: Any) -> None:
+    """Abstract classes remember a yes for good, and a no until the next registration."""
+    if is_subclass(type(cls), abc.ABCMeta):
+        lift.guard(lift.sources.known(cls), "REGISTRATIONS", token)
+
+
+_STDLIB_ABCS = {"collections.abc", "abc", "numbers", "typing", "os", "io", "contextlib", "importlib.abc"}
+_PLAIN_CHECKS = (
+    type.__instancecheck__,
+    abc.ABCMeta.__instancecheck__,
+    type.__subclasscheck__,
+    abc.ABCMeta.__subclasscheck__,
+)
+
+
+@primitive(functools._compose_mro)  # type: ignore[attr-defined]
+def _compose_mro(lift: Lift, cls: Any, kinds: Any) -> Any:
+    """The bases of a class with the abstract classes among `kinds` that it counts as a subclass of."""
+    candidates = py.items(lift, kinds)
+    if not all(isinstance(value, ClassValue) for value in (cls, *candidates)):
+        raise GraphBreak(FL0102, what="functools.singledispatch by what are not classes")
+    bases, token = mro_of(cls.concrete), abc.get_cache_token()
+    for kind in candidates:
+        if any(kind.concrete is base for base in bases) or not subclass_check(lift, cls.concrete, kind.concrete):
+            continue
+        _note_registrations(lift, kind.concrete, token)
+        for below in type.__subclasses__(kind.concrete):
+            _expect_plain_check(lift, cls.concrete, below)
+    order = functools._compose_mro(cls.concrete, [kind.concrete for kind in candidates])  # type: ignore[attr-defined]
+    return ListValue([lift.known_object(base) for base in order])

@@ -1,0 +1,137 @@
+"""`isinstance` and `issubclass` with abstract classes, hooks and protocols."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import collections.abc
+import numbers
+import typing
+
+import framelift
+from tests.helpers.record import Record
+from tests.values.programs import Programs, follow, x
+
+programs = Programs()
+
+
+class Sized:
+    def __len__(self):
+        return 3
+
+
+class Quacks(abc.ABC):
+    asked: typing.ClassVar[list] = []
+
+    @classmethod
+    def __subclasshook__(cls, other):
+        cls.asked.append(other)
+        return True if any("quack" in base.__dict__ for base in other.__mro__) else NotImplemented
+
+
+class Duck:
+    def quack(self):
+        return 1
+
+
+class Strict(abc.ABCMeta):
+    def __instancecheck__(cls, instance):
+        return super().__instancecheck__(instance) or instance == 5
+
+
+class Special(metaclass=Strict):
+    pass
+
+
+class Below(Special):
+    pass
+
+
+@typing.runtime_checkable
+class HasArea(typing.Protocol):
+    def area(self) -> int: ...
+
+
+@typing.runtime_checkable
+class HasName(typing.Protocol):
+    name: str
+
+
+class Square:
+    def __init__(self):
+        self.name = "square"
+
+    def area(self):
+        return 4
+
+
+@programs
+def containers_and_numbers(x):
+    kinds = (collections.abc.Hashable, collections.abc.Sized, collections.abc.Sequence, collections.abc.Mapping)
+    kinds += (collections.abc.Callable, collections.abc.Iterator, numbers.Number, numbers.Integral, numbers.Real)
+    values = ([], (), {}, "a", 1, 1.5, 2j, None, iter([]), len, collections.deque(), Sized(), x)
+    return x + 1, [[isinstance(value, kind) for kind in kinds] for value in values], issubclass(Sized, kinds)
+
+
+@programs
+def protocols(x):
+    square = Square()
+    return (
+        x + 1,
+        isinstance(square, HasArea),
+        isinstance(3, HasArea),
+        issubclass(Square, HasArea),
+        isinstance(x, HasArea),
+    )
+
+
+@programs
+def protocols_of_attributes(x):
+    return x + 1, isinstance(Square(), HasName), isinstance(3, HasName)
+
+
+@programs
+def a_metaclass_that_asks_the_abstract_class(x):
+    return (
+        x + 1,
+        isinstance(Below(), Special),
+        isinstance(5, Special),
+        isinstance(6, Special),
+        issubclass(Below, Special),
+    )
+
+
+@programs
+def a_hook_that_has_answered(x):  # eager runs first
+    return x + 1, isinstance(Duck(), Quacks), issubclass(int, Quacks)
+
+
+test_programs = programs.test()
+
+
+def test_capture_does_not_run_a_hook():
+    class Goose:
+        def quack(self):
+            return 2
+
+    def f(x):
+        return x + 1, isinstance(Goose(), Quacks)
+
+    record = Record()
+    with record.listening():
+        assert framelift.compile(f, backend="eager")(x())[1]
+    assert len(record.breaks) == 1
+    assert Quacks.asked.count(Goose) == 1
+
+
+def test_a_registration_is_seen():
+    class Other:
+        pass
+
+    other = Other()
+    follow(
+        lambda x: (x + 1, isinstance(other, collections.abc.Sized), isinstance(other, Special)),
+        (x(),),
+        lambda: collections.abc.Sized.register(Other),
+        lambda: Special.register(Other),
+    )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
+import math
+import numbers
+import operator
+import pickle
+import statistics
 import threading
+from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -121,192 +129,145 @@ def test_flags_are_raised_by_calls_not_by_capture() -> None:
             context.clear_flags()
 
 
-# -- contexts --------------------------------------------------------------------------------------------------------
+# -- everything else that decimals do ---------------------------------------------------------------------------------
 
 
-def test_a_context_is_read_and_changed() -> None:
-    def f(x: torch.Tensor) -> Any:
-        context = decimal.getcontext()
-        before = context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
-        context.prec = 5
-        context.rounding = decimal.ROUND_UP
-        third = Decimal(1) / 3
-        context.prec += 2
-        context.capitals = 0
-        return x * 2, before, third, Decimal(1) / 3, str(Decimal("1E+9"))
-
-    check(f, X, expect_hit=False)
-
-
-def test_attributes_that_a_context_rejects() -> None:
-    def f(x: torch.Tensor, name: str, value: Any) -> Any:
-        try:
-            setattr(decimal.getcontext(), name, value)
-        except (ValueError, TypeError, AttributeError) as error:
-            return x + 1, type(error).__name__, str(error)
-        return x + 2
-
-    check(f, X, "prec", 0, changed=[(X, "rounding", "UP"), (X, "spam", 1), (X, "prec", "a"), (X, "clamp", 1)])
-
-
-def test_local_contexts() -> None:
-    def f(x: torch.Tensor) -> Any:
-        results = [Decimal(1) / 7]
-        with decimal.localcontext() as outer:
-            outer.prec = 4
-            results.append(Decimal(1) / 7)
-            with decimal.localcontext(prec=2, rounding=decimal.ROUND_DOWN) as inner:
-                results.append(Decimal(2) / 3)
-                results.append(Decimal(inner.prec))
-            results.append(Decimal(2) / 3)
-        with decimal.localcontext(decimal.Context(prec=3)):
-            results.append(+Decimal("1.23456"))
-        results.append(Decimal(2) / 3)
-        return x * 2, results
-
-    check(f, X)
-
-
-def test_a_local_context_is_left_by_an_exception() -> None:
-    def f(x: torch.Tensor) -> Any:
-        try:
-            with decimal.localcontext(prec=3):
-                Decimal(1) / 0
-        except decimal.DivisionByZero:
-            return x + 1, Decimal(1) / 3
-        return x
-
-    check(f, X)
-
-
-def test_a_break_in_a_local_context() -> None:
-    def f(x: torch.Tensor) -> Any:
-        Decimal(1) / 3
-        with decimal.localcontext() as context:
-            context.prec = 5
-            y = x * 2
-            framelift.graph_break()
-            third = Decimal(1) / 3
-            seen = decimal.getcontext() is context, context.prec, context.flags[decimal.Inexact]
-            context.clear_flags()
-            framelift.graph_break()
-            seen += (context.flags[decimal.Inexact],)
-        return y + 1, third, seen, Decimal(1) / 3
-
-    check(f, X, expect_breaks=None, expect_hit=False)
-
-
-def test_a_context_leaves_the_frame() -> None:
-    def f(x: torch.Tensor) -> Any:
-        with decimal.localcontext(prec=7) as local:
-            Decimal(1) / 3
-        Decimal("1.5").quantize(Decimal(1))
-        made = decimal.Context(prec=3, traps=[decimal.Inexact])
-        copied = decimal.getcontext().copy()
-        return x * 2, local, made, copied, decimal.getcontext()
-
-    check(f, X)
-
-
-def test_a_context_is_set() -> None:
-    def f(x: torch.Tensor, context: decimal.Context) -> Any:
-        before = decimal.getcontext()
-        decimal.setcontext(context)
-        third = Decimal(1) / 3
-        same = decimal.getcontext() is context
-        decimal.setcontext(before)
-        return x * 2, third, same, decimal.getcontext() is before, Decimal(1) / 3
-
-    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=6, rounding=decimal.ROUND_UP))])
-
-
-def test_a_context_stays_set() -> None:
-    def f(x: torch.Tensor, prec: int) -> Any:
-        third = Decimal(1) / 3
-        decimal.setcontext(decimal.Context(prec=prec))
-        return x * 2, third, Decimal(1) / 3
-
-    check(f, X, 5, changed=[(X, 6)], expect_hit=False)
-
-
-def test_templates_are_copied_when_they_are_set() -> None:
-    def f(x: torch.Tensor) -> Any:
-        before = decimal.getcontext()
-        decimal.setcontext(decimal.ExtendedContext)
-        result = Decimal(1) / 0
-        same = decimal.getcontext() is decimal.ExtendedContext
-        decimal.setcontext(before)
-        return x * 2, result, same
-
-    check(f, X)
-
-
-def test_flags_and_traps() -> None:
-    def f(x: torch.Tensor) -> Any:
-        context = decimal.getcontext()
-        before = dict(context.flags.items())
-        Decimal(1) / 3
-        after = context.flags[decimal.Inexact], context.flags[decimal.Overflow]
-        context.flags[decimal.Rounded] = False
-        context.traps[decimal.DivisionByZero] = False
-        infinite = Decimal(1) / 0
-        context.traps[decimal.DivisionByZero] = True
-        try:
-            context.flags["Inexact"]
-        except KeyError as error:
-            return x * 2, before, after, infinite, str(error), list(context.traps), repr(context)
-        return x
-
-    check(f, X, expect_hit=False)
-
-
-def test_operations_of_a_context() -> None:
-    def f(x: torch.Tensor, context: decimal.Context) -> Any:
-        results = [
-            context.divide(1, 3),
-            context.create_decimal("1.23456789"),
-            context.create_decimal_from_float(0.1),
-            context.sqrt(2),
-            Decimal(2).sqrt(context=context),
-            Decimal("1.2345").quantize(Decimal("0.01"), decimal.ROUND_UP, context),
-            context.power(2, 100),
-            Decimal("1.23456", context),
-        ]
-        return x * 2, results, context.to_sci_string(Decimal("1E+3")), context.Etiny()
-
-    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=9))])
-
-
-def test_traps_of_a_context() -> None:
-    def f(x: torch.Tensor, context: decimal.Context) -> Any:
-        try:
-            return x * 2, context.divide(1, 3)
-        except decimal.Inexact as error:
-            return x * 3, error.args
-
-    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=5, traps=[decimal.Inexact]))])
-
-
-def test_a_context_made_after_the_default_one() -> None:
-    def f(x: torch.Tensor) -> Any:
-        return x * 2, decimal.Context(rounding=decimal.ROUND_UP)
-
-    lifted = framelift.compile(f, backend="eager", fullgraph=True)
-    assert repr(lifted(X)[1]) == repr(f(X)[1])
-    before = decimal.DefaultContext.prec
+def _tried(function: Callable[[], Any]) -> Any:
+    """What a function gives or raises."""
     try:
-        decimal.DefaultContext.prec = 12
-        assert repr(lifted(X)[1]) == repr(f(X)[1])
-    finally:
-        decimal.DefaultContext.prec = before
+        return function()
+    except (ArithmeticError, TypeError, ValueError, AttributeError) as error:
+        return type(error).__name__, str(error)
 
 
-def test_flags_that_are_read_are_guarded() -> None:
-    def f(x: torch.Tensor) -> Any:
-        return x * 2, decimal.getcontext().flags[decimal.Inexact]
+def _in_place(a: Decimal, b: Decimal) -> Decimal:
+    a += b
+    a *= 2
+    a //= Decimal("1.5")
+    a **= 2
+    a -= 1
+    a /= 3
+    a %= 7
+    return a
 
-    lifted = framelift.compile(f, backend="eager", fullgraph=True)
-    with decimal.localcontext() as context:
-        for flag in (False, True, False):
-            context.flags[decimal.Inexact] = flag
-            assert lifted(X)[1] is flag
+
+_OF_ONE = (
+    "exp ln log10 next_minus next_plus normalize to_integral to_integral_exact to_integral_value sqrt is_canonical "
+    "is_finite is_infinite is_nan is_qnan is_snan is_signed is_zero is_normal is_subnormal adjusted canonical "
+    "conjugate radix copy_abs copy_negate logb number_class to_eng_string as_tuple as_integer_ratio __floor__ __ceil__ "
+    "__trunc__ __reduce__ __bool__ __repr__ __complex__"
+).split()
+_OF_TWO = (
+    "compare compare_signal max max_mag min min_mag next_toward remainder_near compare_total compare_total_mag "
+    "copy_sign same_quantum __add__ __rsub__ __eq__ __lt__ __divmod__"
+).split()
+
+PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
+    "methods of one": lambda a, b: [getattr(a, name)() for name in _OF_ONE],
+    "methods of two": lambda a, b: [getattr(a, name)(b) for name in _OF_TWO],
+    "other methods": lambda a, b: (a.quantize(Decimal("0.1")), a.fma(2, b), a.scaleb(2), a.shift(1), a.rotate(1)),
+    "digits": lambda a, b: (Decimal("1010").logical_and(Decimal(11)), Decimal(10).logical_invert()),
+    "to numbers": lambda a, b: (
+        float(a),
+        int(a),
+        round(a),
+        round(b, 1),
+        bool(a),
+        complex(a),
+        math.sqrt(a),
+        math.log(a),
+    ),
+    "to integers": lambda a, b: (math.floor(a), math.ceil(b), math.trunc(b), math.isnan(a), math.log(a)),
+    "functions": lambda a, b: (abs(b), divmod(a, b), divmod(7, a), pow(a, 2), pow(Decimal(3), 2, Decimal(5))),
+    "in place": _in_place,
+    "operator": lambda a, b: (operator.add(a, b), operator.lt(a, b), operator.neg(a), operator.truediv(1, a)),
+    "comparisons": lambda a, b: (
+        a < b,
+        a <= b,
+        a == b,
+        a != b,
+        a > b,
+        a >= b,
+        a < 1,
+        1 < a,
+        a == 1.5,
+        1.5 < a,
+        a == 2j,
+    ),
+    "of fractions": lambda a, b: (a == Fraction(3, 2), Fraction(3, 2) == a, a < Fraction(1, 3), Fraction(a)),
+    "identity": lambda a, b: (a is a, a is b, Decimal(a) is a, +a is a, copy.copy(a) is a, copy.deepcopy([a])[0] is a),
+    "text": lambda a, b: (str(a), repr(a), f"{a}", f"{a:.2f}", f"{a!r:>12}", format(a, "+,.3e"), f"{a:%}", str([a])),
+    "old text": lambda a, b: ("%s|%r|%d|%.3f" % (a, b, a, a), "{:>10} {!r} {:.1f}".format(a, b, b)),  # noqa: UP031, UP032
+    "keys": lambda a, b: ({a: 1, b: 2, Decimal(1): 3}[1], {1: 2}[Decimal(1)], {Decimal("1.0"): 5}.get(1.0)),
+    "members": lambda a, b: (a in {a, b}, {a, b, a} == {b, a}, len({Decimal(1), 1, 1.0}), Decimal(2) in [1, 2]),
+    "places": lambda a, b: ([1, Decimal(2)].index(2), (1, Decimal(3)).count(3), hash(a) == hash(Decimal("1.50"))),
+    "reductions": lambda a, b: (
+        sum([a, b]),
+        sum([a, b], Decimal(0)),
+        min(a, b),
+        max(a, b, Decimal(5)),
+        math.prod([a, b]),
+    ),
+    "order": lambda a, b: (sorted([b, a, Decimal(0)]), statistics.mean([a, b]), math.prod([a, b])),
+    "made": lambda a, b: (
+        Decimal(),
+        Decimal(5),
+        Decimal(" 1_000.5 "),
+        Decimal(0.1),
+        Decimal((0, (1, 2), -2)),
+        Decimal(True),
+    ),
+    "made otherwise": lambda a, b: (
+        Decimal.from_float(0.5),
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+        Decimal(value="3"),
+        Decimal(True),
+    ),
+    "pickled": lambda a, b: pickle.loads(pickle.dumps(a)),
+    "classes": lambda a, b: (isinstance(a, Decimal), isinstance(a, numbers.Number), isinstance(a, numbers.Real)),
+    "attributes": lambda a, b: (a.real, a.imag, a.__class__ is Decimal, hasattr(a, "spam"), Decimal.sqrt(a)),
+    "no numbers": lambda a, b: (Decimal("nan") == Decimal("nan"), (lambda n: (n in [n], {n: 1}[n]))(Decimal("nan"))),
+    "bools": lambda a, b: (a + True, True * a),
+    "what is refused": lambda a, b: [
+        _tried(lambda: Decimal("snan") == 1),
+        _tried(lambda: Decimal("nan") < 1),
+        _tried(lambda: hash(Decimal("snan"))),
+        _tried(lambda: int(Decimal("nan"))),
+        _tried(lambda: int(Decimal("inf"))),
+        _tried(lambda: float(Decimal("snan"))),
+        _tried(lambda: a.sqrt(1, 2)),
+        _tried(lambda: a.spam),
+        _tried(lambda: a + "x"),
+        _tried(lambda: ~a),
+        _tried(lambda: a < "x"),
+        _tried(lambda: Decimal("x")),
+        _tried(lambda: Decimal(Fraction(1, 2))),
+        _tried(lambda: a[0]),
+        _tried(lambda: len(a)),
+        _tried(lambda: [1, 2][a]),
+        _tried(lambda: a.quantize(Decimal("1E-40"))),
+        _tried(lambda: pow(a, b, 3)),
+        _tried(lambda: format(a, "zz")),
+        _tried(lambda: round(a, "x")),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    program = PROGRAMS[name]
+
+    def f(x: torch.Tensor, a: Decimal, b: Decimal) -> Any:
+        return x + 1, program(a, b)
+
+    check(f, X, Decimal("1.5"), Decimal("-2.25"))
+
+
+def test_what_breaks() -> None:
+    """In the language of the day, and with what is no plain number."""
+
+    def f(x: torch.Tensor, a: Decimal) -> Any:
+        return x + 1, format(a, "n"), _tried(lambda: a + [1]), _tried(lambda: x * a), x + 2
+
+    check(f, X, Decimal("1.5"), expect_breaks=None)

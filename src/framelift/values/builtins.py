@@ -323,6 +323,8 @@ def _register_constant_functions() -> None:
     for function in (ord, bytes, complex, torch.Size):
 
         def fold(lift: Lift, *args: Any, _function: Any = function) -> Any:
+            if any(isinstance(arg, DecimalValue) for arg in args):
+                return lift.calculate(_function, *args)
             return py.fold(lift, _function, *map(lift.constant, args))
 
         primitive(function)(fold)

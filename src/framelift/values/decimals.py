@@ -7,18 +7,23 @@ context it runs in (`framelift.values.decimal_threads`).
 from __future__ import annotations
 
 import decimal
+import fractions
+import numbers
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0201, GraphBreak
+from framelift.guards.equality import has_type
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Value
 from framelift.values.constants import is_constant
 from framelift.values.decimal_contexts import IN_C, ContextValue
 from framelift.values.decimal_threads import run_in_contexts
-from framelift.values.lookup import raw_lookup
-from framelift.values.methods import method_of
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import is_plain_class, name_of, raw_lookup
+from framelift.values.methods import method, method_of
+from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -55,7 +60,10 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
         return self._combined(lift, py.BINARY[operator], other, self)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combined(lift, py.COMPARE[operator], self, other)
+        if isinstance(other, Value) and not _is_plain(other):
+            ratio = _ratio(lift, other)
+            return ratio if ratio is NotImplemented else run(lift, _compare_ratio, [operator, self, *ratio])
+        return run(lift, py.COMPARE[operator], [self, other])
 
     def _combined(self, lift: Lift, function: Callable[..., Any], left: Any, right: Any) -> Any:
         other = right if left is self else left
@@ -81,11 +89,23 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
 
     def attribute(self, lift: Lift, name: str) -> Any:
         found = raw_lookup(_Decimal, name)
-        if type(found) is types.MethodDescriptorType:
+        if has_type(found, _METHODS) and found.__objclass__ is _Decimal and name not in _MODELLED:
             return lift.builtin_method(self, name, lambda *args, **kwargs: run(lift, found, [self, *args], kwargs))
         if type(found) is types.GetSetDescriptorType and found.__objclass__ is _Decimal:
             return run(lift, found.__get__, [self])
         return method_of(self, lift, name)
+
+    @method
+    def __format__(self, lift: Lift, spec: Any) -> str:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return self.format(lift, spec)
+
+    @method
+    def __copy__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
+        return self
+
+    @method
+    def __deepcopy__(self, lift: Lift, memo: Any) -> Any:  # noqa: PLE0302  (a model)
+        return self
 
     def rebuild(self, generate: Generator) -> None:
         generate.callable(_Decimal)
@@ -93,6 +113,9 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
         generate.call(1)
 
 
+_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+# Methods that are not run: what they give depends on more than the number, or is the number itself.
+_MODELLED = frozenset({"__format__", "__copy__", "__deepcopy__", "__hash__", "__getattribute__"})
 _PLAIN = (int, bool, float, complex, str, bytes, type(None))
 
 
@@ -116,9 +139,25 @@ def _plain(lift: Lift, value: Any) -> Any:
     return value if isinstance(value, ContextValue) else lift.constant(value)
 
 
+def _ratio(lift: Lift, value: Value) -> Any:
+    """Numerator and denominator of what decimals are compared with; NotImplemented for what is no such number."""
+    known = [lift.known_object(function) for function in (isinstance, numbers.Rational)]
+    if not py.truth(lift, py.call(lift, known[0], [value, known[1]], {})):
+        return NotImplemented
+    if lift.type_of(value) is not fractions.Fraction:
+        value.refuse("comparison with a decimal")
+    return [py.attribute(lift, value, name) for name in ("numerator", "denominator")]
+
+
+def _compare_ratio(operator: str, number: decimal.Decimal, numerator: int, denominator: int) -> Any:
+    return py.COMPARE[operator](number, fractions.Fraction(numerator, denominator))
+
+
 def _value(lift: Lift, result: Any) -> Any:
     if is_constant(result):
         return result
+    if isinstance(result, type):
+        return lift.known_object(result)
     if type(result) is _Decimal:
         return DecimalValue(None, result)
     if type(result) is tuple:
@@ -131,6 +170,9 @@ def _value(lift: Lift, result: Any) -> Any:
 def _register() -> None:
     @primitive(_Decimal)
     def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], UserObjectValue) and is_plain_class(args[0].cls):
+            kind = name_of(lift.type_of(args[0]))
+            raise_error(TypeError, f"conversion from {kind} to Decimal is not supported")
         return run(lift, _Decimal, list(args), kwargs)
 
     @primitive(_Decimal.__dict__["from_float"])
@@ -139,13 +181,13 @@ def _register() -> None:
             raise GraphBreak(FL0201, operation="from_float()", type="a subclass of Decimal")
         return run(lift, _Decimal.from_float, list(args))
 
-    for method in decimal.Context.__dict__.values():
-        if type(method) is types.MethodDescriptorType and method.__name__ not in _OF_CONTEXTS:
+    for found in decimal.Context.__dict__.values():
+        if type(found) is types.MethodDescriptorType and found.__name__ not in _OF_CONTEXTS:
 
-            def compute(lift: Lift, *args: Any, _method: Any = method, **kwargs: Any) -> Any:
+            def compute(lift: Lift, *args: Any, _method: Any = found, **kwargs: Any) -> Any:
                 return run(lift, _method, list(args), kwargs)
 
-            primitive(method)(compute)
+            primitive(found)(compute)
 
 
 # Methods of contexts that have to do with themselves, not with numbers.

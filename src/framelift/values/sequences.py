@@ -16,7 +16,7 @@ from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
 from framelift.values.lengths import given_length, given_truth
-from framelift.values.lookup import class_lookup, name_of, raw_lookup
+from framelift.values.lookup import class_lookup, name_in_errors, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.protocol import COMPARE, TupleKey
 
@@ -403,7 +403,7 @@ def _position(lift: Lift, key: Any, kind: str) -> int | slice:
             raise_error(ValueError, "slice step cannot be zero")
         return slice(*bounds)
     if not _has_index(lift, key):
-        raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_of(py.type_of(key))}")
+        raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_in_errors(py.type_of(key))}")
     return lift.as_index(key)
 
 

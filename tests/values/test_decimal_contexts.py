@@ -1,0 +1,202 @@
+"""Contexts of decimals: read, changed, set and entered by the program."""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+from typing import Any
+
+import torch
+
+import framelift
+from tests.helpers.check import check
+
+X = torch.tensor([1.0, 2.0])
+
+
+def test_a_context_is_read_and_changed() -> None:
+    def f(x: torch.Tensor) -> Any:
+        context = decimal.getcontext()
+        before = context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
+        context.prec = 5
+        context.rounding = decimal.ROUND_UP
+        third = Decimal(1) / 3
+        context.prec += 2
+        context.capitals = 0
+        return x * 2, before, third, Decimal(1) / 3, str(Decimal("1E+9"))
+
+    check(f, X, expect_hit=False)
+
+
+def test_attributes_that_a_context_rejects() -> None:
+    def f(x: torch.Tensor, name: str, value: Any) -> Any:
+        try:
+            setattr(decimal.getcontext(), name, value)
+        except (ValueError, TypeError, AttributeError) as error:
+            return x + 1, type(error).__name__, str(error)
+        return x + 2
+
+    check(f, X, "prec", 0, changed=[(X, "rounding", "UP"), (X, "spam", 1), (X, "prec", "a"), (X, "clamp", 1)])
+
+
+def test_local_contexts() -> None:
+    def f(x: torch.Tensor) -> Any:
+        results = [Decimal(1) / 7]
+        with decimal.localcontext() as outer:
+            outer.prec = 4
+            results.append(Decimal(1) / 7)
+            with decimal.localcontext(prec=2, rounding=decimal.ROUND_DOWN) as inner:
+                results.append(Decimal(2) / 3)
+                results.append(Decimal(inner.prec))
+            results.append(Decimal(2) / 3)
+        with decimal.localcontext(decimal.Context(prec=3)):
+            results.append(+Decimal("1.23456"))
+        results.append(Decimal(2) / 3)
+        return x * 2, results
+
+    check(f, X)
+
+
+def test_a_local_context_is_left_by_an_exception() -> None:
+    def f(x: torch.Tensor) -> Any:
+        try:
+            with decimal.localcontext(prec=3):
+                Decimal(1) / 0
+        except decimal.DivisionByZero:
+            return x + 1, Decimal(1) / 3
+        return x
+
+    check(f, X)
+
+
+def test_a_break_in_a_local_context() -> None:
+    def f(x: torch.Tensor) -> Any:
+        Decimal(1) / 3
+        with decimal.localcontext() as context:
+            context.prec = 5
+            y = x * 2
+            framelift.graph_break()
+            third = Decimal(1) / 3
+            seen = decimal.getcontext() is context, context.prec, context.flags[decimal.Inexact]
+            context.clear_flags()
+            framelift.graph_break()
+            seen += (context.flags[decimal.Inexact],)
+        return y + 1, third, seen, Decimal(1) / 3
+
+    check(f, X, expect_breaks=None, expect_hit=False)
+
+
+def test_a_context_leaves_the_frame() -> None:
+    def f(x: torch.Tensor) -> Any:
+        with decimal.localcontext(prec=7) as local:
+            Decimal(1) / 3
+        Decimal("1.5").quantize(Decimal(1))
+        made = decimal.Context(prec=3, traps=[decimal.Inexact])
+        copied = decimal.getcontext().copy()
+        return x * 2, local, made, copied, decimal.getcontext()
+
+    check(f, X)
+
+
+def test_a_context_is_set() -> None:
+    def f(x: torch.Tensor, context: decimal.Context) -> Any:
+        before = decimal.getcontext()
+        decimal.setcontext(context)
+        third = Decimal(1) / 3
+        same = decimal.getcontext() is context
+        decimal.setcontext(before)
+        return x * 2, third, same, decimal.getcontext() is before, Decimal(1) / 3
+
+    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=6, rounding=decimal.ROUND_UP))])
+
+
+def test_a_context_stays_set() -> None:
+    def f(x: torch.Tensor, prec: int) -> Any:
+        third = Decimal(1) / 3
+        decimal.setcontext(decimal.Context(prec=prec))
+        return x * 2, third, Decimal(1) / 3
+
+    check(f, X, 5, changed=[(X, 6)], expect_hit=False)
+
+
+def test_templates_are_copied_when_they_are_set() -> None:
+    def f(x: torch.Tensor) -> Any:
+        before = decimal.getcontext()
+        decimal.setcontext(decimal.ExtendedContext)
+        result = Decimal(1) / 0
+        same = decimal.getcontext() is decimal.ExtendedContext
+        decimal.setcontext(before)
+        return x * 2, result, same
+
+    check(f, X)
+
+
+def test_flags_and_traps() -> None:
+    def f(x: torch.Tensor) -> Any:
+        context = decimal.getcontext()
+        before = dict(context.flags.items())
+        Decimal(1) / 3
+        after = context.flags[decimal.Inexact], context.flags[decimal.Overflow]
+        context.flags[decimal.Rounded] = False
+        context.traps[decimal.DivisionByZero] = False
+        infinite = Decimal(1) / 0
+        context.traps[decimal.DivisionByZero] = True
+        try:
+            context.flags["Inexact"]
+        except KeyError as error:
+            return x * 2, before, after, infinite, str(error), list(context.traps), repr(context)
+        return x
+
+    check(f, X, expect_hit=False)
+
+
+def test_operations_of_a_context() -> None:
+    def f(x: torch.Tensor, context: decimal.Context) -> Any:
+        results = [
+            context.divide(1, 3),
+            context.create_decimal("1.23456789"),
+            context.create_decimal_from_float(0.1),
+            context.sqrt(2),
+            Decimal(2).sqrt(context=context),
+            Decimal("1.2345").quantize(Decimal("0.01"), decimal.ROUND_UP, context),
+            context.power(2, 100),
+            Decimal("1.23456", context),
+        ]
+        return x * 2, results, context.to_sci_string(Decimal("1E+3")), context.Etiny()
+
+    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=9))])
+
+
+def test_traps_of_a_context() -> None:
+    def f(x: torch.Tensor, context: decimal.Context) -> Any:
+        try:
+            return x * 2, context.divide(1, 3)
+        except decimal.Inexact as error:
+            return x * 3, error.args
+
+    check(f, X, decimal.Context(prec=5), changed=[(X, decimal.Context(prec=5, traps=[decimal.Inexact]))])
+
+
+def test_a_context_made_after_the_default_one() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x * 2, decimal.Context(rounding=decimal.ROUND_UP)
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    assert repr(lifted(X)[1]) == repr(f(X)[1])
+    before = decimal.DefaultContext.prec
+    try:
+        decimal.DefaultContext.prec = 12
+        assert repr(lifted(X)[1]) == repr(f(X)[1])
+    finally:
+        decimal.DefaultContext.prec = before
+
+
+def test_flags_that_are_read_are_guarded() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x * 2, decimal.getcontext().flags[decimal.Inexact]
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    with decimal.localcontext() as context:
+        for flag in (False, True, False):
+            context.flags[decimal.Inexact] = flag
+            assert lifted(X)[1] is flag

@@ -1,7 +1,7 @@
 """`make cpython-tests`: CPython's own tests lifted, against the same tests without framelift.
 
     python -m tests.cpython                               every module of suite.py
-    python -m tests.cpython --modules dict list           some of them
+    python -m tests.cpython --modules dict list re        some of them, or others of the package
     python -m tests.cpython --match test_setdefault -v    some methods, with the reasons of breaks
     python -m tests.cpython --fullgraph --torch           also the share that lifts with fullgraph=True, beside torch's
     python -m tests.cpython --keep FOLDER                 keep the results; what a run left there is not run again
@@ -170,7 +170,7 @@ def verdict(lifted: dict[str, Comparison], complete: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--modules", nargs="*", choices=MODULES, default=MODULES, metavar="NAME")
+    parser.add_argument("--modules", nargs="*", default=MODULES, metavar="NAME")
     parser.add_argument("--match", default="", help="only the methods whose name contains this")
     parser.add_argument("--fullgraph", action="store_true", help="also with fullgraph=True")
     parser.add_argument("--torch", action="store_true", help="also with torch.compile(fullgraph=True)")

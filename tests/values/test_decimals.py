@@ -271,3 +271,19 @@ def test_what_breaks() -> None:
         return x + 1, format(a, "n"), _tried(lambda: a + [1]), _tried(lambda: x * a), x + 2
 
     check(f, X, Decimal("1.5"), expect_breaks=None)
+
+
+class _One:
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        return other == 1
+
+
+@pytest.mark.parametrize("key", [Decimal(1), Fraction(1), _One()])
+def test_given_keys_that_a_number_may_equal(key: Any) -> None:
+    def f(x: torch.Tensor, given: dict[Any, str], members: set[Any]) -> Any:
+        return x + 1, given.get(1), 1 in given, given.get(2), 1 in members, Decimal(1) in members, x + 2
+
+    check(f, X, {key: "one", 2: "two"}, {key}, expect_breaks=None)

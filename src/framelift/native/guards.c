@@ -498,6 +498,20 @@ static PyObject *is_constant_type(PyObject *module, PyObject *type)
     return PyBool_FromLong(PyType_Check(type) && constant_type((PyTypeObject *)type));
 }
 
+static PyObject *can_look_up(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *dict, *key, *value;
+    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &key)) {
+        return NULL;
+    }
+    Held held = {.object = key, .constant = true, .hash = PyObject_Hash(key)};
+    if (held.hash == -1) {
+        return NULL;
+    }
+    return PyBool_FromLong(dict_find(dict, &held, &value) != UNDECIDED);
+}
+
 static PyObject *dict_tags_reliable(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -510,6 +524,8 @@ static PyMethodDef methods[] = {
      "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
     {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
     {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
+    {"can_look_up", can_look_up, METH_VARARGS,
+     "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
     {"set_reference", set_reference, METH_VARARGS,
      "set_reference(describe, evaluate): see framelift.guards.reference."},
     {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},

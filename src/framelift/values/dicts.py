@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.equality import can_be_held, constants_equal, has_type
 from framelift.guards.source import Source
+from framelift.native import _core
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Raised, Value
 from framelift.values.constants import is_constant
@@ -145,6 +146,8 @@ class DictValue(Value, models=dict):
         if self._plain is None:
             only_names = all(kind is str for kind in set(map(type, self.concrete)))
             self._plain = self.concrete if only_names else {k: v for k, v in self.concrete.items() if is_constant(k)}
+        if self._plain is not self.concrete and is_constant(key) and not _core.can_look_up(self.concrete, key):
+            self.refuse("looking up a key that another one may equal")
         return self._plain.get(key, MISSING)
 
     def fill(self, lift: Lift) -> None:

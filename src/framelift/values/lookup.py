@@ -15,6 +15,7 @@ from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.scalars import ScalarValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -388,6 +389,17 @@ _KNOWN_KINDS = _DATA_KINDS | frozenset(map(id, (*_PLAIN_KINDS, *_DATA)))
 
 
 def special_method(lift: Lift, value: Value, cls: type, name: str) -> Any:
-    """The special method `name` looked up on the type and bound to `value`; None where the type has none."""
+    """The special method `name` looked up on the type and bound to `value`; None where the type has none.
+
+    A class may say None: then the method is a value that cannot be called.
+    """
     found = class_lookup(lift, cls, name)
-    return None if found is None else bind(lift, found, value, cls)
+    if found is None:
+        return None
+    method = bind(lift, found, value, cls)
+    return ScalarValue(None, None) if method is None else method
+
+
+def is_blocked(lift: Lift, method: Any) -> bool:
+    """Whether a class says None in the place of a special method."""
+    return isinstance(method, Value) and method.python_type() is type(None) and lift.constant(method) is None

@@ -20,6 +20,7 @@ from framelift.values.lookup import (
     has_default,
     has_instance_dict,
     instance_dict,
+    is_blocked,
     name_in_slot_errors,
     name_of,
     qualified_name_of,
@@ -244,7 +245,7 @@ class UserObjectValue(Value):
             iterator.kind = _ITEM_ITERATOR
             return iterator
         method = special_method(lift, self, self.cls, "__iter__")
-        if method is None:
+        if method is None or is_blocked(lift, method):
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not iterable")
         result = py.call(lift, method, [], {})
         if not defines(lift.type_of(result), "__next__"):
@@ -260,9 +261,11 @@ class UserObjectValue(Value):
             raise
 
     def contains(self, lift: Lift, item: Any) -> Any:
-        result = self._special(lift, "__contains__", item)
-        if result is not NotImplemented:
-            return py.truth(lift, result)
+        method = special_method(lift, self, self.cls, "__contains__")
+        if is_blocked(lift, method):
+            raise_error(TypeError, f"'{name_of(self.cls)}' object is not a container")
+        if method is not None:
+            return py.truth(lift, py.call(lift, method, [item], {}))
         if not defines(self.cls, "__getitem__") and special_method(lift, self, self.cls, "__iter__") is None:
             raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
         iterator = py.iterate(lift, self)

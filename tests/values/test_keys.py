@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import threading
 
+import pytest
 import torch
 
 import framelift
@@ -250,6 +251,21 @@ def test_keys_that_a_guard_cannot_hold():
     check(lambda x: x + BY_CLASSES[int, float, Plane], x(), expect_breaks=None)
     check(lambda x: [x + value for value in BY_OBJECT.values()], x(), expect_breaks=None)
     check(lambda x: x + len(list(OF_CLASSES)), x(), expect_breaks=None)
+
+
+def members(a, b, x):
+    return x + len({a, b}), a in {b: 1}, {a: 1, b: 2}[a], len(dict.fromkeys((a, b))), {(a, 1), (b, 1)} == {(a, 1)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [Plane, lambda: torch.ones(2), torch.nn.Identity, lambda: lambda: 1],
+    ids=["object", "tensor", "module", "f"],
+)
+def test_two_keys_become_one_and_part_again(make):
+    one, other = make(), make()
+    check(members, one, other, x(), changed=[(one, one, x()), (other, one, x())], expect_ops=1)
+    check(members, one, one, x(), changed=[(one, other, x()), (other, other, x())], expect_ops=1)
 
 
 test_programs = programs.test()

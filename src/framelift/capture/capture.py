@@ -52,7 +52,7 @@ from framelift.residual.resume import CannotResume
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
 from framelift.shapes.trust import Trust
-from framelift.values.base import Value
+from framelift.values.base import KnownObject, Value
 from framelift.values.functions import FunctionValue
 from framelift.values.tensors import TensorValue
 
@@ -406,8 +406,8 @@ class _Capture:
         """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""
         lift = self.lift
         tensors = [value for value in lift.inputs.tensors.values() if not value.is_new]
-        if len(tensors) > 1:
-            lift.guards.relate("DISTINCT", [value.source for value in tensors if value.source is not None])
+        keys = [value for value in lift.inputs.keyed.values() if isinstance(value, TensorValue)]
+        self._note_distinct([*tensors, *_without(keys, tensors)])
         self._note_memory(tensors)
         self._note_distinct_objects()
 
@@ -433,13 +433,24 @@ class _Capture:
                     lift.guards.relate("OVERLAP", (value.source, other.source), overlaps)
 
     def _note_distinct_objects(self) -> None:
-        """An object that was changed must not be any other input of its type."""
+        """An object that was changed must not be any other input of its type, a key no other key of its type."""
         lift = self.lift
         kinds = [value.python_type() for value in lift.journal.changed if value.has_twins]
-        for kind in {id(kind): kind for kind in kinds}.values():
-            sources = _sources(lift.inputs.of_type(kind))
-            if len(sources) > 1:
-                lift.guards.relate("DISTINCT", sources)
+        changed = {id(kind): kind for kind in kinds}
+        for kind in changed.values():
+            self._note_distinct(lift.inputs.of_type(kind))
+        keys: dict[int, list[Value]] = {}
+        for value in lift.inputs.keyed.values():
+            if value.has_twins and not isinstance(value, (TensorValue, KnownObject)):
+                keys.setdefault(id(value.python_type()), []).append(value)
+        for kind_id, values in keys.items():
+            if kind_id not in changed:
+                self._note_distinct(values)
+
+    def _note_distinct(self, values: Iterable[Value]) -> None:
+        sources = _sources(values)
+        if len(sources) > 1:
+            self.lift.guards.relate("DISTINCT", sources)
 
     # -- reporting -----------------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Inputs:
         self.policy = policy
         # The tensors that are inputs of the graph, by the identity of their ref.
         self.tensors: dict[int, TensorValue] = {}
+        # Those that were taken for different keys because they are different objects, by the identity of the value.
+        self.keyed: dict[int, Value] = {}
         self._arrays: list[TensorValue] = []
         self._values: dict[int, Value] = {}
         self._numbers: dict[Quantity, SymbolicValue] = {}

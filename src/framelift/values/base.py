@@ -177,6 +177,8 @@ class Value:
 
     def key(self, lift: Lift) -> Any:
         """What stands for this value as a key of a modelled dict or set: its identity, unless equality says more."""
+        if self.source is not None and not self.source.is_new:
+            lift.inputs.keyed[id(self)] = self
         return Identity(self)
 
     def pin(self, lift: Lift) -> bool:

@@ -7,7 +7,6 @@ import collections.abc
 import fractions
 import functools
 import numbers
-import sys
 
 import torch
 
@@ -147,11 +146,26 @@ def by_a_class_of_the_program(x):
     return x + 1, kind(Row()), kind(Items())
 
 
-# Since 3.13 the methods that were made are kept in a dictionary of weak references.
-@programs(expect_breaks=None if sys.version_info >= (3, 13) else 0)
+@programs
 def methods(x):
     scaler = Scaler()
-    return x + scaler.scale(3), scaler.scale("ab"), scaler.scale(None)
+    return x + scaler.scale(3), scaler.scale("ab"), scaler.scale(None), scaler.scale.__name__
+
+
+SCALER = Scaler()
+
+
+@programs
+def methods_of_an_object_from_outside(x):
+    return x + SCALER.scale(3), SCALER.scale("ab")
+
+
+@programs
+def methods_without_arguments(x):
+    try:
+        Scaler().scale()
+    except (TypeError, IndexError) as error:
+        return x + 1, str(error)
 
 
 @programs

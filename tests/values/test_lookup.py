@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
@@ -808,3 +809,28 @@ def test_a_subclass_of_property_replaced():
     finally:
         Documented.doubled = kept
     assert torch.equal(lifted(instance, x), x * 6)
+
+
+class Plain:
+    __slots__ = ("kept",)
+    size = 3
+
+
+def reading_by_descriptors(x):
+    plain = Plain()
+    plain.kept = 4
+    found = []
+    try:
+        type.__dict__["__mro__"].__get__(plain)
+    except TypeError as error:
+        found.append(str(error))
+    found.append(type.__dict__["__dict__"].__get__(Plain)["size"])
+    found.append(type.__dict__["__mro__"].__get__(Plain))
+    found.append(Plain.__dict__["kept"].__get__(plain))
+    found.append(int.__dict__["real"].__get__(5))
+    found.append(Plain.kept.__objclass__ is Plain)
+    return x + 1, found, inspect.getattr_static(Plain, "size"), inspect.getattr_static(plain, "other", None)
+
+
+def test_reading_by_descriptors():
+    check(reading_by_descriptors, torch.ones(2))

@@ -37,6 +37,7 @@ from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.tuples import TupleObjectValue, is_tuple_class
+from framelift.values.weakrefs import WeakReferenceValue, is_reference_class
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -223,6 +224,8 @@ def _family(kind: type) -> type[Value]:
         return ContainerObjectValue
     if partial_base(kind) is not None:
         return PartialValue
+    if is_reference_class(kind):
+        return WeakReferenceValue
     return OpaqueValue
 
 

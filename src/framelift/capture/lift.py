@@ -41,6 +41,7 @@ from framelift.values import protocol as py
 from framelift.values.absent import refuse_operation
 from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
+from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
@@ -327,6 +328,8 @@ class Lift:
         if isinstance(instance, (UserObjectValue, ExceptionValue)):
             return instance.computed(self, descriptor)
         name = descriptor.__name__
+        if isinstance(instance, ClassValue):
+            return instance.get_slot(self, descriptor)
         if name == "__class__":
             return self.known_object(type(cls) if instance is None else cls)
         raise GraphBreak(FL0203, type=name_of(cls), name=name)

@@ -13,6 +13,7 @@ import collections
 import contextvars
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -125,6 +126,12 @@ def iterated(obj: Any, _: Any) -> Any:
 @accessor("REDUCED", lambda source, arg: f"{source}.__reduce__()")
 def reduced(obj: Any, _: Any) -> Any:
     return parts_of(obj)
+
+
+@accessor("REFERENT", lambda source, arg: f"{source}()")
+def referent(obj: Any, _: Any) -> Any:
+    alive = weakref.ref.__call__(obj) if is_instance(obj, weakref.ref) else None
+    return MISSING if alive is None else alive
 
 
 @accessor("RESULT", lambda source, arg: f"{source}()")

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from framelift.guards.equality import constants_equal, has_type, is_instance, same_item, same_object
+from framelift.guards.equality import constants_equal, has_type, is_instance, refer_to_same, same_item, same_object
 from framelift.guards.reading import (
     MISSING,
     WALKING,
@@ -195,7 +195,8 @@ def key_absent(obj: Any, key: Any) -> bool:
 
 
 def _has_member(obj: Any, member: Any) -> bool:
-    return any(same_item(member, found) for found in (set if is_instance(obj, set) else frozenset).__iter__(obj))
+    members = (set if is_instance(obj, set) else frozenset).__iter__(obj)
+    return any(same_item(member, found) or refer_to_same(member, found) for found in members)
 
 
 def _membership(was: str, now: str) -> Callable[[str, Any, Any], str]:

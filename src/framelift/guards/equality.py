@@ -57,6 +57,14 @@ def same_object(expected: Any, found: Any) -> bool:
     return id(found) == expected.address if type(expected) is core.ByParts else expected is found
 
 
+def refer_to_same(expected: Any, found: Any) -> bool:
+    """Whether two are weak references to one living object."""
+    if type(expected) is not weakref.ref or type(found) is not weakref.ref:
+        return False
+    alive = expected()
+    return alive is not None and alive is found()
+
+
 def same_item(expected: Any, found: Any) -> bool:
     """By value if it is a constant, else by identity."""
     return constants_equal(expected, found) if is_constant(expected) else same_object(expected, found)
@@ -72,7 +80,7 @@ def can_be_held(key: Any) -> bool:
         return True
     if type(key) is tuple:
         return len(key) <= _MOST_ITEMS and all(is_constant(item) or _takes_weak_references(item) for item in key)
-    return is_instance(key, enum.Enum) or type(key) is weakref.ref
+    return is_instance(key, enum.Enum) or (type(key) is weakref.ref and key.__callback__ is None)
 
 
 def _takes_weak_references(obj: Any) -> bool:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final
 
-from framelift.guards.equality import has_type, is_constant, is_instance, same_item, same_object
+from framelift.guards.equality import has_type, is_constant, is_instance, refer_to_same, same_item, same_object
 from framelift.native import core
 from framelift.native.tensor_spec import TensorSpec
 
@@ -50,7 +50,10 @@ def instance_dict(obj: Any) -> Any:
 
 
 def dict_lookup(mapping: Any, key: Any) -> Any:
-    """`mapping[key]` of the stored items, comparing constants by value and anything else by identity."""
+    """`mapping[key]` of the stored items, comparing constants by value and anything else by identity.
+
+    A weak reference is found by any other one to the same object.
+    """
     if not is_instance(mapping, dict):
         return MISSING
     if type(key) is str:  # most are: equal to strings only
@@ -59,7 +62,8 @@ def dict_lookup(mapping: Any, key: Any) -> Any:
                 return value
         return MISSING
     for stored, value in dict.items(mapping):
-        if same_object(key, stored) or (is_constant(key) and is_constant(stored) and key == stored):
+        equal = is_constant(key) and is_constant(stored) and key == stored
+        if equal or same_object(key, stored) or refer_to_same(key, stored):
             return value
     return MISSING
 

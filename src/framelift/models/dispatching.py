@@ -1,11 +1,12 @@
-"""The model of how `functools.singledispatch` finds an implementation."""
+"""The models of how `singledispatch` finds an implementation, and `singledispatchmethod` one for an object."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
-from framelift.models.registry import models_inner
+from framelift.models.registry import models, models_inner
 
 
 @models_inner(functools.singledispatch, "dispatch")
@@ -21,3 +22,21 @@ def dispatch(cls: Any, *, registry: Any) -> Any:
         if base in registry:
             return registry[base]
     return None
+
+
+def bound_to(self: Any, obj: Any, cls: Any = None) -> Any:
+    # The original remembers what it made for an object, as long as that lives.
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            raise TypeError(f"{getattr(self.func, '__name__', 'singledispatchmethod method')} {_TOO_FEW}")
+        chosen = self.dispatcher.dispatch(args[0].__class__)
+        return chosen.__get__(obj, cls)(*args, **kwargs)
+
+    method.__isabstractmethod__ = self.__isabstractmethod__  # type: ignore[attr-defined]
+    method.register = self.register  # type: ignore[attr-defined]
+    return functools.update_wrapper(method, self.func)
+
+
+_TOO_FEW = "requires at least 1 positional argument"
+if sys.version_info >= (3, 13):
+    models(functools.singledispatchmethod.__get__)(bound_to)

@@ -93,7 +93,7 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value)
     Py_ssize_t pos = 0;
     PyObject *found;
     while (PyDict_Next(dict, &pos, &found, value)) {
-        if (held_is(key, found)) {
+        if (held_is(key, found) || held_refers_to_same(key, found)) {
             return FOUND;
         }
     }
@@ -305,6 +305,16 @@ static PyObject *result_of(PyObject *function)
     return PyCFunction_CheckExact(function) ? or_nothing(PyObject_CallNoArgs(function)) : NULL;
 }
 
+/* What a weak reference refers to, while it lives. */
+static PyObject *referent(PyObject *reference)
+{
+    PyObject *alive = PyWeakref_CheckRef(reference) ? weakref_get(reference) : NULL;
+    if (alive == Py_None) {
+        Py_CLEAR(alive);
+    }
+    return alive;
+}
+
 PyObject *access_step(const Node *node, PyObject *parent)
 {
     if (node->accessor == ACCESS_GETATTR) {
@@ -329,6 +339,8 @@ PyObject *access_step(const Node *node, PyObject *parent)
         return reduced(parent);
     case ACCESS_RESULT:
         return result_of(parent);
+    case ACCESS_REFERENT:
+        return referent(parent);
     case ACCESS_PROXIED:
         return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
     case ACCESS_THREAD_DICT:

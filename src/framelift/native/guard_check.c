@@ -293,7 +293,7 @@ static bool has_member(PyObject *set, const Held *member)
     const PySetObject *members = (const PySetObject *)set;
     for (Py_ssize_t i = 0; i <= members->mask; i++) {
         PyObject *found = members->table[i].key;
-        if (found != NULL && held_matches(member, found)) {
+        if (found != NULL && (held_matches(member, found) || held_refers_to_same(member, found))) {
             return true;
         }
     }

@@ -347,6 +347,20 @@ void held_clear(Held *held)
     held->object = NULL;
 }
 
+bool held_refers_to_same(const Held *held, PyObject *found)
+{
+    bool are_references = held->anchor == held->object && PyWeakref_CheckRefExact(held->object) &&
+                          PyWeakref_CheckRefExact(found);
+    if (!are_references) {
+        return false;
+    }
+    PyObject *mine = weakref_get(held->object), *theirs = weakref_get(found);
+    bool same = mine == theirs && mine != Py_None;
+    Py_XDECREF(mine);
+    Py_XDECREF(theirs);
+    return same;
+}
+
 static bool died(PyObject *object, PyObject *anchor)
 {
     if (anchor == NULL || anchor == object) {

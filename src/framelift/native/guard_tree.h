@@ -43,7 +43,8 @@
     X(CONTEXT_OWN, 27)                                                                                                 \
     X(THREAD_DICT, 28)                                                                                                 \
     X(AS_TENSOR, 29)                                                                                                   \
-    X(RESULT, 30)
+    X(RESULT, 30)                                                                                                      \
+    X(REFERENT, 31)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \
@@ -168,6 +169,7 @@ bool constant_type(PyTypeObject *type);
 bool is_constant(PyObject *object);
 bool constants_equal(PyObject *a, PyObject *b);       /* the same type and value all the way down */
 bool held_matches(const Held *held, PyObject *found); /* constants_equal() or held_is() */
+bool held_refers_to_same(const Held *held, PyObject *found); /* both are weak references to one living object */
 int register_constant_types(PyObject *types);
 
 /* ---- guard_access.c ---- */

@@ -141,6 +141,10 @@ class Value:
     def delete_attribute(self, lift: Lift, name: str) -> None:
         self.refuse(f"deletion of attribute {name!r}")
 
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        """What C code keeps in the object, by the descriptor that reads it."""
+        self.refuse(f"attribute {descriptor.__name__!r}")
+
     def unary(self, lift: Lift, operator: str) -> Any:
         lift.refuse_operation(self, f"unary {operator}")
 

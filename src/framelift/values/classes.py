@@ -84,7 +84,7 @@ class ClassValue(KnownObject, models=type):
         cls = self.concrete
         meta = type(cls)
         if name in _TYPE_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__[name]:
-            return self._computed(lift, name)
+            return self.computed(lift, name)
         on_meta = class_lookup(lift, meta, name) if meta is not type else None
         if on_meta is not None and note_if_data_descriptor(lift, on_meta) and defines(type(on_meta.raw), "__get__"):
             return bind(lift, on_meta, self, meta)
@@ -97,7 +97,7 @@ class ClassValue(KnownObject, models=type):
             return bind(lift, on_meta, self, meta)
         raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
 
-    def _computed(self, lift: Lift, name: str) -> Any:
+    def computed(self, lift: Lift, name: str) -> Any:
         """Attributes that `type` computes from the class itself."""
         known = lift.sources.known(self.concrete)
         if name in _PLAIN_ATTRIBUTES:
@@ -124,6 +124,11 @@ class ClassValue(KnownObject, models=type):
             if lift.is_constant(value):
                 return value
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor is not type.__dict__.get(descriptor.__name__):
+            self.refuse(f"attribute {descriptor.__name__!r} of its metaclass")
+        return self.computed(lift, descriptor.__name__)
 
     # -- change --------------------------------------------------------------------------------------------------
 

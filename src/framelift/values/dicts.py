@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.equality import can_be_held, constants_equal, has_type
@@ -114,6 +115,8 @@ class DictValue(Value, models=dict):
     def _get_object(self, lift: Lift, key: Any) -> Any:
         """Look up an object that is equal to itself only, such as a class, or a tuple of such objects."""
         assert self.source is not None
+        if type(key) is py.ReferenceKey and type(key.referent) is Identity:
+            return self._get_reference(lift, key, key.referent)
         parts = key.keys if type(key) is py.TupleKey else (key,)
         if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
             if type(key) is Identity:
@@ -125,9 +128,21 @@ class DictValue(Value, models=dict):
         self.fill(lift)
         return self.get_key(lift, key)
 
-    def _get_known(self, lift: Lift, key: Any, obj: Any) -> Any:
+    def _get_reference(self, lift: Lift, key: py.ReferenceKey, referent: Identity) -> Any:
+        """Look up a weak reference to an object that is equal to itself only."""
+        obj, source = referent.value.concrete, referent.value.source
+        if source is None or source.is_new:
+            return MISSING  # nothing that was there before refers to it
+        lift.guard(source, "IS", obj)
+        same = (k for k in self.concrete if type(k) is weakref.ReferenceType and k() is obj)
+        stored = next(same, MISSING)
+        return self._get_known(lift, key, weakref.ref(obj), stored)
+
+    def _get_known(self, lift: Lift, key: Any, obj: Any, stored: Any = None) -> Any:
+        """Look up an object; `stored` is the key that the dict has for it, where that is another one."""
         assert self.source is not None
-        value = next((value for candidate, value in self.concrete.items() if candidate is obj), MISSING)
+        wanted = obj if stored is None else stored
+        value = next((value for candidate, value in self.concrete.items() if candidate is wanted), MISSING)
         if not can_be_held(obj):
             self.refuse("looking up a key that cannot be guarded")
         if value is MISSING:

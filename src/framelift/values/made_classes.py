@@ -179,7 +179,7 @@ class MadeClassValue(ClassValue):
         # Whether `abc` knows the class.
         self.is_abc = False
 
-    def _computed(self, lift: Lift, name: str) -> Any:
+    def computed(self, lift: Lift, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
             return type.__getattribute__(self.concrete, name)
         if name == "__bases__":
@@ -195,7 +195,7 @@ class MadeClassValue(ClassValue):
             getter = special_method(lift, found, found.cls, "__get__")
             return found if getter is None else py.call(lift, getter, [None, self], {})
         if name in ("__flags__", "__dict__"):
-            return super()._computed(lift, name)
+            return super().computed(lift, name)
         if name in _READ_FROM_TEMPLATE:
             return py.fold(lift, type.__getattribute__, self.concrete, name)
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)

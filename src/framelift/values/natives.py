@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import BoundMethodValue
+from framelift.values.lookup import is_subclass, name_of
 from framelift.values.methods import BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
@@ -126,13 +128,32 @@ class UnboundMethodValue(
         raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
 
     def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__objclass__":
+            return lift.known_object(self.concrete.__objclass__)
         if name == "__get__":
             if type(self.concrete) is types.ClassMethodDescriptorType:
                 self.refuse("__get__() of a method of a class")
-            return lift.builtin_method(self, name, lambda instance, owner=None: lift.bound_method(self, instance))
+            return lift.builtin_method(self, name, lambda instance, owner=None, /: self._read(lift, instance))
         return super().attribute(lift, name)
 
+    def _read(self, lift: Lift, instance: Any) -> Any:
+        """`self.__get__(instance)`."""
+        if instance is None:
+            self.refuse("__get__() without an instance")
+        owner, kind = self.concrete.__objclass__, lift.type_of(instance)
+        if not is_subclass(kind, owner):
+            words = f"descriptor '{self.concrete.__name__}' for '{name_of(owner)}' objects doesn't apply to a"
+            raise_error(TypeError, f"{words} '{name_of(kind)}' object")
+        if not isinstance(instance, Value) and has_type(self.concrete, _DATA_DESCRIPTORS):
+            return py.fold(lift, self.concrete.__get__, instance)
+        if type(self.concrete) is types.MemberDescriptorType:
+            return instance.get_slot(lift, self.concrete)
+        if type(self.concrete) is types.GetSetDescriptorType:
+            return lift.getset(self.concrete, instance, kind)
+        return lift.bound_method(self, instance)
 
+
+_DATA_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _CONSTANT_TYPES = (int, float, bool, str, bytes, complex, datetime.date)
 # Functions of the standard library that depend on nothing but their arguments.
 _PURE_MODULES = ("math", "cmath", "_string")

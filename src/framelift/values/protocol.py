@@ -416,7 +416,7 @@ def from_key(key: Any) -> Any:
     """The value a key stands for."""
     if isinstance(key, Identity):
         return key.value
-    if isinstance(key, (TupleKey, EqualKey)):
+    if isinstance(key, (TupleKey, EqualKey, ReferenceKey)):
         return key.value
     return key
 
@@ -435,6 +435,22 @@ class TupleKey:
 
     def __hash__(self) -> int:
         return hash(self.keys)
+
+
+class ReferenceKey:
+    """A key that is a weak reference to what `referent` stands for."""
+
+    __slots__ = ("value", "referent")
+
+    def __init__(self, value: Value, referent: Any) -> None:
+        self.value = value
+        self.referent = referent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReferenceKey) and self.referent == other.referent
+
+    def __hash__(self) -> int:
+        return hash((ReferenceKey, self.referent))
 
 
 class EqualKey:

@@ -16,6 +16,7 @@ from itertools import repeat
 from operator import itemgetter, length_hint
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
@@ -134,6 +135,8 @@ class SetValue(Value, models=(set, frozenset)):
         key = _sought(lift, item)
         if self._members is None and isinstance(key, Identity) and not all(map(_can_be_known, self.concrete)):
             return self._contains_object(lift, key.value)
+        if self._members is None and type(key) is py.ReferenceKey and type(key.referent) is Identity:
+            return self._contains_reference(lift, key.referent.value)
         if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
             self.refuse("looking for a number that is not known yet")
         return key in self.members(lift)
@@ -144,6 +147,17 @@ class SetValue(Value, models=(set, frozenset)):
             self.refuse("use with members that are not plain constants")
         found = any(member is value.concrete for member in self.concrete)
         lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", value.concrete)
+        return found
+
+    def _contains_reference(self, lift: Lift, value: Value) -> bool:
+        """Look for a weak reference to an object that is equal to itself only."""
+        if value.source is None or value.source.is_new:
+            return False  # nothing that was there before refers to it
+        assert self.source is not None
+        lift.guard(value.source, "IS", value.concrete)
+        stored = (member for member in self.concrete if type(member) is ReferenceType)
+        found = any(member() is value.concrete for member in stored)
+        lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", ref(value.concrete))
         return found
 
     def iterate(self, lift: Lift) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _abc  # type: ignore[import-not-found]
 import abc
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,16 @@ import torch
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue
-from framelift.values.lookup import bind, class_lookup, is_subclass, mro_of, note_bases, raw_lookup
+from framelift.values.lookup import (
+    bind,
+    class_lookup,
+    is_subclass,
+    mro_of,
+    name_of,
+    note_bases,
+    own_entries,
+    raw_lookup,
+)
 from framelift.values.primitives import primitive
 from framelift.values.sequences import ListValue
 
@@ -130,3 +140,16 @@ def _compose_mro(lift: Lift, cls: Any, kinds: Any) -> Any:
             _expect_plain_check(lift, cls.concrete, below)
     order = functools._compose_mro(cls.concrete, [kind.concrete for kind in candidates])  # type: ignore[attr-defined]
     return ListValue([lift.known_object(base) for base in order])
+
+
+@primitive(inspect._shadowed_dict)  # type: ignore[attr-defined]
+def _shadowed_dict(lift: Lift, cls: Any) -> Any:
+    """What a class has in place of the `__dict__` that `type` gives it; runtime protocols ask, by `getattr_static`."""
+    if not isinstance(cls, ClassValue):
+        raise GraphBreak(FL0102, what="inspect._shadowed_dict of what is no class")
+    for base in mro_of(cls.concrete):
+        class_lookup(lift, base, "__dict__")
+        own = own_entries(base).get("__dict__")
+        if not (own is None or (type(own) is types.GetSetDescriptorType and own.__objclass__ is base)):
+            raise GraphBreak(FL0102, what=f"getattr_static of objects of {name_of(base)}, which defines __dict__")
+    return py.attribute(lift, lift.known_object(inspect), "_sentinel")

@@ -74,10 +74,6 @@ class TupleObjectValue(SequenceValue):
     def key(self, lift: Lift) -> Any:
         self.refuse("use as a key")
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
-        """A field that C code keeps: of what `os.times()` gives, say."""
-        self.refuse(f"attribute {descriptor.__name__!r}")
-
     def attribute(self, lift: Lift, name: str) -> Any:
         found = class_lookup(lift, self.cls, name)
         if found is None:

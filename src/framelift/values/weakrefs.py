@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.lookup import name_of, qualified_name_of, raw_lookup
+from framelift.values.lookup import mro_of, name_of, qualified_name_of, raw_lookup
 from framelift.values.primitives import primitive
 from framelift.values.reachability import input_is_held, is_held
 
@@ -17,33 +17,87 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
-class WeakReferenceValue(Value, models=weakref.ReferenceType):
-    """`weakref.ref(obj)` that existed before, guarded by identity. The death of the object ends the entry."""
+class ReferenceValue(Value):
+    """What references have in common: they are equal, and have one hash, if what they refer to has."""
+
+    __slots__ = ()
+    keeps_parts = False
+
+    def alive(self, lift: Lift) -> Any:
+        """What it refers to; a graph break where that may have died."""
+        raise NotImplementedError
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if args or kwargs:
+            self.refuse("calling with arguments")
+        return self.alive(lift)
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator not in ("==", "!="):
+            return NotImplemented
+        if not isinstance(other, ReferenceValue):
+            return NotImplemented if not _is_reference(py.type_of(other)) else self.refuse("comparison")
+        return py.compare(lift, operator, self.alive(lift), other.alive(lift))
+
+    def key(self, lift: Lift) -> Any:
+        return py.ReferenceKey(self, py.key_of(lift, self.alive(lift)))
+
+
+class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
+    """`weakref.ref(obj)` that existed before. The death of the object ends the entry.
+
+    It is guarded by identity, unless it has a callback: keeping it would have that called.
+    """
 
     __slots__ = ()
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
-        if self.concrete.__callback__ is not None:
-            self.refuse("use with a callback")
-        lift.guard(self.source, "IS", self.concrete)
+        if self._is_plain():
+            lift.guard(self.source, "IS", self.concrete)
+        else:
+            super().note_facts(lift)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def _is_plain(self) -> bool:
+        return type(self.concrete) is weakref.ReferenceType and self.concrete.__callback__ is None
+
+    def alive(self, lift: Lift) -> Any:
         referent = self.concrete()
-        if referent is None or args or kwargs:
-            self.refuse("calling")
+        if referent is None:
+            self.refuse("use after its object has died")
         known = lift.inputs.value_of(referent)
         if known is not None and not input_is_held(lift, known):
             self.refuse("use after its object may have died")
-        lift.require(lift.sources.known(referent))  # that it is alive is a fact by itself
-        return lift.known_object(referent)
+        assert self.source is not None
+        source = lift.sources.known(referent) if self._is_plain() else self.source.child("REFERENT")
+        lift.require(source)  # that it is alive is a fact by itself
+        return lift.wrap(referent, source)
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if self.concrete() is None and self._is_plain() and not args and not kwargs:
+            return None  # as it will be for good
+        return super().call(lift, args, kwargs)
+
+    def is_same(self, lift: Lift, other: Value) -> bool:
+        return other.is_same(lift, self) if isinstance(other, MadeWeakReference) else super().is_same(lift, other)
 
 
-class MadeWeakReference(Value):
+def is_reference_class(cls: type) -> bool:
+    """Whether instances are weak references that do what those of the very class do."""
+    return _is_reference(cls) and all(raw_lookup(cls, name) is raw_lookup(weakref.ref, name) for name in _OWN)
+
+
+def _is_reference(cls: type) -> bool:
+    return any(base is weakref.ReferenceType for base in mro_of(cls))
+
+
+_OWN = ("__call__", "__eq__", "__ne__", "__hash__", "__getattribute__")
+
+
+class MadeWeakReference(ReferenceValue):
     """`kind(referent)`, made by the program. Whether the object lives is answered only if it surely does."""
 
     __slots__ = ("referent",)
-    keeps_parts = False
 
     def __init__(self, referent: Value) -> None:
         super().__init__()
@@ -52,16 +106,11 @@ class MadeWeakReference(Value):
     def python_type(self) -> type:
         return weakref.ReferenceType
 
-    def alive(self, lift: Lift) -> Value:
-        """What it refers to."""
-        if not is_held(lift, self.referent):
+    def alive(self, lift: Lift) -> Any:
+        is_new = self.referent.source is None or self.referent.source.is_new
+        if not (is_held if is_new else input_is_held)(lift, self.referent):
             self.refuse("use after its object may have died")
         return self.referent
-
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if args or kwargs:
-            self.refuse("calling with arguments")
-        return self.alive(lift)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__callback__":
@@ -74,17 +123,12 @@ class MadeWeakReference(Value):
         """An object has one weak reference without a callback, however often one is asked for."""
         if type(other) is type(self):
             return py.same(lift, self.referent, other.referent)
-        return False if other.source is None else self.refuse("'is'")
-
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator not in ("==", "!="):
-            return NotImplemented
-        if not isinstance(other, MadeWeakReference):
-            return NotImplemented if py.type_of(other) is not weakref.ReferenceType else self.refuse("comparison")
-        return py.compare(lift, operator, self.alive(lift), other.alive(lift))
-
-    def key(self, lift: Lift) -> Any:
-        self.refuse("use as a key")
+        if not isinstance(other, WeakReferenceValue):
+            return False if other.source is None else self.refuse("'is'")
+        other.note(lift)
+        if not other._is_plain():
+            self.refuse("'is'")
+        return py.same(lift, self.referent, other.alive(lift))
 
     def parts(self) -> list[Any]:
         return [self.referent]
@@ -181,7 +225,7 @@ def _referent(lift: Lift, obj: Any, callback: Any) -> Value:
     cls = lift.type_of(obj)
     if not _has_weak_references(cls):
         py.raise_error(TypeError, f"cannot create weak reference to '{name_of(cls)}' object")
-    if not isinstance(obj, Value) or not (obj.source is None or obj.source.is_new):
+    if not isinstance(obj, Value):
         raise GraphBreak(FL0102, what=f"weakref.ref() of {qualified_name_of(cls)}")
     return obj
 

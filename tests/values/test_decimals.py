@@ -250,6 +250,8 @@ PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
         _tried(lambda: pow(a, b, 3)),
         _tried(lambda: format(a, "zz")),
         _tried(lambda: round(a, "x")),
+        _tried(lambda: "text" % a),
+        _tried(lambda: "%x" % a),
     ],
 }
 

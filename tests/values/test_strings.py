@@ -240,3 +240,18 @@ def test_texts_format_before_the_operand_is_asked() -> None:
         return x + 1, "<%s>" % operand, 3 % operand
 
     check(f, torch.ones(2))
+
+
+@cases(X)
+def arguments_that_nothing_shows(x):
+    class Plain:
+        pass
+
+    class WithItems:
+        def __getitem__(self, key):
+            return key + "!"
+
+    try:
+        "text" % Plain()
+    except TypeError as error:
+        return x + 1, str(error), "text" % WithItems(), "%(a)s" % WithItems()

@@ -16,6 +16,21 @@ from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue
+from framelift.values.decimal_states import (
+    ASSIGNED,
+    FLAGS,
+    IN_C,
+    LOWERED,
+    NUMBERS,
+    SIGNALS,
+    TRAPS,
+    Marks,
+    Settings,
+    change,
+    flags_of,
+    mark_raised,
+    settings_of,
+)
 from framelift.values.lookup import bind, class_lookup, raw_lookup
 from framelift.values.methods import method, method_of
 
@@ -23,30 +38,7 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
-IN_C = type(decimal.Decimal.__add__) is types.WrapperDescriptorType
-"""Whether `decimal` is written in C, as it is wherever that could be built: else it is traced like any module."""
-
-_SIGNALS: tuple[Any, ...] = tuple(decimal.Context().flags)
-# How many numbers come first in the copy protocol, and where flags and traps are.
-_NUMBERS, _FLAGS, _TRAPS = 6, 6, 7
 _SignalDict = type(decimal.Context().flags)
-
-
-class Settings(NamedTuple):
-    """What operations depend on, as constants: the attributes of a context, and the positions of its traps."""
-
-    prec: int
-    rounding: str
-    Emin: int
-    Emax: int
-    capitals: int
-    clamp: int
-    traps: tuple[int, ...]
-
-    def context(self) -> decimal.Context:
-        """A context of that kind, without flags."""
-        numbers = self._asdict() | {"traps": [_SIGNALS[trap] for trap in self.traps]}
-        return decimal.Context(**numbers, flags=[])
 
 
 class Inherited(NamedTuple):
@@ -69,7 +61,7 @@ class FlagsAtEntry(NamedTuple):
 
 
 class ContextValue(Value, models=decimal.Context if IN_C else ()):
-    """A context. `flags` are those of which the program knows whether they are raised.
+    """A context. `flags` are those of which the program knows whether they are raised, and what it did to them.
 
     Of the others it is `inherited` that says how they are; without it they are not raised. A context that
     `decimal.localcontext` made is made again by `maker`.
@@ -80,7 +72,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
     def __init__(
         self,
         settings: Settings,
-        flags: dict[int, bool] | None = None,
+        flags: dict[int, Marks] | None = None,
         inherited: Inherited | None = None,
         source: Source | None = None,
         concrete: Any = None,
@@ -104,9 +96,9 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         super().note_facts(lift)
         assert self.source is not None
         said = self.source.child("REDUCED").child("TUPLE_ITEM", 1)
-        for position in range(_NUMBERS):
+        for position in range(NUMBERS):
             lift.guard(said.child("TUPLE_ITEM", position), "EQUALS", self._at_entry[position])
-        _guard_signals(lift, said.child("TUPLE_ITEM", _TRAPS), self._at_entry.traps)
+        _guard_signals(lift, said.child("TUPLE_ITEM", TRAPS), self._at_entry.traps)
 
     # -- what the program asks and changes ---------------------------------------------------------------------------
 
@@ -134,20 +126,31 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         lift.journal.touch(self)
         self.settings = settings
 
-    def raised(self, lift: Lift) -> list[int]:
-        """The flags that are raised, guarded."""
-        before: tuple[int, ...] = ()
-        if self.inherited is not None and len(self.flags) < len(_SIGNALS):
-            before = flags_of(self.inherited.concrete)
-            said = self.inherited.context.child("REDUCED").child("TUPLE_ITEM", 1)
-            _guard_signals(lift, said.child("TUPLE_ITEM", _FLAGS), before)
-        return [flag for flag in range(len(_SIGNALS)) if self.flags.get(flag, flag in before)]
+    def is_raised(self, lift: Lift, flag: int) -> bool:
+        """Whether a flag is raised, guarded."""
+        if flag in self.flags:
+            return self.flags[flag][-1] != LOWERED
+        return flag in dict(self._before(lift))
 
-    def set_flags(self, lift: Lift, flags: dict[int, bool]) -> None:
-        """Note flags that an operation raised, or that the program sets."""
-        if any(self.flags.get(flag) is not is_raised for flag, is_raised in flags.items()):
+    def _before(self, lift: Lift) -> tuple[tuple[int, int], ...]:
+        """The flags that were raised at entry, guarded."""
+        if self.inherited is None:
+            return ()
+        before = flags_of(self.inherited.concrete)
+        said = self.inherited.context.child("REDUCED").child("TUPLE_ITEM", 1)
+        _guard_signals(lift, said.child("TUPLE_ITEM", FLAGS), tuple(dict(before)))
+        return before
+
+    def set_flag(self, lift: Lift, flag: int, is_raised: bool) -> None:
+        lift.journal.touch(self)
+        self.flags = self.flags | {flag: (ASSIGNED if is_raised else LOWERED,)}
+
+    def raise_flags(self, lift: Lift, raised: tuple[tuple[int, int], ...]) -> None:
+        """Note flags that an operation raised."""
+        marked = {flag: mark_raised(self.flags.get(flag, ()), way) for flag, way in raised}
+        if any(self.flags.get(flag) != marks for flag, marks in marked.items()):
             lift.journal.touch(self)
-            self.flags = self.flags | flags
+            self.flags = self.flags | marked
 
     @method
     def clear_flags(self, lift: Lift) -> None:
@@ -170,9 +173,10 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         return self.copy(lift)
 
     def text(self, lift: Lift, conversion: str) -> str:
-        context = self.settings.context()
-        _change(context, None, tuple(self.raised(lift)), ())
-        return repr(context)
+        before = self._before(lift)
+        if any(way != ASSIGNED for _, way in before):
+            self.refuse(f"{conversion}()")  # which shows more of a flag than guards know
+        return repr(change(self.settings.context(), None, before, tuple(self.flags.items())))
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
 
@@ -186,14 +190,14 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         return bool(state == self.state())
 
     def replay(self, generate: Generator) -> None:
-        generate.builder.load_callable(_change)
+        generate.builder.load_callable(change)
         generate.source(self.source)
         self._generate_change(generate)
         generate.call(4)
         generate.pop_top()
 
     def _generate_change(self, generate: Generator) -> None:
-        """Leave what `_change` does to a context on the stack."""
+        """Leave what `change` does to a context on the stack."""
         generate.constant(None if self.source is not None and self.settings == self._at_entry else tuple(self.settings))
         if self.inherited is None:
             generate.constant(())
@@ -212,7 +216,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
             generate.pop_top()
             generate.load_remembered(self)
             return
-        generate.builder.load_callable(_change)
+        generate.builder.load_callable(change)
         generate.callable(decimal.Context)
         generate.call(0)
         self._generate_change(generate)
@@ -222,7 +226,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         """The same for the context on top of the stack, which its maker made."""
         generate.remember(self)
         generate.pop_top()
-        generate.builder.load_callable(_change)
+        generate.builder.load_callable(change)
         generate.load_remembered(self)
         self._generate_change(generate)
         generate.call(4)
@@ -250,22 +254,21 @@ class SignalsValue(Value):
         return method_of(self, lift, name)
 
     def length(self, lift: Lift) -> Any:
-        return len(_SIGNALS)
+        return len(SIGNALS)
 
     def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, lift.tuple([lift.known_object(signal) for signal in _SIGNALS]))
+        return py.iterate(lift, lift.tuple([lift.known_object(signal) for signal in SIGNALS]))
 
     def item(self, lift: Lift, key: Any) -> Any:
         signal = _position(lift, key)
         if self.name == "traps":
             return signal in self.context.settings.traps
-        told = self.context.flags.get(signal)
-        return signal in self.context.raised(lift) if told is None else told
+        return self.context.is_raised(lift, signal)
 
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
         signal, is_set = _position(lift, key), py.truth(lift, value)
         if self.name == "flags":
-            self.context.set_flags(lift, {signal: is_set})
+            self.context.set_flag(lift, signal, is_set)
             return
         settings = self.context.settings
         traps = set(settings.traps) | {signal} if is_set else set(settings.traps) - {signal}
@@ -305,44 +308,10 @@ def _position(lift: Lift, key: Any) -> int:
     """Which signal a key is; any other raises."""
     plain = known_class(lift, key) if isinstance(key, ClassValue) else lift.constant(key)
     py.fold(lift, operator.getitem, decimal.Context().flags, plain)
-    return next(position for position, signal in enumerate(_SIGNALS) if signal is plain)
-
-
-def settings_of(context: decimal.Context) -> Settings:
-    """The settings of a context of that very class, which runs no code of the user's."""
-    said: Any = context.__reduce__()[1]
-    return Settings._make([*said[:_NUMBERS], tuple(map(_SIGNALS.index, said[_TRAPS]))])
+    return next(position for position, signal in enumerate(SIGNALS) if signal is plain)
 
 
 def _guard_signals(lift: Lift, source: Source, signals: tuple[int, ...]) -> None:
     lift.guard(source, "LENGTH", len(signals))
     for position, signal in enumerate(signals):
-        lift.guard(source.child("LIST_ITEM", position), "IS", _SIGNALS[signal])
-
-
-def flags_of(context: decimal.Context) -> tuple[int, ...]:
-    """The flags that are raised."""
-    said: Any = context.__reduce__()[1]
-    return tuple(map(_SIGNALS.index, said[_FLAGS]))
-
-
-def _change(
-    context: decimal.Context,
-    settings: tuple[Any, ...] | None,
-    raised: tuple[int, ...] | None,
-    flags: tuple[tuple[int, bool], ...],
-) -> decimal.Context:
-    """Bring a context to what the program left it as; its settings, and the flags besides `flags`, may stay."""
-    if settings is not None:
-        *numbers, traps = settings
-        for name, value in zip(Settings._fields, numbers, strict=False):
-            setattr(context, name, value)
-        for position, signal in enumerate(_SIGNALS):
-            context.traps[signal] = position in traps
-    if raised is not None:
-        context.clear_flags()
-        for flag in raised:
-            context.flags[_SIGNALS[flag]] = True
-    for flag, is_raised in flags:
-        context.flags[_SIGNALS[flag]] = is_raised
-    return context
+        lift.guard(source.child("LIST_ITEM", position), "IS", SIGNALS[signal])

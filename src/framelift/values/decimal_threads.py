@@ -14,7 +14,8 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
-from framelift.values.decimal_contexts import IN_C, ContextValue, Settings, flags_of, known_class, settings_of
+from framelift.values.decimal_contexts import ContextValue, known_class
+from framelift.values.decimal_states import IN_C, Settings, flags_of, settings_of
 from framelift.values.exceptions import ExceptionValue, raised_from
 from framelift.values.methods import method, method_of
 from framelift.values.primitives import primitive
@@ -184,14 +185,14 @@ def _changed(
         for name, value in given.items()
     }
 
-    def try_out() -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def try_out() -> tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]:
         tried = change(context.settings.context(), **plain)
         return tuple(settings_of(tried)), flags_of(tried)
 
     settings, raised = py.fold(lift, try_out)
     context.settings = Settings(*settings)
     if plain.get("flags") is not None:
-        context.inherited, context.flags = None, dict.fromkeys(raised, True)
+        context.inherited, context.flags = None, {flag: (way,) for flag, way in raised}
     return context
 
 
@@ -240,7 +241,7 @@ def run_in_contexts(lift: Lift, function: Callable[..., Any], args: list[Any], k
         except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
             failure = _raised(lift, error)
     for context, copy in copies.values():
-        context.set_flags(lift, dict.fromkeys(flags_of(copy), True))
+        context.raise_flags(lift, flags_of(copy))
     if failure is not None:
         raise failure
     return result

@@ -18,7 +18,8 @@ from framelift.guards.equality import has_type
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Value
 from framelift.values.constants import is_constant
-from framelift.values.decimal_contexts import IN_C, ContextValue
+from framelift.values.decimal_contexts import ContextValue
+from framelift.values.decimal_states import IN_C
 from framelift.values.decimal_threads import run_in_contexts
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import is_plain_class, name_of, raw_lookup

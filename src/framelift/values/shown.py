@@ -47,6 +47,10 @@ class Shown:
         lift, value = self.__dict__[_OF]
         return shown(lift, py.attribute(lift, value, name))
 
+
+class ShownWithItems(Shown):
+    """Stands for a value with items, which `%` takes for a mapping."""
+
     def __getitem__(self, key: Any) -> Any:
         lift, value = self.__dict__[_OF]
         return shown(lift, py.item(lift, value, key))
@@ -76,8 +80,10 @@ _NUMBERS = ("__int__", "__float__", "__index__")
 
 
 def _stand_in(lift: Lift, value: Any, base: type = object, *plain: Any) -> Any:
-    bases = (Shown,) if base is object else (Shown, base)
-    made: Any = base.__new__(type(name_in_errors(py.type_of(value)), bases, {}), *plain)  # errors show its name
+    kind = py.type_of(value)
+    first = ShownWithItems if defines(kind, "__getitem__") else Shown
+    bases = (first,) if base is object else (first, base)
+    made: Any = base.__new__(type(name_in_errors(kind), bases, {}), *plain)  # errors show its name
     made.__dict__[_OF] = (lift, value)
     return made
 

@@ -241,6 +241,10 @@ PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
         _tried(lambda: a + "x"),
         _tried(lambda: ~a),
         _tried(lambda: a < "x"),
+        _tried(lambda: "x" < a),
+        _tried(lambda: [] >= a),
+        _tried(lambda: a > None),
+        _tried(lambda: Decimal(a, b, a)),
         _tried(lambda: Decimal("x")),
         _tried(lambda: Decimal(Fraction(1, 2))),
         _tried(lambda: a[0]),
@@ -250,7 +254,7 @@ PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
         _tried(lambda: pow(a, b, 3)),
         _tried(lambda: format(a, "zz")),
         _tried(lambda: round(a, "x")),
-        _tried(lambda: "text" % a),
+        _tried(lambda: "text" % a),  # noqa: F507
         _tried(lambda: "%x" % a),
     ],
 }
@@ -270,7 +274,14 @@ def test_what_breaks() -> None:
     """In the language of the day, and with what is no plain number."""
 
     def f(x: torch.Tensor, a: Decimal) -> Any:
-        return x + 1, format(a, "n"), _tried(lambda: a + [1]), _tried(lambda: x * a), x + 2
+        return (
+            x + 1,
+            format(a, "n"),
+            _tried(lambda: a + [1]),
+            _tried(lambda: float(a.as_tuple())),
+            _tried(lambda: x * a),
+            x + 2,
+        )
 
     check(f, X, Decimal("1.5"), expect_breaks=None)
 

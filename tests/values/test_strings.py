@@ -252,6 +252,6 @@ def arguments_that_nothing_shows(x):
             return key + "!"
 
     try:
-        "text" % Plain()
+        "text" % Plain()  # noqa: F507
     except TypeError as error:
-        return x + 1, str(error), "text" % WithItems(), "%(a)s" % WithItems()
+        return x + 1, str(error), "text" % WithItems(), "%(a)s" % WithItems()  # noqa: F507

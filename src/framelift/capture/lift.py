@@ -38,7 +38,7 @@ from framelift.guards.source import Source, Sources
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
 from framelift.values import protocol as py
-from framelift.values.absent import refuse_operation
+from framelift.values.absent import refuse_comparison, refuse_operation
 from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
@@ -424,6 +424,10 @@ class Lift:
     def refuse_operation(self, value: Value, operation: str) -> NoReturn:
         """Say what Python says where the type of `value` has no such operation; else break."""
         refuse_operation(value, operation)
+
+    def refuse_comparison(self, symbol: str, left: type, right: type) -> NoReturn:
+        """Say what Python says of two objects that have no order."""
+        refuse_comparison(symbol, left, right)
 
     def spend(self, amount: int, what: str) -> None:
         """Account for work: a program that would be traced for minutes is left to Python."""

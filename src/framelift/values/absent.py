@@ -36,3 +36,9 @@ def refuse_operation(value: Value, operation: str) -> NoReturn:
     if slot is not None and is_fixed(kind) and all(raw_lookup(kind, name) is NotImplemented for name in slot.methods):
         raise_error(TypeError, slot.words.format(name_in_errors(kind)))
     value.refuse(operation)
+
+
+def refuse_comparison(symbol: str, left: type, right: type) -> NoReturn:
+    """Raise TypeError for objects neither of which knows an order."""
+    names = [name_in_errors(kind) for kind in (left, right)]
+    raise_error(TypeError, f"'{symbol}' not supported between instances of '{names[0]}' and '{names[1]}'")

@@ -248,7 +248,14 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if base is MISSING and is_number(value):
         return derive(lift, kind, value) if isinstance(value, Value) else py.fold(lift, kind, value)
     rest = [] if base is MISSING else [lift.constant(base)]
-    return py.fold(lift, kind, lift.constant(value), *rest)
+    return py.fold(lift, kind, _convertible(lift, value), *rest)
+
+
+def _convertible(lift: Lift, value: Any) -> Any:
+    """The constant that a number is made of. What is wrong with another object is said in terms of its class."""
+    if is_subclass(py.type_of(value), tuple) and py.type_of(value) is not tuple:
+        raise GraphBreak(FL0102, what=f"a number made of a {py.describe(value)}")
+    return lift.constant(value)
 
 
 @primitive(str)
@@ -320,11 +327,9 @@ def _register_constant_functions() -> None:
             return py.fold(lift, _function, lift.constant(plain))
 
         primitive(of_index)(fold_index)
-    for function in (ord, bytes, complex, torch.Size):
+    for function in (ord, bytes, torch.Size):
 
         def fold(lift: Lift, *args: Any, _function: Any = function) -> Any:
-            if any(isinstance(arg, DecimalValue) for arg in args):
-                return lift.calculate(_function, *args)
             return py.fold(lift, _function, *map(lift.constant, args))
 
         primitive(function)(fold)
@@ -337,6 +342,13 @@ def _register_constant_functions() -> None:
 
 
 _register_constant_functions()
+
+
+@primitive(complex)
+def _complex(lift: Lift, *args: Any) -> Any:
+    if any(isinstance(arg, DecimalValue) for arg in args):
+        return lift.calculate(complex, *args)
+    return py.fold(lift, complex, *[_convertible(lift, arg) for arg in args])
 
 
 @primitive(pow)

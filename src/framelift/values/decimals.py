@@ -25,6 +25,7 @@ from framelift.values.exceptions import raise_error
 from framelift.values.lookup import is_plain_class, name_of, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.objects import UserObjectValue
+from framelift.values.operator_methods import COMPARE_METHODS
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
         if isinstance(other, Value) and not _is_plain(other):
             ratio = _ratio(lift, other)
             return ratio if ratio is NotImplemented else run(lift, _compare_ratio, [operator, self, *ratio])
-        return run(lift, py.COMPARE[operator], [self, other])
+        return run(lift, raw_lookup(_Decimal, COMPARE_METHODS[operator]), [self, other])
 
     def _combined(self, lift: Lift, function: Callable[..., Any], left: Any, right: Any) -> Any:
         other = right if left is self else left

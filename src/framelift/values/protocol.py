@@ -365,10 +365,7 @@ def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         return same(lift, left, right)
     if symbol == "!=":
         return not same(lift, left, right)
-    raise_error(
-        TypeError,
-        f"'{symbol}' not supported between instances of '{type_of(left).__name__}' and '{type_of(right).__name__}'",
-    )
+    lift.refuse_comparison(symbol, type_of(left), type_of(right))
 
 
 def equal(lift: Lift, left: Any, right: Any) -> bool:

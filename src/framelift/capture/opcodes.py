@@ -20,7 +20,7 @@ from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import ClosureValue
 from framelift.values.later import LaterValue, formatted, joined, text_of
-from framelift.values.lookup import defines, name_of
+from framelift.values.lookup import class_lookup, defines, name_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
@@ -334,9 +334,18 @@ def list_append(frame: Frame, depth: int, item: Any) -> None:
 def list_extend(frame: Frame, depth: int, iterable: Any) -> None:
     if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
-    if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
-        raise_error(TypeError, f"Value after * must be an iterable, not {type(iterable).__name__}")
+    if not _can_be_walked(frame, iterable):
+        raise_error(TypeError, f"Value after * must be an iterable, not {name_of(py.type_of(iterable))}")
     frame.stack[-1 - depth].extend(frame.lift, iterable)
+
+
+def _can_be_walked(frame: Frame, iterable: Any) -> bool:
+    if not isinstance(iterable, Value):
+        return hasattr(type(iterable), "__iter__")
+    if type(iterable) is not UserObjectValue:
+        return True
+    cls = frame.lift.type_of(iterable)
+    return any(class_lookup(frame.lift, cls, name) is not None for name in ("__iter__", "__getitem__"))
 
 
 @opcode("SET_ADD")

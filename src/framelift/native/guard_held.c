@@ -349,8 +349,8 @@ void held_clear(Held *held)
 
 bool held_refers_to_same(const Held *held, PyObject *found)
 {
-    bool are_references = held->anchor == held->object && PyWeakref_CheckRefExact(held->object) &&
-                          PyWeakref_CheckRefExact(found);
+    bool are_references =
+        held->anchor == held->object && PyWeakref_CheckRefExact(held->object) && PyWeakref_CheckRefExact(found);
     if (!are_references) {
         return false;
     }

@@ -167,8 +167,8 @@ static inline bool held_is(const Held *held, PyObject *found)
 
 bool constant_type(PyTypeObject *type);
 bool is_constant(PyObject *object);
-bool constants_equal(PyObject *a, PyObject *b);       /* the same type and value all the way down */
-bool held_matches(const Held *held, PyObject *found); /* constants_equal() or held_is() */
+bool constants_equal(PyObject *a, PyObject *b);              /* the same type and value all the way down */
+bool held_matches(const Held *held, PyObject *found);        /* constants_equal() or held_is() */
 bool held_refers_to_same(const Held *held, PyObject *found); /* both are weak references to one living object */
 int register_constant_types(PyObject *types);
 

@@ -13,12 +13,13 @@ import framelift.values.dict_types
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.base import NULL, Raised, Value
+from framelift.values.base import NULL, Identity, Raised, Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.constants import is_constant
 from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import MISSING
+from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
@@ -27,6 +28,7 @@ from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue
+from framelift.values.own_numbers import by_method, divmod_of_objects
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
@@ -124,6 +126,8 @@ def _type(lift: Lift, obj: Any, /, *rest: Any, **keywords: Any) -> Any:
 @primitive(hash)
 def _hash(lift: Lift, obj: Any, /) -> Any:
     key = py.key_of(lift, obj)
+    if isinstance(obj, EnumValue) and isinstance(key, Identity):
+        return hash(lift.constant(py.attribute(lift, obj, "_name_")))
     if not _has_known_hash(key):
         raise GraphBreak(FL0102, what=f"hash of {py.describe(obj)}")
     return hash(key)
@@ -229,7 +233,11 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if isinstance(value, TensorValue):
         return as_number(lift, value, name)
     if isinstance(value, UserObjectValue):
-        result = py.call(lift, lift.special_method(value, name, "number"), [], {})
+        if base is not MISSING:
+            raise GraphBreak(FL0102, what="int() of an object with a base")
+        if class_lookup(lift, lift.type_of(value), name) is None:
+            return py.fold(lift, kind, lift.constant(by_method(lift, kind, value, ["__index__"])))
+        result = by_method(lift, kind, value, [name])
         if not is_subclass(py.type_of(result), kind):
             owner = f"{name_of(value.cls)}." if kind is float else ""
             what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
@@ -256,6 +264,15 @@ def _convertible(lift: Lift, value: Any) -> Any:
     if is_subclass(py.type_of(value), tuple) and py.type_of(value) is not tuple:
         raise GraphBreak(FL0102, what=f"a number made of a {py.describe(value)}")
     return lift.constant(value)
+
+
+@primitive(complex)
+def _complex(lift: Lift, real: Any = 0, imag: Any = MISSING) -> Any:
+    if imag is MISSING and type(real) is UserObjectValue:
+        return py.fold(
+            lift, complex, lift.constant(by_method(lift, complex, real, ["__complex__", "__float__", "__index__"]))
+        )
+    return fold_call(lift, complex, [real] if imag is MISSING else [real, imag], {})
 
 
 @primitive(str)
@@ -290,6 +307,8 @@ def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
     if isinstance(number, TensorValue):
         kwargs = {} if ndigits is None else {"decimals": ndigits}
         return lift.call_torch(torch.round, (number,), kwargs)
+    if type(number) is UserObjectValue:
+        return by_method(lift, round, number, ["__round__"], *([] if py.same(lift, ndigits, None) else [ndigits]))
     calculated = lift.calculate(round, number) if ndigits is None else lift.calculate(round, number, ndigits)
     if calculated is not None:
         return calculated
@@ -300,7 +319,7 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
     if isinstance(value, TensorValue):
         return lift.call_torch(torch_function, (value,), {})
     if isinstance(value, UserObjectValue):
-        return py.call(lift, lift.special_method(value, name, "operand"), [], {})
+        return by_method(lift, function, value, [name])
     if isinstance(value, Value) and is_number(value):
         return derive(lift, function, value)
     calculated = lift.calculate(function, value)
@@ -313,6 +332,8 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
 def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
     if isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue):
         return lift.tuple([py.binary(lift, "//", left, right), py.binary(lift, "%", left, right)])
+    if type(left) is UserObjectValue or type(right) is UserObjectValue:
+        return divmod_of_objects(lift, left, right)
     calculated = lift.calculate(divmod, left, right)
     if calculated is not None:
         return calculated
@@ -356,7 +377,7 @@ def _pow(lift: Lift, base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None:
         return py.binary(lift, "**", base, exp)
     if isinstance(base, UserObjectValue):
-        return py.call(lift, lift.special_method(base, "__pow__", "number"), [exp, mod], {})
+        return by_method(lift, pow, base, ["__pow__"], exp, mod)
     if isinstance(exp, UserObjectValue) or isinstance(mod, UserObjectValue):
         raise GraphBreak(FL0102, what="pow() of objects")
     calculated = lift.calculate(pow, base, exp, mod)

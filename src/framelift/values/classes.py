@@ -126,9 +126,10 @@ class ClassValue(KnownObject, models=type):
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
-        if descriptor is not type.__dict__.get(descriptor.__name__):
-            self.refuse(f"attribute {descriptor.__name__!r} of its metaclass")
-        return self.computed(lift, descriptor.__name__)
+        name = descriptor.__name__
+        if type.__dict__.get(name) is not descriptor:
+            self.refuse(f"attribute {name!r} of its metaclass")
+        return self.computed(lift, name)
 
     # -- change --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import bind, class_lookup, has_default, is_data_descriptor, mro_of, name_of, raw_lookup
 from framelift.values.primitives import Model, primitive
@@ -72,7 +73,11 @@ class TupleObjectValue(SequenceValue):
         return lift.tuple(items)
 
     def key(self, lift: Lift) -> Any:
-        self.refuse("use as a key")
+        """Equal to any tuple with the same items, and yet another object: the dict has the one that came first."""
+        keys = tuple([py.key_of(lift, item) for item in self.items(lift)])
+        if not all(is_constant(key) or type(key) is py.EqualKey for key in keys):
+            self.refuse("use as a key with items whose hash is not known")
+        return py.EqualKey(lift, self, hash(keys))
 
     def attribute(self, lift: Lift, name: str) -> Any:
         found = class_lookup(lift, self.cls, name)

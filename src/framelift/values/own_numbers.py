@@ -1,0 +1,70 @@
+"""Functions that ask an object of a class written in Python for a number: `round(obj)`, `math.floor(obj)`, `divmod`.
+
+What they say of an object without the method they look for is asked of them, about an object of an empty class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.natives import fold_call
+from framelift.values.objects import UserObjectValue
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+def by_method(
+    lift: Lift, function: Callable[..., Any], value: UserObjectValue, names: Sequence[str], *args: Any
+) -> Any:
+    """What `function(value, *args)` gets from the first of these methods that the class of `value` has."""
+    lift.type_of(value)
+    for name in names:
+        if class_lookup(lift, value.cls, name) is not None:
+            return py.call(lift, special_method(lift, value, value.cls, name), list(args), {})
+    return py.fold(lift, function, _like(value), *[_like(arg) if isinstance(arg, Value) else arg for arg in args])
+
+
+def _like(value: Any) -> Any:
+    """An object that can do nothing, of a class of the same name."""
+    return type(name_of(py.type_of(value)), (), {})()
+
+
+def divmod_of_objects(lift: Lift, left: Any, right: Any) -> Any:
+    """`divmod(left, right)` where one of them is of a class written in Python."""
+    mine, theirs = lift.type_of(left), lift.type_of(right)
+    asked = [(left, "__divmod__", right)]
+    if mine is not theirs:
+        asked.append((right, "__rdivmod__", left))
+        if is_subclass(theirs, mine) and raw_lookup(theirs, "__rdivmod__") is not raw_lookup(mine, "__rdivmod__"):
+            asked.reverse()
+    for value, name, other in asked:
+        method = special_method(lift, value, value.cls, name) if isinstance(value, UserObjectValue) else None
+        result = NotImplemented if method is None else py.call(lift, method, [other], {})
+        if result is not NotImplemented:
+            return result
+    return py.fold(lift, divmod, _like(left), _like(right))
+
+
+def _register_roundings() -> None:
+    for function, name in ((math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__")):
+
+        def rounded(lift: Lift, value: Any, /, *, _function: Any = function, _name: str = name) -> Any:
+            if type(value) is not UserObjectValue:
+                return fold_call(lift, _function, [value], {})
+            if _function is math.trunc or class_lookup(lift, lift.type_of(value), _name) is not None:
+                return by_method(lift, _function, value, [_name])
+            return py.fold(
+                lift, _function, lift.constant(by_method(lift, _function, value, ["__float__", "__index__"]))
+            )
+
+        primitive(function)(rounded)
+
+
+_register_roundings()

@@ -1,0 +1,144 @@
+"""Numbers that built-in functions ask objects for, and what they say where an object has none."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import fractions
+import math
+import typing
+
+from tests.values.programs import Programs, follow, x
+
+programs = Programs()
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Named(typing.NamedTuple):
+    a: int
+    b: str = "b"
+
+
+class Color(enum.Enum):
+    RED = 1
+    CRIMSON = 1
+    BLUE = 2
+
+
+class Nothing:
+    pass
+
+
+class Index:
+    def __index__(self):
+        return 7
+
+
+class Amount:
+    def __init__(self, value):
+        self.value = value
+
+    def __round__(self, digits=None):
+        return round(self.value, digits), digits
+
+    def __floor__(self):
+        return "floor"
+
+    def __float__(self):
+        return self.value
+
+    def __complex__(self):
+        return 2j
+
+    def __divmod__(self, other):
+        return NotImplemented if other == 3 else ("divmod", other)
+
+    def __rdivmod__(self, other):
+        return "rdivmod", other
+
+
+class More(Amount):
+    def __rdivmod__(self, other):
+        return "more"
+
+
+@programs
+def rounded(x):
+    amount = Amount(2.55)
+    return x + 1, round(amount), round(amount, 1), math.floor(amount), math.ceil(amount), math.trunc(amount.value)
+
+
+@programs
+def converted(x):
+    amount, index = Amount(2.5), Index()
+    return x + float(amount), complex(amount), float(index), int(index), complex(index), math.ceil(index), hex(index)
+
+
+@programs
+def divided(x):
+    amount, more = Amount(1.0), More(2.0)
+    return x + 1, divmod(amount, 2), divmod(2, amount), divmod(amount, more), divmod(more, 5), divmod(3.5, amount)
+
+
+@programs
+def fractions_are_rounded(x):
+    third = fractions.Fraction(7, 3)
+    parts = math.floor(third), math.ceil(third), math.trunc(-third), round(third), round(third, 1)
+    return x + float(third), parts, divmod(third, 1), divmod(7, third), complex(third), abs(-third), int(third)
+
+
+@programs
+def without_such_a_method(x):
+    found = []
+    functions = [abs, round, float, int, complex, math.floor, math.ceil, math.trunc]
+    functions += [lambda value: divmod(value, 2), lambda value: divmod(2, value), lambda value: divmod(value, value)]
+    functions += [lambda value: round(value, 2), lambda value: pow(value, 2, 3), lambda value: [*value]]
+    for function in functions:
+        try:
+            function(Nothing())
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+@programs
+def named_tuples_as_keys(x):
+    found = {Pair(1, 2): "named", (3, 4): "plain"}
+    found[(1, 2)] = "again"
+    members = {Pair(5, 6), (5, 6), Named(5, "b")}
+    return (
+        x + len(found),
+        found[Pair(3, 4)],
+        list(found),
+        len(members),
+        Named(1) in found,
+        hash(Pair(1, 2)) == hash((1, 2)),
+    )
+
+
+@programs
+def named_tuples_count(x):
+    counts = collections.Counter([Pair(1, 2), Pair(1, 2), Pair(2, 1)])
+    return x + counts[1, 2], counts.most_common(1), {Named(1): x}[Named(1)]
+
+
+@programs
+def hashes_of_members(x):
+    return x + 1, hash(Color.RED) == hash(Color.CRIMSON), hash(Color.RED) == hash("RED"), {Color.BLUE: 3}[Color.BLUE]
+
+
+test_programs = programs.test()
+
+
+def test_a_method_that_is_added_is_seen():
+    class Later:
+        def __index__(self):
+            return 2
+
+    later = Later()
+    follow(
+        lambda x: x + float(later) + math.floor(later),
+        (x(),),
+        lambda: setattr(Later, "__float__", lambda self: 3.5),
+        lambda: setattr(Later, "__floor__", lambda self: 9),
+    )

@@ -200,3 +200,63 @@ def test_flags_that_are_read_are_guarded() -> None:
         for flag in (False, True, False):
             context.flags[decimal.Inexact] = flag
             assert lifted(X)[1] is flag
+
+
+class _OwnContext(decimal.Context):
+    def __reduce__(self) -> Any:
+        raise AssertionError("asked by a guard")
+
+
+def test_a_context_of_a_class_of_its_own() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x * 2, Decimal(1) / 3, decimal.getcontext().prec
+
+    lifted = framelift.compile(f, backend="eager")
+    for context in (decimal.Context(prec=4), _OwnContext(prec=5), decimal.Context(prec=4)):
+        with decimal.localcontext():
+            decimal.setcontext(context)
+            assert lifted(X)[1:] == f(X)[1:]
+
+
+def test_a_context_that_is_an_argument_and_current() -> None:
+    def f(x: torch.Tensor, context: decimal.Context) -> Any:
+        context.prec = 3
+        return x * 2, Decimal(1) / 3
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    for is_current in (True, False, True):
+        with decimal.localcontext(prec=9) as context:
+            context.clear_flags()
+            other = context.copy()
+            given = context if is_current else other
+            assert lifted(X, given)[1] == Decimal("0.333" if is_current else "0.333333333")
+            assert given.prec == 3
+            assert context.flags[decimal.Inexact]
+            assert other.flags[decimal.Inexact] is False
+
+
+def test_breaks_in_loops_of_contexts() -> None:
+    def f(x: torch.Tensor) -> Any:
+        results = []
+        for prec in (3, 5, 7):
+            with decimal.localcontext(prec=prec):
+                framelift.graph_break()
+                results.append(Decimal(1) / 3)
+                x = x + prec
+        return x, results, Decimal(1) / 3
+
+    check(f, X, expect_breaks=None)
+
+
+def test_generators_in_a_context() -> None:
+    def f(x: torch.Tensor) -> Any:
+        def numbers() -> Any:
+            for i in range(1, 4):
+                yield Decimal(1) / (3 * i)
+
+        with decimal.localcontext(prec=4):
+            made = numbers()
+            first = next(made)
+        return x * 2, first, list(made)
+
+    check(f, X)

@@ -20,6 +20,7 @@ import torch
 
 import framelift
 from tests.helpers.check import check
+from tests.helpers.record import Record
 
 X = torch.tensor([1.0, 2.0])
 RATE = Decimal("0.075")
@@ -49,6 +50,18 @@ def test_an_equal_decimal_hits() -> None:
     for text in ("1.10", "1.10"):
         price = Decimal(text)
         assert lifted(X, price)[1] is price
+
+
+def test_a_decimal_that_changes_all_the_time() -> None:
+    def f(x: torch.Tensor, price: Decimal) -> Any:
+        return x * float(price * 2)
+
+    lifted, record = framelift.compile(f, backend="eager"), Record()
+    with record.listening():
+        for cents in range(40):
+            price = Decimal(cents) / 100
+            assert torch.equal(lifted(X, price), f(X, price))
+    assert record.captures < 20
 
 
 def test_trapped_errors() -> None:
@@ -300,3 +313,28 @@ def test_given_keys_that_a_number_may_equal(key: Any) -> None:
         return x + 1, given.get(1), 1 in given, given.get(2), 1 in members, Decimal(1) in members, x + 2
 
     check(f, X, {key: "one", 2: "two"}, {key}, expect_breaks=None)
+
+
+class _OwnDecimal(Decimal):
+    """A decimal with ways of its own, which nobody but the program asks."""
+
+    calls = 0
+
+    def __add__(self, other: Any) -> Any:
+        type(self).calls += 1
+        return super().__add__(other)
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("asked by a guard")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+
+def test_subclasses_are_left_to_python() -> None:
+    def f(x: torch.Tensor, price: Decimal) -> Any:
+        return x * 2, price + 1, 1 + price, price == Decimal(3), Decimal(price), x + 1
+
+    _OwnDecimal.calls = 0
+    check(f, X, Decimal(3), changed=[(X, _OwnDecimal(3)), (X, Decimal(3))], expect_breaks=None)
+    assert _OwnDecimal.calls == 2

@@ -24,6 +24,8 @@ Number = int | float
 # What a user says of a source: a number is symbolic or not; a tensor is, or some of its dimensions are.
 Wish = bool | Mapping[int, Mark]
 
+# What has had so many values will have others.
+_MOST_TEXTS = 8
 # A number that is an argument itself.
 _ARGUMENT = re.compile(r"L\['\w+'\](\[\d+\]|\['\w+'\])?")
 
@@ -36,6 +38,8 @@ class History:
     numbers: dict[str, Number] = field(default_factory=dict)
     dynamic_sizes: dict[str, set[int]] = field(default_factory=dict)
     dynamic_numbers: set[str] = field(default_factory=set)
+    # Texts of what is known by its text only.
+    texts: dict[str, set[str]] = field(default_factory=dict)
     # Numbers the backend would not take as symbols.
     refused_numbers: set[str] = field(default_factory=set)
     # Whether sizes and numbers that depend on data are left to the graph.
@@ -167,6 +171,13 @@ class Policy:
     def saw_number(self, name: str, number: Number) -> None:
         """An entry was captured for this very number."""
         self._history.numbers[name] = number
+
+    def is_steady(self, name: str, text: str) -> bool:
+        """Whether what a source holds, and is known by its text only, is worth an entry of its own."""
+        seen = self._history.texts.setdefault(name, set())
+        if len(seen) < _MOST_TEXTS:
+            seen.add(text)
+        return text in seen
 
     def _note(self, name: str, before: Number, now: Number) -> None:
         self.changes[name] = Change(name, before, now)

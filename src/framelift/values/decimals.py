@@ -44,8 +44,10 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     def note_facts(self, lift: Lift) -> None:
         super().note_facts(lift)
         assert self.source is not None
-        text = self.source.child("REDUCED").child("TUPLE_ITEM", 1).child("TUPLE_ITEM", 0)
-        lift.guard(text, "EQUALS", self.concrete.__reduce__()[1][0])
+        where, text = self.source.child("REDUCED").child("TUPLE_ITEM", 1), self.concrete.__reduce__()[1][0]
+        if not lift.policy.is_steady(self.source.name, text):
+            self.refuse("use, after many others in its place,")
+        lift.guard(where.child("TUPLE_ITEM", 0), "EQUALS", text)
 
     # -- operators ---------------------------------------------------------------------------------------------------
 

@@ -256,14 +256,14 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if base is MISSING and is_number(value):
         return derive(lift, kind, value) if isinstance(value, Value) else py.fold(lift, kind, value)
     rest = [] if base is MISSING else [lift.constant(base)]
-    return py.fold(lift, kind, _convertible(lift, value), *rest)
+    _refuse_named_tuple(value)
+    return py.fold(lift, kind, lift.constant(value), *rest)
 
 
-def _convertible(lift: Lift, value: Any) -> Any:
-    """The constant that a number is made of. What is wrong with another object is said in terms of its class."""
+def _refuse_named_tuple(value: Any) -> None:
+    """No number is made of one: Python says so of its class, which is not that of the constant."""
     if is_subclass(py.type_of(value), tuple) and py.type_of(value) is not tuple:
         raise GraphBreak(FL0102, what=f"a number made of a {py.describe(value)}")
-    return lift.constant(value)
 
 
 @primitive(complex)
@@ -272,6 +272,7 @@ def _complex(lift: Lift, real: Any = 0, imag: Any = MISSING) -> Any:
         return py.fold(
             lift, complex, lift.constant(by_method(lift, complex, real, ["__complex__", "__float__", "__index__"]))
         )
+    _refuse_named_tuple(real)
     return fold_call(lift, complex, [real] if imag is MISSING else [real, imag], {})
 
 
@@ -363,13 +364,6 @@ def _register_constant_functions() -> None:
 
 
 _register_constant_functions()
-
-
-@primitive(complex)
-def _complex(lift: Lift, *args: Any) -> Any:
-    if any(isinstance(arg, DecimalValue) for arg in args):
-        return lift.calculate(complex, *args)
-    return py.fold(lift, complex, *[_convertible(lift, arg) for arg in args])
 
 
 @primitive(pow)

@@ -43,6 +43,7 @@ from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
+from framelift.values.contexts import Contexts
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
@@ -114,6 +115,7 @@ class Lift:
         # How many classes of an MRO were noted: id of the class -> count.
         self.noted_bases: dict[int, int] = {}
         self.made = MadeClasses()
+        self.contexts = Contexts()
         # Containers whose text is being made: one of them within itself is only hinted at.
         self._shown: list[Value] = []
         self.builtins = self.module_namespace(builtins)

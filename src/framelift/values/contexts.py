@@ -1,4 +1,8 @@
-"""Context variables: read from the context of the call, set and reset by the program, left as the program left them."""
+"""Context variables: read from the context of the call, set and reset by the program, left as the program left them.
+
+A copy of the context differs from it in what was set since, on either side: what the program sets while it runs in a
+copy is kept there, and is gone with it. What nobody set is found in the context of the call.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,64 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING
 from framelift.values.exceptions import raise_error
 from framelift.values.methods import method, method_of
+from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
+# What a variable holds that the program did not set, or set and reset: what it held before.
+_AS_BEFORE: Any = object()
+# In the place of a value: the variable is reset by the token.
+_RESET: Any = object()
+
+
+class Contexts:
+    """The variables that the program has set, and the copy of the context it runs in, if it does."""
+
+    def __init__(self) -> None:
+        self.variables: list[ContextVarValue] = []
+        self.current: ContextValue | None = None
+
 
 class ContextVarValue(Value, models=contextvars.ContextVar):
-    """`pending` are the values the program set and did not reset, with their tokens, the last one in effect."""
+    """`steps` lead from what the real variable holds to what it holds in the program: values with their tokens."""
 
-    __slots__ = ("pending",)
+    __slots__ = ("steps", "now", "name", "default")
 
-    def __init__(self, source: Source, concrete: Any) -> None:
+    def __init__(self, source: Source | None, concrete: Any, name: str = "", default: Any = MISSING) -> None:
         super().__init__(source, concrete)
-        self.pending: list[tuple[TokenValue, Any]] = []
+        self.steps: list[tuple[TokenValue, Any]] = []
+        self.now = _AS_BEFORE
+        # Of a variable that the program made.
+        self.name = name
+        self.default = default
+
+    def python_type(self) -> type:
+        return contextvars.ContextVar
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        return self.concrete.name if name == "name" and self._is_known(lift) else method_of(self, lift, name)
-
-    def _is_known(self, lift: Lift) -> bool:
-        assert self.source is not None
+        if name != "name":
+            return method_of(self, lift, name)
+        if self.source is None:
+            return self.name
         lift.guard(self.source.child("GETATTR", "name"), "EQUALS", self.concrete.name)
-        return True
+        return self.concrete.name
 
     @method
     def get(self, lift: Lift, default: Any = MISSING, /) -> Any:
-        if self.pending:
-            return self.pending[-1][1]
-        assert self.source is not None
+        if self.now is not _AS_BEFORE:
+            return self.now
         if default is not MISSING:
-            return self._own_value(lift, default)
+            own = self.own_value(lift)
+            return default if own is MISSING else own
+        if self.source is None:
+            return self._raise_unset(lift) if self.default is MISSING else self.default
         try:
             value = self.concrete.get()
         except LookupError:
@@ -49,63 +77,221 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         lift.require(source)
         return lift.wrap(value, source)
 
-    def _own_value(self, lift: Lift, default: Any) -> Any:
-        """What was set in this context, or the default that is asked for: before the variable's own."""
-        assert self.source is not None
+    def own_value(self, lift: Lift) -> Any:
+        """What was set in the context of the call, or MISSING: the default of the variable is not asked."""
+        if self.source is None:
+            return MISSING
         value = self.concrete.get(MISSING)
         if value is MISSING:
             lift.guard(self.source, "CONTEXT_UNSET", 0)
-            return default
+            return MISSING
         source = self.source.child("CONTEXT_OWN")
         lift.require(source)
         return lift.wrap(value, source)
 
     def _raise_unset(self, lift: Lift) -> NoReturn:
-        assert self.source is not None
-        lift.guard(self.source, "CONTEXT_UNSET", 1)
+        if self.source is not None:
+            lift.guard(self.source, "CONTEXT_UNSET", 1)
         raise_error(LookupError, self)
 
     @method
     def set(self, lift: Lift, value: Any, /) -> Any:
         lift.journal.touch(self)
-        token = TokenValue(self)
-        self.pending.append((token, value))
+        if not any(variable is self for variable in lift.contexts.variables):
+            lift.contexts.variables.append(self)
+        token = TokenValue(self, self.now, lift.contexts.current)
+        self.steps.append((token, value))
+        self.now = value
         return token
 
     @method
     def reset(self, lift: Lift, token: Any, /) -> None:
-        if not self.pending or self.pending[-1][0] is not token:
-            self.refuse("reset() out of order")
+        if not isinstance(token, TokenValue):
+            self.refuse("reset() by a token from elsewhere")
+        if token.variable is not self or token.is_used or token.context is not lift.contexts.current:
+            self.refuse("reset() by a token that does not fit")  # which the message shows, with its address
         lift.journal.touch(self)
-        self.pending.pop()
+        lift.journal.touch(token)
+        if self.steps[-1][0] is token:
+            self.steps.pop()
+        else:
+            self.steps.append((token, _RESET))
+        self.now = token.before
+        token.is_used = True
 
     def state(self) -> Any:
-        return list(self.pending)
+        return list(self.steps), self.now
 
     def restore(self, state: Any) -> None:
-        self.pending = state
+        self.steps, self.now = state
 
     def replay(self, generate: Generator) -> None:
-        for token, value in self.pending:
-            generate.source(self.source)
-            generate.load_method("set")
-            generate.value(value)
+        for token, value in self.steps:
+            generate.value(self)
+            generate.load_method("reset" if value is _RESET else "set")
+            generate.value(token if value is _RESET else value)
             generate.call(1)
-            generate.remember(token)
+            if value is not _RESET:
+                generate.remember(token)
             generate.pop_top()
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Any]:
+        default = [] if self.default is MISSING else [self.default]
+        return default + [value for _, value in self.steps if value is not _RESET]
+
+    def rebuild(self, generate: Generator) -> None:
+        if self.steps:
+            raise GraphBreak(FL0107, what="a new context variable that was set")
+        generate.callable(_make_variable)
+        generate.constant(self.name)
+        if self.default is not MISSING:
+            generate.value(self.default)
+        generate.call(1 + (self.default is not MISSING))
+
+
+def _make_variable(name: str, *default: Any) -> contextvars.ContextVar[Any]:
+    return contextvars.ContextVar(name, default=default[0]) if default else contextvars.ContextVar(name)
+
+
+@primitive(contextvars.ContextVar)
+def _new_variable(lift: Lift, name: Any, /, *, default: Any = MISSING) -> Any:
+    plain = lift.constant(name)
+    if type(plain) is not str:
+        raise_error(TypeError, "context variable name must be a str")
+    return ContextVarValue(None, None, plain, default)
 
 
 class TokenValue(Value):
     """What `set()` gives; the real one exists once the variable is set in residual code."""
 
-    __slots__ = ("variable",)
+    __slots__ = ("variable", "before", "context", "is_used")
 
-    def __init__(self, variable: ContextVarValue) -> None:
+    def __init__(self, variable: ContextVarValue, before: Any, context: ContextValue | None) -> None:
         super().__init__()
         self.variable = variable
+        self.before = before
+        self.context = context
+        self.is_used = False
 
     def python_type(self) -> type:
         return contextvars.Token
 
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "var":
+            return self.variable
+        if name == "old_value":
+            before = self.variable.own_value(lift) if self.before is _AS_BEFORE else self.before
+            if before is MISSING:
+                self.refuse("attribute 'old_value' where there was none")  # what marks that cannot be guarded
+            return before
+        return method_of(self, lift, name)
+
+    def state(self) -> Any:
+        return self.is_used
+
+    def restore(self, state: Any) -> None:
+        self.is_used = state
+
+    def parts(self) -> list[Any]:
+        return [self.variable]
+
     def rebuild(self, generate: Generator) -> None:
         raise GraphBreak(FL0107, what="a token of a context variable that was reset")
+
+
+# -- copies of the context ---------------------------------------------------------------------------------------------
+
+
+class ContextValue(Value):
+    """`copy_context()`: what the variables hold in it that the program has set, by the identity of the variable."""
+
+    __slots__ = ("held", "is_entered")
+
+    def __init__(self, held: dict[int, tuple[ContextVarValue, Any]]) -> None:
+        super().__init__()
+        self.held = held
+        self.is_entered = False
+
+    def python_type(self) -> type:
+        return contextvars.Context
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        return method_of(self, lift, name)
+
+    @method
+    def run(self, lift: Lift, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if self.is_entered:
+            self.refuse("run() while it runs")
+        contexts = lift.contexts
+        outside, before = contexts.current, [(variable, variable.state()) for variable in contexts.variables]
+        lift.journal.touch(self)
+        self._enter(lift)
+        try:
+            return py.call(lift, function, list(args), kwargs)
+        finally:
+            self._leave(lift, outside, before)
+
+    def _enter(self, lift: Lift) -> None:
+        self.is_entered = True
+        lift.contexts.current = self
+        for variable in lift.contexts.variables:
+            lift.journal.touch(variable)
+            variable.restore(([], self.held.get(id(variable), (variable, _AS_BEFORE))[1]))
+
+    def _leave(self, lift: Lift, outside: ContextValue | None, before: list[tuple[ContextVarValue, Any]]) -> None:
+        self.held = _held(lift)
+        lift.contexts.current = outside
+        for variable in lift.contexts.variables:
+            variable.restore(([], _AS_BEFORE))  # of those that it set first
+        for variable, state in before:
+            variable.restore(state)
+        self.is_entered = False
+
+    def value_of(self, lift: Lift, variable: Any) -> Any:
+        """What a variable was set to, or MISSING."""
+        if not isinstance(variable, ContextVarValue):
+            raise_error(TypeError, f"a ContextVar key was expected, got {lift.text(variable, 'repr')}")
+        if self.is_entered:
+            self.refuse("looking into it while it runs")
+        held = self.held.get(id(variable), (variable, _AS_BEFORE))[1]
+        return variable.own_value(lift) if held is _AS_BEFORE else held
+
+    def item(self, lift: Lift, key: Any) -> Any:
+        found = self.value_of(lift, key)
+        return raise_error(KeyError, key) if found is MISSING else found
+
+    def contains(self, lift: Lift, item: Any) -> Any:
+        return self.value_of(lift, item) is not MISSING
+
+    @method
+    def get(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
+        found = self.value_of(lift, key)
+        return default if found is MISSING else found
+
+    @method
+    def copy(self, lift: Lift) -> Any:
+        if self.is_entered:
+            self.refuse("copy() while it runs")
+        return ContextValue(dict(self.held))
+
+    def state(self) -> Any:
+        return self.held, self.is_entered
+
+    def restore(self, state: Any) -> None:
+        self.held, self.is_entered = state
+
+    def parts(self) -> list[Any]:
+        return [part for variable, value in self.held.values() for part in (variable, value)]
+
+
+def _held(lift: Lift) -> dict[int, tuple[ContextVarValue, Any]]:
+    """What the variables hold now that the program has set."""
+    variables = lift.contexts.variables
+    return {id(variable): (variable, variable.now) for variable in variables if variable.now is not _AS_BEFORE}
+
+
+@primitive(contextvars.copy_context)
+def _copy_context(lift: Lift) -> Any:
+    return ContextValue(_held(lift))

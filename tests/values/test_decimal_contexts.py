@@ -260,3 +260,28 @@ def test_generators_in_a_context() -> None:
         return x * 2, first, list(made)
 
     check(f, X)
+
+
+def test_signals_are_a_mapping() -> None:
+    def f(x: torch.Tensor) -> Any:
+        context = decimal.getcontext()
+        Decimal(1) / 3
+        known = decimal.Inexact in context.flags, KeyError in context.flags, len(context.flags)
+        shown = str(context.flags), context.flags.get(decimal.Inexact), context.traps.copy()
+        return x * 2, known, shown, [signal for signal, is_set in context.traps.items() if is_set]
+
+    check(f, X, expect_hit=False)
+
+
+def test_signals_are_assigned() -> None:
+    def f(x: torch.Tensor, signals: Any) -> Any:
+        context = decimal.getcontext()
+        try:
+            context.traps = signals
+        except TypeError as error:
+            return x * 2, str(error), repr(context)
+        context.flags = context.traps
+        return x * 3, repr(context)
+
+    check(f, X, [decimal.Inexact], changed=[(X, None)])
+    check(f, X, dict(decimal.Context(traps=[decimal.Inexact]).traps), expect_breaks=None, expect_hit=False)

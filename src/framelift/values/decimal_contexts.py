@@ -31,6 +31,7 @@ from framelift.values.decimal_states import (
     mark_raised,
     settings_of,
 )
+from framelift.values.dicts import DictValue
 from framelift.values.lookup import bind, class_lookup, raw_lookup
 from framelift.values.methods import method, method_of
 
@@ -116,10 +117,8 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         return lift.builtin_method(self, name, lambda *args, **kwargs: model(lift, [self, *args], kwargs))
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if name in ("flags", "traps"):
-            self.refuse(f"assignment of attribute {name!r}")
         changed = self.settings.context()
-        py.fold(lift, setattr, changed, name, lift.constant(value))
+        py.fold(lift, setattr, changed, name, given_attribute(lift, name, value))  # flags and traps are no lists
         self.change(lift, settings_of(changed))
 
     def change(self, lift: Lift, settings: Settings) -> None:
@@ -173,10 +172,14 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         return self.copy(lift)
 
     def text(self, lift: Lift, conversion: str) -> str:
-        before = self._before(lift)
-        if any(way != ASSIGNED for _, way in before):
+        known = self.known(lift)
+        if any(way != ASSIGNED for _, way in self._before(lift)):
             self.refuse(f"{conversion}()")  # which shows more of a flag than guards know
-        return repr(change(self.settings.context(), None, before, tuple(self.flags.items())))
+        return repr(known)
+
+    def known(self, lift: Lift) -> decimal.Context:
+        """A context in the same state, flags included; guarded."""
+        return change(self.settings.context(), None, self._before(lift), tuple(self.flags.items()))
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
 
@@ -275,7 +278,15 @@ class SignalsValue(Value):
         self.context.change(lift, settings._replace(traps=tuple(sorted(traps))))
 
     def contains(self, lift: Lift, item: Any) -> Any:
-        self.refuse("'in'")
+        return py.call(lift, self.attribute(lift, "__contains__"), [item], {})
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        return repr(getattr(self.context.known(lift), self.name))
+
+    @method
+    def copy(self, lift: Lift) -> Any:
+        keys = [lift.known_object(signal) for signal in SIGNALS]
+        return DictValue({py.key_of(lift, key): self.item(lift, key) for key in keys})
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
@@ -294,6 +305,18 @@ class SignalsValue(Value):
     def rebuild(self, generate: Generator) -> None:
         generate.value(self.context)
         generate.load_attribute(self.name)
+
+
+def given_attribute(lift: Lift, name: str, value: Any) -> Any:
+    """What an attribute of a context is set to, as a constant: flags and traps are classes in a list."""
+    if name not in ("flags", "traps"):
+        return lift.constant(value)
+    if py.same(lift, value, None):
+        return None
+    if not py.has_type(value, list, tuple):
+        raise GraphBreak(FL0102, what=f"signals in a {py.describe(value)}")
+    signals = [known_class(lift, item) for item in py.items(lift, value)]
+    return signals if py.type_of(value) is list else tuple(signals)
 
 
 def known_class(lift: Lift, value: Any) -> Any:

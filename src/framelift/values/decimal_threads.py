@@ -14,7 +14,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Raised, Value
-from framelift.values.decimal_contexts import ContextValue, known_class
+from framelift.values.decimal_contexts import ContextValue, given_attribute
 from framelift.values.decimal_states import IN_C, Settings, flags_of, settings_of
 from framelift.values.exceptions import ExceptionValue, raised_from
 from framelift.values.methods import method, method_of
@@ -180,10 +180,7 @@ def _changed(
     lift: Lift, context: ContextValue, change: Callable[..., decimal.Context], given: dict[str, Any]
 ) -> ContextValue:
     """A context that the program just made, with the attributes that it gave."""
-    plain = {
-        name: _signals(lift, value) if name in ("flags", "traps") else lift.constant(value)
-        for name, value in given.items()
-    }
+    plain = {name: given_attribute(lift, name, value) for name, value in given.items()}
 
     def try_out() -> tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]:
         tried = change(context.settings.context(), **plain)
@@ -206,15 +203,6 @@ def _make_like(context: decimal.Context, **given: Any) -> decimal.Context:
     said: Any = context.__reduce__()[1]
     missing = {name: value for name, value in zip(_GIVEN, said, strict=True) if given[name] is None}
     return decimal.Context(**(given | missing))
-
-
-def _signals(lift: Lift, value: Any) -> Any:
-    """Flags or traps as they are given: classes in a list."""
-    if py.same(lift, value, None):
-        return None
-    if not py.has_type(value, list, tuple):
-        raise GraphBreak(FL0102, what=f"signals in a {py.describe(value)}")
-    return [known_class(lift, item) for item in py.items(lift, value)]
 
 
 if IN_C:

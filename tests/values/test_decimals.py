@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import decimal
+import enum
 import math
 import numbers
 import operator
@@ -208,7 +209,15 @@ PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
         a == 2j,
     ),
     "of fractions": lambda a, b: (a == Fraction(3, 2), Fraction(3, 2) == a, a < Fraction(1, 3), Fraction(a)),
-    "identity": lambda a, b: (a is a, a is b, Decimal(a) is a, +a is a, copy.copy(a) is a, copy.deepcopy([a])[0] is a),
+    "identity": lambda a, b: (
+        a is a,
+        a is b,
+        Decimal(a) is a,
+        Decimal(value=a) is a,
+        +a is a,
+        copy.copy(a) is a,
+        copy.deepcopy([a])[0] is a,
+    ),
     "text": lambda a, b: (str(a), repr(a), f"{a}", f"{a:.2f}", f"{a!r:>12}", format(a, "+,.3e"), f"{a:%}", str([a])),
     "old text": lambda a, b: ("%s|%r|%d|%.3f" % (a, b, a, a), "{:>10} {!r} {:.1f}".format(a, b, b)),  # noqa: UP031, UP032
     "keys": lambda a, b: ({a: 1, b: 2, Decimal(1): 3}[1], {1: 2}[Decimal(1)], {Decimal("1.0"): 5}.get(1.0)),
@@ -313,6 +322,30 @@ def test_given_keys_that_a_number_may_equal(key: Any) -> None:
         return x + 1, given.get(1), 1 in given, given.get(2), 1 in members, Decimal(1) in members, x + 2
 
     check(f, X, {key: "one", 2: "two"}, {key}, expect_breaks=None)
+
+
+class _Level(enum.IntEnum):
+    HIGH = 3
+
+    def __radd__(self, other: Any) -> Any:
+        raise AssertionError("decimals take it for an int")
+
+
+class _Name(str):
+    def __radd__(self, other: Any) -> Any:
+        return "added to", str(other)
+
+
+class _Share(float):
+    pass
+
+
+def test_numbers_and_texts_of_other_classes() -> None:
+    def f(x: torch.Tensor, a: Decimal, level: _Level, name: _Name, share: _Share) -> Any:
+        results = a + level, level * a, a < level, a == level, level == a, Decimal(level), Decimal(name), a + name
+        return x * 2, results, a == share, a < share, share < a, _tried(lambda: a + share), Decimal(share)
+
+    check(f, X, Decimal("2.5"), _Level.HIGH, _Name("1.50"), _Share(2.5), expect_breaks=None)
 
 
 class _OwnDecimal(Decimal):

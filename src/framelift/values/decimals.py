@@ -27,6 +27,7 @@ from framelift.values.methods import method, method_of
 from framelift.values.objects import UserObjectValue
 from framelift.values.operator_methods import COMPARE_METHODS
 from framelift.values.primitives import primitive
+from framelift.values.scalar_objects import ScalarObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -71,7 +72,11 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
 
     def _combined(self, lift: Lift, function: Callable[..., Any], left: Any, right: Any) -> Any:
         other = right if left is self else left
-        return run(lift, function, [left, right]) if _is_plain(other) else NotImplemented
+        if isinstance(other, ScalarObjectValue) and other.base is not int:
+            self.refuse(f"an operator with {py.describe(other)}")  # which may have its own, and has its own name
+        if not _is_plain(other):
+            return NotImplemented
+        return run(lift, function, [left, right])
 
     # -- what containers and conversions ask -------------------------------------------------------------------------
 
@@ -124,12 +129,15 @@ _PLAIN = (int, bool, float, complex, str, bytes, type(None))
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, DecimalValue) or (py.has_type(value, *_PLAIN))
+    """Whether decimals take a value for the number or text it is: also those of a subclass, whatever it says."""
+    if isinstance(value, ScalarObjectValue):
+        return value.base is not None and any(value.base is kind for kind in _PLAIN)
+    return isinstance(value, DecimalValue) or py.has_type(value, *_PLAIN)
 
 
 def run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
     """Call a function of decimals and other plain data."""
-    decimals = [arg for arg in args if isinstance(arg, DecimalValue)]
+    decimals = [arg for arg in [*args, *(kwargs or {}).values()] if isinstance(arg, DecimalValue)]
     named = {} if kwargs is None else {name: _plain(lift, arg) for name, arg in kwargs.items()}
     result = run_in_contexts(lift, function, [_plain(lift, arg) for arg in args], named)
     same = next((value for value in decimals if value.concrete is result), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import ChainMap, OrderedDict, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tests.values.cases import Cases, vector
@@ -115,6 +117,41 @@ def on_tensors(x):
             return x + n
         case 2, (n, m):
             return x + n * m
+
+
+class Settings(Mapping):
+    def __init__(self, **items):
+        self.items_ = items
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+class Loud(dict):
+    def get(self, key, default=None):
+        return super().get(key.lower(), default)
+
+
+@cases(X)
+def mappings_of_other_classes(x):
+    found = []
+    for value in (Settings(a=1, b=2), Settings(b=3), Loud(a=4), defaultdict(int), OrderedDict(a=5), ChainMap({"a": 6})):
+        match value:
+            case {"a": number, **rest}:
+                found.append((number, rest))
+            case {"A": number}:
+                found.append(("loud", number))
+            case {"b": number}:
+                found.append(number)
+            case {}:
+                found.append(len(value))
+    return x + 1, found
 
 
 test = cases.test

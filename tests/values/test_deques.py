@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections import deque
 
 from tests.values.cases import Cases, vector
@@ -74,6 +75,24 @@ def exit_stack(x):
 @cases(X, deque([1]), expect_breaks=None, expect_ops=0, changed=[(X, deque([2]))])
 def given(x, d):
     return x + d[0]
+
+
+@cases(X)
+def joined_and_repeated(x):
+    short, long = deque([1, 2], maxlen=3), deque("ab")
+    copied = copy.copy(short)
+    return x + 1, short + long, (short + long).maxlen, long + short, short * 2, long * 0, copied, copied == short
+
+
+@cases(X)
+def what_is_not_there(x):
+    found = []
+    for search in (deque([1]).remove, deque([1]).index):
+        try:
+            search("a")
+        except ValueError as error:
+            found.append(str(error))
+    return x + 1, found
 
 
 test_programs = cases.test

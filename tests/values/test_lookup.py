@@ -834,3 +834,19 @@ def reading_by_descriptors(x):
 
 def test_reading_by_descriptors():
     check(reading_by_descriptors, torch.ones(2))
+
+
+def texts_of_properties(x):
+    class Documented:
+        @property
+        def given(self):
+            """By its function."""
+
+        named = property(lambda self: 1, doc="By itself.")
+        bare = property()
+
+    return x + 1, Documented.given.__doc__, Documented.named.__doc__, Documented.bare.__doc__
+
+
+def test_texts_of_properties():
+    check(texts_of_properties, torch.ones(2))

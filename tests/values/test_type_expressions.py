@@ -124,6 +124,71 @@ def own_subscript(x):
     return x + 1, Generic[3]
 
 
+UserId = typing.NewType("UserId", int)
+T = typing.TypeVar("T")
+
+
+class Box(typing.Generic[T]):
+    def __init__(self, value):
+        self.value = value
+
+
+class OtherMeta(type):
+    def __eq__(cls, other):
+        return cls is other
+
+    __hash__ = type.__hash__
+
+
+class Other(metaclass=OtherMeta):
+    pass
+
+
+@cases(X)
+def casts(x):
+    y = typing.cast(typing.Optional[int], 3)  # noqa: UP045
+    z = typing.cast(typing.Union[int, str, None], "z")  # noqa: UP007
+    return x + y, z, typing.cast(typing.List[typing.Tuple[int, ...]], [])  # noqa: UP006
+
+
+@cases(X)
+def expressions(x):
+    found = typing.Dict[str, typing.List[int]], typing.Callable[[int], str], typing.Literal["a", 1]  # noqa: UP006
+    return x + Box[int](3).value, found, typing.get_args(found[0]), typing.get_origin(Box[int]) is Box
+
+
+@cases(X, expect_breaks=None)
+def expressions_with_a_metaclass_that_compares(x):
+    return x + 1, typing.Optional[Other]  # noqa: UP045
+
+
+@cases(X)
+def new_types(x):
+    return x + UserId(3), UserId.__name__
+
+
+@cases(X)
+def checks_by_stand_ins(x):
+    sequence, both = typing.Sequence, typing.Union[int, str]  # noqa: UP006, UP007, UP035
+    checked = [isinstance(value, sequence) for value in ([], (), {}, "a", x)]
+    return x + 1, checked, isinstance(3, (both, list)), isinstance(2.5, both), issubclass(list, sequence)
+
+
+@cases(X)
+def kinds_of_bound_methods(x):
+    bound = (
+        "a".upper,
+        (5).__add__,
+        [].__len__,
+        [].__getitem__,
+        {}.get,
+        object().__repr__,
+        Box(1).__init__,
+        Box(1).__str__,
+    )
+    return x + 1, [type(method) for method in bound]
+
+
 test_programs = cases.test
 
 

@@ -13,6 +13,7 @@ from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import is_raised, raise_error
 from framelift.values.lookup import name_of
+from framelift.values.sequences import ListValue
 
 _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
 
@@ -29,15 +30,24 @@ def match_mapping(frame: Frame, arg: Any, subject: Any) -> Any:
 
 @opcode("MATCH_KEYS")
 def match_keys(frame: Frame, arg: Any, subject: Any, keys: Any) -> Any:
-    if not isinstance(subject, DictValue):
-        raise GraphBreak(FL0102, what=f"a mapping pattern on {py.describe(subject)}")
-    wanted = [py.key_of(frame.lift, key) for key in py.items(frame.lift, keys)]
+    lift = frame.lift
+    wanted = [py.key_of(lift, key) for key in py.items(lift, keys)]
     for position, key in enumerate(wanted):
         if key in wanted[:position]:
             raise_error(ValueError, f"mapping pattern checks duplicate key ({key!r})")
-    found = [subject.get_key(frame.lift, key) for key in wanted]
-    values = None if any(value is MISSING for value in found) else frame.lift.tuple(found)
+    found = [_value_at(frame, subject, key) for key in wanted]
+    values = None if any(value is MISSING for value in found) else lift.tuple(found)
     return subject, keys, values
+
+
+def _value_at(frame: Frame, subject: Any, key: Any) -> Any:
+    """What a mapping has under a key, by its `get`: nothing is made for a key that is missing."""
+    if isinstance(subject, DictValue):
+        return subject.get_key(frame.lift, key)
+    nothing = ListValue([])
+    get = py.attribute(frame.lift, subject, "get")
+    found = py.call(frame.lift, get, [py.from_key(key), nothing], {})
+    return MISSING if found is nothing else found
 
 
 @opcode("MATCH_CLASS")

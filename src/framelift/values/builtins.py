@@ -65,12 +65,21 @@ def _issubclass(lift: Lift, obj: Any, cls: Any, /) -> bool:
     return any(_asked_subclass(lift, obj, c) for c in _classes(lift, cls))
 
 
-def _asked_subclass(lift: Lift, obj: ClassValue, cls: type) -> bool:
+def _asked_subclass(lift: Lift, obj: ClassValue, cls: Any) -> bool:
+    if isinstance(cls, UserObjectValue):
+        return _stand_in_says(lift, cls, "__subclasscheck__", obj)
     own = own_check(lift, cls, "__subclasscheck__")
     return subclass_check(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
 
 
-def _classes(lift: Lift, cls: Any) -> list[type]:
+def _stand_in_says(lift: Lift, stand_in: UserObjectValue, check: str, obj: Any) -> bool:
+    """What an object says that is used as if it were a class: `typing.Sequence`, say."""
+    method = special_method(lift, stand_in, stand_in.cls, check)
+    return py.truth(lift, py.call(lift, method, [obj], {}))
+
+
+def _classes(lift: Lift, cls: Any) -> list[Any]:
+    """The classes that are meant, and objects that stand for some."""
     if py.type_of(cls) is tuple:
         return [found for part in py.items(lift, cls) for found in _classes(lift, part)]
     if isinstance(cls, UnionValue):
@@ -78,10 +87,14 @@ def _classes(lift: Lift, cls: Any) -> list[type]:
     if isinstance(cls, ClassValue):
         cls.note(lift)
         return [cls.concrete]
+    if type(cls) is UserObjectValue and class_lookup(lift, lift.type_of(cls), "__instancecheck__") is not None:
+        return [cls]
     raise GraphBreak(FL0102, what=f"isinstance with {py.describe(cls)}")
 
 
-def _is_instance(lift: Lift, obj: Any, cls: type) -> bool:
+def _is_instance(lift: Lift, obj: Any, cls: Any) -> bool:
+    if isinstance(cls, UserObjectValue):
+        return _stand_in_says(lift, cls, "__instancecheck__", obj)
     rule = INSTANCE_CHECKS.get(type(cls))
     if rule is not None:
         return rule(lift, obj, cls)

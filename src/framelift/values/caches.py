@@ -7,6 +7,7 @@ more, so that it counts the hit and knows what was asked for last. A cache the p
 from __future__ import annotations
 
 import functools
+import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
@@ -18,7 +19,7 @@ from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
+from framelift.values.exceptions import raise_error, raised_from
 from framelift.values.later import call_later
 from framelift.values.lookup import Found, has_default, name_of, register_binder
 from framelift.values.methods import MethodValue, method
@@ -43,6 +44,8 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         assert self.source is not None
+        if _is_of_typing(self.concrete) and not kwargs:
+            return self._type_expression(lift, args)
         parts = [self._part(lift, argument) for argument in args]
         named = {name: self._part(lift, argument) for name, argument in kwargs.items()}
         for key, result in lru_entries(self.concrete):
@@ -52,6 +55,29 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
                 call_later(lift, ask_again, [self, tuple(kwargs), *args, *kwargs.values()])
                 return lift.wrap(result, source)
         raise GraphBreak(FL0102, what=f"{self.describe()} for new arguments")
+
+    def _type_expression(self, lift: Lift, args: list[Any]) -> Any:
+        """What `typing` makes of classes and constants, and always makes alike: `Union[int, str]`, say."""
+        self.note(lift)
+        lift.guard(self.source, "IS", self.concrete)  # type: ignore[arg-type]
+        try:
+            made = self.concrete(*[self._part_of_type(lift, argument) for argument in args])
+        except TypeError as error:
+            raise raised_from(error) from None
+        return lift.known_object(made)
+
+    def _part_of_type(self, lift: Lift, argument: Any) -> Any:
+        if isinstance(argument, Value) and py.has_type(argument, tuple, list):
+            return py.type_of(argument)([self._part_of_type(lift, item) for item in py.items(lift, argument)])
+        if (
+            isinstance(argument, UserObjectValue)
+            and argument.cls.__module__ == "typing"
+            and argument.source is not None
+        ):
+            argument.note(lift)
+            lift.guard(argument.source, "IS", argument.concrete)
+            return argument.concrete
+        return self._part(lift, argument)
 
     def kept(self) -> Value:
         """What a call made later is given: the very function."""
@@ -78,6 +104,11 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
         namespace: DictValue = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
         found = MISSING if name in _METHODS else namespace.get_key(lift, name)
         return attribute_of_type(lift, self, name) if found is MISSING else found
+
+
+def _is_of_typing(function: Any) -> bool:
+    wrapped = function.__dict__.get("__wrapped__")
+    return type(wrapped) is types.FunctionType and wrapped.__module__ == "typing"
 
 
 # As many as a guard can tell a tuple by.

@@ -89,6 +89,14 @@ class DequeValue(ListValue, models=deque):
         if operator == "+=":
             self.add(lift, py.items(lift, other))
             return self
+        if operator == "+" and isinstance(other, DequeValue):
+            made = self.make(lift, list(self.items(lift)))
+            made.add(lift, list(other.items(lift)))
+            return made
+        if operator == "*" and type(other) is int:
+            made = self.make(lift, [])
+            made.add(lift, list(self.items(lift)) * other)
+            return made
         self.refuse(operator)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
@@ -198,14 +206,14 @@ class DequeValue(ListValue, models=deque):
             if py.equal(lift, member, item):
                 del self.change(lift)[position]
                 return
-        self.refuse("remove() of what is not there")
+        raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
 
     @method
     def index(self, lift: Lift, item: Any, /) -> Any:  # type: ignore[override]
         for position, member in enumerate(self.items(lift)):
             if py.equal(lift, member, item):
                 return position
-        self.refuse("index() of what is not there")
+        raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
 
     @method
     def clear(self, lift: Lift) -> None:
@@ -219,7 +227,7 @@ class DequeValue(ListValue, models=deque):
     def copy(self, lift: Lift) -> Any:
         return self.make(lift, list(self.items(lift)))
 
-    copy = method(copy)
+    copy = __copy__ = method(copy)
     sort = None  # type: ignore[assignment]
 
     def replay(self, generate: Generator) -> None:

@@ -360,6 +360,12 @@ if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
+# What a method of a C type is when it is bound, by the identity of its type.
+_BOUND_TYPES = {
+    id(types.WrapperDescriptorType): types.MethodWrapperType,
+    id(types.MethodDescriptorType): types.BuiltinFunctionType,
+    id(types.ClassMethodDescriptorType): types.BuiltinFunctionType,
+}
 # What a method has from its type; all else it has from its function.
 _OF_METHODS = frozenset(dir(types.MethodType)) - {"__doc__"}
 
@@ -379,7 +385,8 @@ class BoundMethodValue(Value, models=types.MethodType):
         return cls(NULL, NULL, source, obj)
 
     def python_type(self) -> type:
-        return types.MethodType
+        raw = self._function.concrete if isinstance(self._function, Value) else None
+        return _BOUND_TYPES.get(id(type(raw)), types.MethodType)
 
     def function(self, lift: Lift) -> Any:
         if self._function is NULL:

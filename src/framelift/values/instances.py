@@ -146,7 +146,7 @@ def _call_descriptor(lift: Lift, found: Found, method: str, args: list[Any], nam
     function = special_method(lift, descriptor, kind, method)
     if function is None:
         raise_error(AttributeError, method)
-    if type(py.type_of(function)) is not type or py.type_of(function) is not types.MethodType:
+    if not py.has_type(function, types.MethodType, types.MethodWrapperType):
         raise GraphBreak(FL0203, type=name_of(kind), name=f"{method} (of attribute {name!r})")
     py.call(lift, function, args, {})
 

@@ -77,6 +77,9 @@ class MadeDescriptor(Value):
             return lift.builtin_method(self, name, lambda function: self._with(_SETTERS[name], function))
         if name in _PROPERTY_PARTS[:3]:
             return self.given[_PROPERTY_PARTS.index(name)]
+        if name == "__doc__":
+            getter, given = self.given[0], self.given[3]
+            return given if given is not None or getter is None else py.attribute(lift, getter, name)
         if name in ("__set__", "__delete__"):
             part = self.given[1 if name == "__set__" else 2]
             return lift.builtin_method(self, name, lambda *args: py.call(lift, part, list(args), {}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import BuiltinFunctionType, ClassMethodDescriptorType
+from types import BuiltinFunctionType, ClassMethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
@@ -58,7 +58,8 @@ class BoundBuiltin(Value):
         self.name = name
 
     def python_type(self) -> type:
-        return BuiltinFunctionType
+        found = raw_lookup(py.type_of(self.owner), self.name)
+        return MethodWrapperType if type(found) is WrapperDescriptorType else BuiltinFunctionType
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__self__":
@@ -105,9 +106,6 @@ class OperatorMethodValue(MethodValue):
     """A special method of a modelled built-in object."""
 
     __slots__ = ()
-
-    def python_type(self) -> type:
-        return type([].__len__)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         self.owner.note(lift)

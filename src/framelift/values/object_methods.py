@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -128,6 +129,11 @@ if hasattr(sys, "exception"):
     @primitive(sys.exception)
     def _exception(lift: Lift) -> Any:
         return lift.handled
+
+
+@primitive(typing.NewType.__call__)
+def _new_type(lift: Lift, value: Any, /) -> Any:
+    return value  # C code that is not bound
 
 
 @primitive(types.MethodType)

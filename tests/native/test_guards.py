@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import collections
+import decimal
 import enum
 import functools
 import gc
+import threading
 import types
 from typing import Any
 
@@ -431,6 +433,46 @@ def test_c_attribute() -> None:
             raise AssertionError("a guard ran a property")
 
     assert tree.check((Pretender(),), function) is None
+
+
+def test_result_of_a_c_function() -> None:
+    """The context of the thread that asks, as it stands."""
+    nodes = Nodes()
+    known = nodes.add(-1, "KNOWN", decimal.getcontext, name="getcontext")
+    context = nodes.add(known, "RESULT", name="getcontext()", TYPE=decimal.Context)
+    parts = nodes.add(nodes.add(context, "REDUCED"), "TUPLE_ITEM", 1)
+    nodes.add(parts, "TUPLE_ITEM", 0, name="prec", EQUALS=9)
+    tree = nodes.tree(0)
+    with decimal.localcontext(prec=9) as current:
+        sees(
+            tree,
+            (),
+            lambda: setattr(current, "prec", 8),
+            "prec was 9, now 8",
+            lambda: setattr(current, "prec", 9),
+        )
+        sees(tree, (), lambda: decimal.setcontext(decimal.Context(prec=7)), "prec was 9, now 7")
+        decimal.setcontext(current)
+        elsewhere: list[bool] = []
+        thread = threading.Thread(target=lambda: elsewhere.append(hits(tree)))
+        thread.start()
+        thread.join()
+        assert elsewhere == [False]
+        assert hits(tree)
+
+
+def test_reduced_asks_only_types_of_c() -> None:
+    class Own(decimal.Decimal):
+        def __reduce__(self) -> Any:
+            raise AssertionError("asked by a guard")
+
+    nodes = Nodes()
+    parts = nodes.add(nodes.add(nodes.arg(), "REDUCED"), "TUPLE_ITEM", 1)
+    nodes.add(parts, "TUPLE_ITEM", 0, EQUALS="1.0")
+    tree = nodes.tree()
+    assert hits(tree, decimal.Decimal("1.0"))
+    for other in (decimal.Decimal("1.00"), decimal.Decimal("-1.0"), Own("1.0"), 1.0, "1.0", None):
+        assert not hits(tree, other)
 
 
 def test_fetched_objects() -> None:

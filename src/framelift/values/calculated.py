@@ -28,8 +28,9 @@ def calculate(lift: Lift, function: Callable[..., Any], *args: Any) -> Any:
 
     Of decimals it is known now, in the context of the program.
     """
-    if any(isinstance(arg, DecimalValue) for arg in args):
-        return run(lift, function, list(args))
+    for arg in args:
+        if isinstance(arg, DecimalValue):
+            return run(lift, function, list(args))
     if not lift.has_residual or not any(isinstance(arg, SymbolicValue) for arg in args):
         return None
     if function in _ROUNDINGS and len(args) == 1 and not args[0].rests_on_floats:

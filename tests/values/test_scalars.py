@@ -361,3 +361,38 @@ def test_code_objects_are_told_by_identity():
 
     lifted = framelift.compile(function, backend="eager", fullgraph=True)
     assert [lifted(torch.ones(1), f.__code__)[1] for f in (first, second, first)] == ["first", "second", "first"]
+
+
+@pytest.mark.parametrize(
+    "expression, others",
+    [
+        ("i + j", [(None, 2), (3, "a"), (3.5, 2)]),
+        ("i - 1", [(None, 2), ("a", 2)]),
+        ("-i", [(None, 2)]),
+        ("abs(i)", [("a", 2)]),
+        ("i < 4", [(None, 2), (5, 2)]),
+        ("i < j", [(None, 2), (3, None)]),
+        ("i / j", [(3, 0), (10**400, 2)]),
+        ("i // j", [(3, 0), (3, 0.0)]),
+        ("7 % j", [(3, 0), (3, False)]),
+        ("i / (j - 1)", [(3, 1)]),
+        ("i * 0.5", [(10**400, 2)]),
+        ("1 << i", [(-1, 2)]),
+        ("int(i + 0.5)", [(float("inf"), 2)]),
+        ("float(i)", [(10**400, 2)]),
+    ],
+)
+def test_it_raises_though_nobody_looks_at_the_result(expression, others):
+    """What was computed for nothing on the call that was captured raises on another."""
+    scope: dict = {}
+    exec(f"def program(x, i, j):\n    {expression}\n    return x + 1", scope)
+    check(scope["program"], X, 3, 2, changed=[(X, *other) for other in others], expect_breaks=None)
+
+
+def test_a_result_that_nobody_looks_at_needs_no_entry_per_number():
+    def program(x, i, j):
+        i / j, i + 1, i % 5, i * 0.5  # noqa: B018
+        return x + 1
+
+    seen = check(program, X, 3, 2, changed=[(X, 4, 3), (X, -1, 7)])
+    assert len(seen.graphs) == 1

@@ -102,9 +102,11 @@ class GuardSet:
     def build_tree(self, fetched: list[Source], slot_count: int, state: Any) -> Any:
         """The native guard tree: every guard and relation, with `fetched` sources handed to the residual code."""
         tree = _TreeBuilder(fetched)
+        decided = {guard.source for guard in self.guards if guard.check == "EQUALS"}  # the type, too
         for guard in self.guards:
             checks = tree.nodes[tree.node(guard.source)][3]
-            if guard.check != "PRESENT":  # reaching the node is the check
+            implied = guard.check == "PRESENT" or (guard.check == "TYPE" and guard.source in decided)
+            if not implied:  # PRESENT: reaching the node is the check
                 checks.append((_CHECK_NUMBERS[guard.check], guard.native_argument))
         for source in fetched:
             tree.node(source)

@@ -266,8 +266,8 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
             return calculated
     if base is MISSING and isinstance(value, NumpyFloatValue):
         return py.fold(lift, kind, value.plain())
-    if base is MISSING and is_number(value):
-        return derive(lift, kind, value) if isinstance(value, Value) else py.fold(lift, kind, value)
+    if base is MISSING and isinstance(value, Value) and is_number(value) and py.type_of(value) in (kind, bool):
+        return derive(lift, kind, value)
     rest = [] if base is MISSING else [lift.constant(base)]
     _refuse_named_tuple(value)
     return py.fold(lift, kind, lift.constant(value), *rest)

@@ -56,19 +56,18 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         source: Source | None,
         concrete: Any,
         leaves: tuple[tuple[Source, Any], ...] | None = None,
-        outcome: tuple[Source, str, Any] | None = None,
+        outcome: tuple[Source, tuple[str, Any, Any]] | None = None,
         expression: Expression | None = None,
     ) -> None:
         super().__init__(source, concrete)
         self.noted = True  # nothing is assumed until the value is used
         self.leaves = ((source, concrete),) if leaves is None and source is not None else (leaves or ())
-        self.outcome = outcome  # a comparison (source, operator, constant) whose result this is
+        self.outcome = outcome  # a comparison (operator, constant, result) with the value at a source
         self.expression = expression
 
     def constant(self, lift: Lift) -> Any:
         if self.outcome is not None:
-            source, operator, constant = self.outcome
-            lift.guard(source, "COMPARE", (operator, constant, self.concrete))
+            lift.guard(self.outcome[0], "COMPARE", self.outcome[1])
             return self.concrete
         for source, value in self.leaves:
             lift.guard(source, "IS" if type(value) in _BY_IDENTITY else "EQUALS", value)
@@ -130,6 +129,7 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         # The type of a power depends on the sign of its exponent: it is decided here.
         if kinds <= set(_NUMBERS) and operator.removesuffix("=") != "**":
             result = derive(lift, BINARY[operator], left, right)
+            _keep_defined(lift, operator.removesuffix("="), left, right)
             if operator in _TOTAL and (kinds == {int} or kinds == {float}):
                 size = 1 + _size(left) + _size(right)
                 if size <= _MAX_EXPRESSION:
@@ -143,8 +143,9 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         if isinstance(other, Value):
             return NotImplemented
         if self.source is not None and type(self.concrete) in _COMPARABLE and type(other) in _COMPARABLE:
-            result = derive(lift, COMPARE[operator], self, other)
-            result.outcome = (self.source, operator, other)
+            result = _computed(lift, COMPARE[operator], self, other)
+            result.outcome = (self.source, (operator, other, result.concrete))
+            result.constant(lift)  # with something else there it could raise, though nobody looks at the result
             return result
         return fold(lift, COMPARE[operator], self.constant(lift), other)
 
@@ -188,7 +189,14 @@ _ZEROS: dict[type, Any] = {int: 0, float: 0.0, str: ""}
 
 
 def derive(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarValue:
-    """A number computed from scalars and constants. What it raises depends on their values."""
+    """A number computed from scalars and constants, by a function that raises nothing on others of their types."""
+    result = _computed(lift, function, *operands)
+    result.guarded_type(lift)
+    return result
+
+
+def _computed(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarValue:
+    """What it raises depends on the values of the operands."""
     try:
         result = fold(lift, function, *map(_plain, operands))
     except Raised:
@@ -202,6 +210,36 @@ def derive(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarVa
         for source, concrete in operand.leaves
     }
     return ScalarValue(None, result, tuple(leaves.items()))
+
+
+# (Kept as they are, so that a guard is noted once.)
+_NOT_ZERO = ("!=", 0, True)
+_FITS_A_FLOAT = (("<", 2**62, True), (">", -(2**62), True))
+
+
+def _keep_defined(lift: Lift, operator: str, left: Any, right: Any) -> None:
+    """Note what keeps an operation that raised nothing from raising, though nobody may look at its result."""
+    if operator in ("<<", ">>"):
+        lift.constant(left)
+        lift.constant(right)
+    if operator in ("/", "//", "%"):
+        _note_outcomes(lift, right, _NOT_ZERO)
+    if operator == "/" or float in (type(_plain(left)), type(_plain(right))):
+        for operand in (left, right):
+            if type(_plain(operand)) is int:
+                _note_outcomes(lift, operand, *_FITS_A_FLOAT)
+
+
+def _note_outcomes(lift: Lift, operand: Any, *outcomes: tuple[str, int, bool]) -> None:
+    """Note that comparisons with a number have these outcomes, or else which number it is."""
+    if not isinstance(operand, ScalarValue):
+        return
+    as_noted = all(COMPARE[operator](operand.concrete, bound) is outcome for operator, bound, outcome in outcomes)
+    if operand.source is None or not as_noted:
+        operand.constant(lift)
+        return
+    for outcome in outcomes:
+        lift.guard(operand.source, "COMPARE", outcome)
 
 
 def is_number(value: Any) -> bool:

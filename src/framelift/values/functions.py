@@ -418,9 +418,6 @@ class BoundMethodValue(Value, models=types.MethodType):
             return method_of(self, lift, name)
         return py.attribute(lift, self.function(lift), name)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        return False
-
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not isinstance(other, BoundMethodValue) or operator not in ("==", "!="):
             return NotImplemented

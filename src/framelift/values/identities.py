@@ -51,8 +51,11 @@ class IdentityNumber(Value):
         return False
 
     def key(self, lift: Lift) -> Any:
-        """Numbers of one function share a hash, so that dicts compare them."""
-        return py.NumberKey(lift, self, hash(self.function))
+        """Numbers of one function that may be equal share a hash, so that dicts compare them."""
+        told = [part for part in self.of if isinstance(part, Value) and _is_itself_only(part)]
+        for part in told:
+            part.note(lift)
+        return py.NumberKey(lift, self, hash((self.function, *[Value.key(part, lift) for part in told])))
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.refuse("'is'")
@@ -75,6 +78,11 @@ class IdentityNumber(Value):
 @primitive(id)
 def _id(lift: Lift, obj: Any, /) -> Any:
     return IdentityNumber(id, (obj,))
+
+
+def _is_itself_only(value: Value) -> bool:
+    """Whether two values of this kind are never one object, as guards see to for keys."""
+    return type(value).is_same is Value.is_same
 
 
 _ONE_OBJECT = (type(None), bool, type(Ellipsis), type(NotImplemented))

@@ -75,7 +75,27 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.note(lift)
         other.note(lift)
+        if self.owner is not None or getattr(other, "owner", None) is not None:
+            return super().is_same(lift, other)
         return self.concrete is other.concrete
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator not in ("==", "!=") or not isinstance(other, NativeValue) or self is other:
+            return super().compare(lift, operator, other)
+        self.note(lift)
+        other.note(lift)
+        if self.owner is None or other.owner is None:
+            equal = self.concrete is other.concrete
+        else:
+            mine, its = self.concrete, other.concrete
+            alike = type(mine) is type(its) and mine.__name__ == its.__name__
+            equal = alike and py.same(lift, self.owner, other.owner)
+        return equal == (operator == "==")
+
+    def key(self, lift: Lift) -> Any:
+        if self.owner is not None:
+            self.refuse("use as a key, bound to an object,")  # equal to every other that is bound to it
+        return super().key(lift)
 
     def describe(self) -> str:
         concrete = self.concrete

@@ -102,6 +102,25 @@ def without_such_a_method(x):
 
 
 @programs
+def what_cannot_be_called(x):
+    found = []
+    for attempt in (lambda: iter(1, 2), lambda: list(map(3, [1])), lambda: sorted([2, 1], key=3)):
+        try:
+            attempt()
+        except TypeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def properties_without_a_setter(x):
+    try:
+        property(lambda self: 1).__set__(x, 2)
+    except AttributeError as error:
+        return x + 1, type(error)
+
+
+@programs
 def named_tuples_as_keys(x):
     found = {Pair(1, 2): "named", (3, 4): "plain"}
     found[(1, 2)] = "again"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import struct
 import sys
@@ -150,4 +151,37 @@ def paths(x):
     return x + 1, os.path.join("a", "b"), os.path.basename("a/b.c"), os.path.splitext("a.b"), os.path.dirname("a/b")
 
 
+SECOND, FIRST_AND_LAST = operator.itemgetter(1), operator.itemgetter(0, -1)
+SCALE, PARTS, UPPER = operator.attrgetter("scale"), operator.attrgetter("real", "imag"), operator.methodcaller("upper")
+
+
+@programs()
+def operators_from_outside(x):
+    rows = sorted([(1, "b"), (2, "a")], key=SECOND)
+    return x + SECOND([1, 2]), rows, FIRST_AND_LAST("abc"), SCALE(SETTINGS), PARTS(2j), [*map(UPPER, "ab")]
+
+
+@programs()
+def errors_of_namespaces(x):
+    found = []
+    namespace = types.SimpleNamespace(k=1)
+    for attempt in (lambda: namespace.other, lambda: delattr(namespace, "other")):
+        try:
+            attempt()
+        except AttributeError as error:
+            found.append(str(error))
+    return x + 1, found
+
+
 test_programs = programs.test()
+
+
+def test_another_operator_is_seen():
+    holder = {"get": operator.itemgetter(0)}
+    follow(
+        lambda x: x + holder["get"]([1, 2, 3]),
+        (x(),),
+        lambda: holder.update(get=operator.itemgetter(2)),
+        lambda: holder.update(get=operator.methodcaller("index", 2)),
+        lambda: holder.update(get=operator.itemgetter(0)),
+    )

@@ -72,6 +72,8 @@ def _frozenset(lift: Lift, iterable: Any = (), /) -> Any:
 @primitive(iter)
 def _iter(lift: Lift, iterable: Any, sentinel: Any = MISSING, /) -> Any:
     if sentinel is not MISSING:
+        if not py.truth(lift, py.call(lift, lift.known_object(callable), [iterable], {})):
+            raise_error(TypeError, "iter(v, w): v must be callable")
         return DerivedIterator(type(iter(int, 1)), sentinel_step, [iterable, sentinel])
     return py.iterate(lift, iterable)
 

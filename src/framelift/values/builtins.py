@@ -66,7 +66,7 @@ def _issubclass(lift: Lift, obj: Any, cls: Any, /) -> bool:
 
 
 def _asked_subclass(lift: Lift, obj: ClassValue, cls: Any) -> bool:
-    if isinstance(cls, UserObjectValue):
+    if type(cls) is UserObjectValue:  # not `isinstance`, which may ask the metaclass
         return _stand_in_says(lift, cls, "__subclasscheck__", obj)
     own = own_check(lift, cls, "__subclasscheck__")
     return subclass_check(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
@@ -93,7 +93,7 @@ def _classes(lift: Lift, cls: Any) -> list[Any]:
 
 
 def _is_instance(lift: Lift, obj: Any, cls: Any) -> bool:
-    if isinstance(cls, UserObjectValue):
+    if type(cls) is UserObjectValue:  # not `isinstance`, which may ask the metaclass
         return _stand_in_says(lift, cls, "__instancecheck__", obj)
     rule = INSTANCE_CHECKS.get(type(cls))
     if rule is not None:

@@ -114,7 +114,7 @@ def delete(lift: Lift, instance: Instance, name: str) -> None:
     if namespace is None or namespace.get_key(lift, name) is MISSING:
         if namespace is None and found is not None:
             raise_error(AttributeError, f"'{name_of(cls)}' object attribute '{name}' is read-only")
-        raise_error(AttributeError, f"'{name_of(cls)}' object has no attribute '{name}'")
+        raise_error(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
     namespace.delete_key(lift, name)
 
 

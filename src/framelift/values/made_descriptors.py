@@ -82,6 +82,8 @@ class MadeDescriptor(Value):
             return given if given is not None or getter is None else py.attribute(lift, getter, name)
         if name in ("__set__", "__delete__"):
             part = self.given[1 if name == "__set__" else 2]
+            if part is None:
+                self.refuse(f"{name}() without a function for it")
             return lift.builtin_method(self, name, lambda *args: py.call(lift, part, list(args), {}))
         return self._other(lift, name)
 

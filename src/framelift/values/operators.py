@@ -162,3 +162,20 @@ def _methodcaller(lift: Lift, name: Any, /, *args: Any, **kwargs: Any) -> Any:
         return py.call(lift, py.attribute(lift, obj, method), list(args), kwargs)
 
     return OperatorValue(operator.methodcaller, (method, *args), kwargs, run)
+
+
+class GivenOperatorValue(Value, models=(operator.itemgetter, operator.attrgetter, operator.methodcaller)):
+    """One that existed before: it says what it is made of when it is asked how to copy it."""
+
+    __slots__ = ()
+
+    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        assert self.source is not None
+        self.note(lift)
+        kind, given = self.concrete.__reduce__()
+        if kind is not type(self.concrete):
+            self.refuse("a call with keywords for the method")
+        reduced = self.source.child("REDUCED")
+        lift.guard(reduced.child("TUPLE_ITEM", 0), "IS", kind)
+        made_of = py.items(lift, lift.wrap(given, reduced.child("TUPLE_ITEM", 1)))
+        return py.call(lift, py.call(lift, lift.known_object(kind), made_of, {}), args, kwargs)

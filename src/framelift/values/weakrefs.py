@@ -186,7 +186,8 @@ class WeakProxyValue(MadeWeakReference):
         return py.unary(lift, operator, self.alive(lift))
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.binary(lift, operator.removesuffix("="), self.alive(lift), other)
+        other = other.alive(lift) if isinstance(other, WeakProxyValue) else other
+        return py.binary(lift, operator, self.alive(lift), other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         return py.binary(lift, operator, other, self.alive(lift))

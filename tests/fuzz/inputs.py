@@ -107,7 +107,7 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     _set("table", lambda inputs: inputs.module.Table(inputs.table)),
     _set("table", lambda inputs: collections.OrderedDict(inputs.table)),
     _set("table", lambda inputs: collections.defaultdict(int, inputs.table)),
-    _on("thing", "count", lambda inputs: inputs.thing.count + 1),
+    lambda inputs: vars(inputs.thing).update(count=vars(inputs.thing)["count"] + 1),  # below a property
     _on("thing", "extra", lambda inputs: 5),
     _on("thing", "factor", lambda inputs: 3),
     _on("thing", "tensor", lambda inputs: inputs.y),

@@ -396,3 +396,40 @@ def test_a_result_that_nobody_looks_at_needs_no_entry_per_number():
 
     seen = check(program, X, 3, 2, changed=[(X, 4, 3), (X, -1, 7)])
     assert len(seen.graphs) == 1
+
+
+class Answering(list):
+    def __eq__(self, other):
+        return 5
+
+    def __gt__(self, other):
+        return 6
+
+    def __lt__(self, other):
+        return 6
+
+    def __radd__(self, other):
+        return 7
+
+    def __add__(self, other):
+        return 8
+
+
+@pytest.mark.parametrize("given", [3, None, "a", 2.5], ids=str)
+@pytest.mark.parametrize(
+    "expression",
+    ["[1] == i", "i < [1]", "i + [1]", "{1: 2} == i", "x == i", "{1} | i", "i @ x", "i in [[1]]", "len == i"],
+)
+def test_operations_with_other_objects_depend_on_the_type(expression, given):
+    scope: dict = {}
+    body = f"    try:\n        return x * 2, {expression}\n    except TypeError as error:\n        return str(error)"
+    exec(f"def program(x, i):\n{body}", scope)
+    others = [other for other in (Answering([2]), None, "z", 4, [3]) if type(other) is not type(given)]
+    check(scope["program"], X, given, changed=[(X, other) for other in others], expect_ops=0, expect_breaks=None)
+
+
+def test_a_comparison_with_a_symbolic_number_depends_on_the_type():
+    def program(x, i, j):
+        return x + 1, i in [j], j == i
+
+    check(program, X, 3, 0, changed=[(X, None, 2), (X, Answering(), 2), (X, 7, 2)], expect_breaks=None)

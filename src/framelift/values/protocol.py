@@ -236,6 +236,9 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         left.note(lift)
     if right_is_value:
         right.note(lift)
+        if left_is_value and type(left) is not type(right):  # what they say of each other depends on their types
+            left.guarded_type(lift)
+            right.guarded_type(lift)
     plain = symbol.removesuffix("=")
     # A subclass on the right that overrides the operation goes first, as in CPython; but not before an operation in
     # place, which only lists have as sequences and not as numbers.
@@ -348,6 +351,9 @@ def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         left.note(lift)
     if right_is_value:
         right.note(lift)
+        if left_is_value and type(left) is not type(right):  # what they say of each other depends on their types
+            left.guarded_type(lift)
+            right.guarded_type(lift)
     right_first = right_is_value and _is_proper_subclass(type_of(right), type_of(left))
     if right_first:
         result = right.compare(lift, MIRRORED[symbol], left)

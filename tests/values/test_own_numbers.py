@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import decimal
 import enum
 import fractions
 import math
 import typing
 
+from tests.helpers import check
 from tests.values.programs import Programs, follow, x
 
 programs = Programs()
@@ -146,7 +148,43 @@ def hashes_of_members(x):
     return x + 1, hash(Color.RED) == hash(Color.CRIMSON), hash(Color.RED) == hash("RED"), {Color.BLUE: 3}[Color.BLUE]
 
 
+class Unsure:
+    def __divmod__(self, other):
+        return NotImplemented
+
+    def __pow__(self, other, modulus=None):
+        return NotImplemented
+
+
+class Reflected:
+    def __rdivmod__(self, other):
+        return "reflected"
+
+
+@programs
+def the_other_operand_is_asked(x):
+    try:
+        divmod(Unsure(), 3)
+    except TypeError as error:
+        said = str(error)
+    try:
+        divmod(decimal.Decimal(3), Unsure())
+    except TypeError as error:
+        return x + 1, divmod(Unsure(), Reflected()), divmod(decimal.Decimal(1), Reflected()), said, str(error)
+
+
 test_programs = programs.test()
+
+
+def test_powers_that_nobody_knows():
+    def f(x):
+        y = x + 1
+        try:
+            return pow(Unsure(), 2, 3)
+        except TypeError as error:
+            return y, str(error)
+
+    check(f, x(), expect_breaks=None)
 
 
 def test_a_method_that_is_added_is_seen():

@@ -27,7 +27,7 @@ from framelift.values.made_classes import make_type
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.own_numbers import by_method, divmod_of_objects
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
@@ -384,7 +384,10 @@ def _pow(lift: Lift, base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None:
         return py.binary(lift, "**", base, exp)
     if isinstance(base, UserObjectValue):
-        return by_method(lift, pow, base, ["__pow__"], exp, mod)
+        result = plain_answer(lift, by_method(lift, pow, base, ["__pow__"], exp, mod))
+        if result is NotImplemented:
+            raise GraphBreak(FL0102, what="pow() of objects that do not know each other")
+        return result
     if isinstance(exp, UserObjectValue) or isinstance(mod, UserObjectValue):
         raise GraphBreak(FL0102, what="pow() of objects")
     calculated = lift.calculate(pow, base, exp, mod)

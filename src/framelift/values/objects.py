@@ -43,7 +43,7 @@ class _HasItems:
 _ITEM_ITERATOR: type = type(iter(_HasItems()))
 
 
-def _plain_answer(lift: Lift, result: Any) -> Any:
+def plain_answer(lift: Lift, result: Any) -> Any:
     """What a special method gave; NotImplemented as itself."""
     return lift.constant(result) if py.type_of(result) is type(NotImplemented) else result
 
@@ -181,7 +181,7 @@ class UserObjectValue(Value):
     def _special(self, lift: Lift, name: str, *args: Any) -> Any:
         """Call a special method; NotImplemented where the class has none."""
         method = special_method(lift, self, self.cls, name)
-        return NotImplemented if method is None else _plain_answer(lift, py.call(lift, method, list(args), {}))
+        return NotImplemented if method is None else plain_answer(lift, py.call(lift, method, list(args), {}))
 
     def _required(self, lift: Lift, name: str, message: str, *args: Any) -> Any:
         method = special_method(lift, self, self.cls, name)
@@ -300,7 +300,7 @@ class UserObjectValue(Value):
                 method = special_method(lift, self, self.cls, name)
             except Raised:  # comparisons take that for a method that is not there
                 return NotImplemented
-            return NotImplemented if method is None else _plain_answer(lift, py.call(lift, method, [other], {}))
+            return NotImplemented if method is None else plain_answer(lift, py.call(lift, method, [other], {}))
         if operator == "!=" and not has_default(lift, self.cls, "__eq__", object.__eq__):
             result = self._special(lift, "__eq__", other)
             return result if result is NotImplemented else not py.truth(lift, result)

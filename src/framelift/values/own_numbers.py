@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, raw_lookup, special_method
 from framelift.values.natives import fold_call
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def by_method(
 
 def _like(value: Any) -> Any:
     """An object that can do nothing, of a class of the same name."""
-    return type(name_of(py.type_of(value)), (), {})()
+    return type(name_in_errors(py.type_of(value)), (), {})()
 
 
 def divmod_of_objects(lift: Lift, left: Any, right: Any) -> Any:
@@ -46,7 +46,7 @@ def divmod_of_objects(lift: Lift, left: Any, right: Any) -> Any:
             asked.reverse()
     for value, name, other in asked:
         method = special_method(lift, value, value.cls, name) if isinstance(value, UserObjectValue) else None
-        result = NotImplemented if method is None else py.call(lift, method, [other], {})
+        result = NotImplemented if method is None else plain_answer(lift, py.call(lift, method, [other], {}))
         if result is not NotImplemented:
             return result
     return py.fold(lift, divmod, _like(left), _like(right))

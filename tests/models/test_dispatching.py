@@ -134,6 +134,26 @@ def by_two_abstract_classes_alike(x):
         return x + 1, str(error)
 
 
+class Watching(type):
+    asked = 0
+
+    def __eq__(cls, other):
+        Watching.asked += 1
+        return cls is other
+
+    __hash__ = type.__hash__
+
+
+class Watched(metaclass=Watching):
+    def __iter__(self):
+        return iter(())
+
+
+@programs(expect_breaks=None)
+def by_a_class_that_compares_in_a_way_of_its_own(x):
+    return x + 1, kind(Watched())
+
+
 @programs
 def by_a_class_of_the_program(x):
     class Row(Pairs):

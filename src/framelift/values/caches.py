@@ -21,7 +21,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error, raised_from
 from framelift.values.later import call_later
-from framelift.values.lookup import Found, has_default, name_of, register_binder
+from framelift.values.lookup import Found, has_default, name_of, own_entries, register_binder
 from framelift.values.methods import MethodValue, method
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.objects import UserObjectValue
@@ -71,7 +71,7 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
             return py.type_of(argument)([self._part_of_type(lift, item) for item in py.items(lift, argument)])
         if (
             isinstance(argument, UserObjectValue)
-            and argument.cls.__module__ == "typing"
+            and own_entries(argument.cls).get("__module__") == "typing"
             and argument.source is not None
         ):
             argument.note(lift)

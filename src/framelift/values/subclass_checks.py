@@ -132,6 +132,9 @@ def _compose_mro(lift: Lift, cls: Any, kinds: Any) -> Any:
     if not all(isinstance(value, ClassValue) for value in (cls, *candidates)):
         raise GraphBreak(FL0102, what="functools.singledispatch by what are not classes")
     bases, token = mro_of(cls.concrete), abc.get_cache_token()
+    involved = {id(base): base for value in (cls, *candidates) for base in mro_of(value.concrete)}
+    if not all(map(_is_found_by_identity, involved.values())):
+        raise GraphBreak(FL0102, what="functools.singledispatch by classes that compare in a way of their own")
     for kind in candidates:
         if any(kind.concrete is base for base in bases) or not subclass_check(lift, cls.concrete, kind.concrete):
             continue
@@ -140,6 +143,12 @@ def _compose_mro(lift: Lift, cls: Any, kinds: Any) -> Any:
             _expect_plain_check(lift, cls.concrete, below)
     order = functools._compose_mro(cls.concrete, [kind.concrete for kind in candidates])  # type: ignore[attr-defined]
     return ListValue([lift.known_object(base) for base in order])
+
+
+def _is_found_by_identity(cls: type) -> bool:
+    return all(
+        raw_lookup(type(cls), name) is raw_lookup(type, name) for name in ("__eq__", "__hash__", "__getattribute__")
+    )
 
 
 @primitive(inspect._shadowed_dict)  # type: ignore[attr-defined]

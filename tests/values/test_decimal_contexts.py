@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -285,3 +287,38 @@ def test_signals_are_assigned() -> None:
 
     check(f, X, [decimal.Inexact], changed=[(X, None)])
     check(f, X, dict(decimal.Context(traps=[decimal.Inexact]).traps), expect_breaks=None, expect_hit=False)
+
+
+def test_signals_are_compared() -> None:
+    def f(x: torch.Tensor) -> Any:
+        context = decimal.getcontext()
+        before = context.copy()
+        context.clear_flags()
+        cleared = context.copy()
+        Decimal(1) / 3
+        flags = context.flags == cleared.flags, before.flags == before.flags, context.flags != before.flags
+        Decimal("nan") == Decimal("nan")
+        return x * 2, flags, context.traps == before.traps, context.flags == context.flags
+
+    check(f, X, expect_hit=False)  # it reads flags that it raises
+
+
+def test_an_invalid_operation_is_compared_by_python() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x * 2
+        with decimal.localcontext(traps=[]) as context:
+            assigned = context.copy()
+            assigned.flags[decimal.InvalidOperation] = True
+            Decimal("x")
+            return y, context.flags == assigned.flags, dict(context.flags) == dict(assigned.flags)
+
+    check(f, X, expect_breaks=None)
+
+
+def test_contexts_are_copied_and_pickled() -> None:
+    def f(x: torch.Tensor, context: decimal.Context) -> Any:
+        copies = copy.copy(context), copy.deepcopy(context), pickle.loads(pickle.dumps(context))
+        return x * 2, copies, [made is context for made in copies]
+
+    given = decimal.Context(prec=5, flags=[decimal.Rounded])
+    check(f, X, given, changed=[(X, decimal.Context(prec=5)), (X, given)], expect_breaks=None)

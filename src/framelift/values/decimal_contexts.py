@@ -20,6 +20,7 @@ from framelift.values.decimal_states import (
     ASSIGNED,
     FLAGS,
     IN_C,
+    INVALID,
     LOWERED,
     NUMBERS,
     SIGNALS,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
-_SignalDict = type(decimal.Context().flags)
+_SAMPLE = decimal.Context()
+_SignalDict = type(_SAMPLE.flags)
 
 
 class Inherited(NamedTuple):
@@ -146,7 +148,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
 
     def raise_flags(self, lift: Lift, raised: tuple[tuple[int, int], ...]) -> None:
         """Note flags that an operation raised."""
-        marked = {flag: mark_raised(self.flags.get(flag, ()), way) for flag, way in raised}
+        marked = {flag: mark_raised(self.flags.get(flag, ()), by) for flag, by in raised}
         if any(self.flags.get(flag) != marks for flag, marks in marked.items()):
             lift.journal.touch(self)
             self.flags = self.flags | marked
@@ -171,15 +173,20 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
     def __copy__(self, lift: Lift) -> ContextValue:  # noqa: PLE0302  (a model)
         return self.copy(lift)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        known = self.known(lift)
-        if any(way != ASSIGNED for _, way in self._before(lift)):
-            self.refuse(f"{conversion}()")  # which shows more of a flag than guards know
-        return repr(known)
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return lift.from_constant(self.known(lift).__reduce__())
 
-    def known(self, lift: Lift) -> decimal.Context:
-        """A context in the same state, flags included; guarded."""
-        return change(self.settings.context(), None, self._before(lift), tuple(self.flags.items()))
+    def text(self, lift: Lift, conversion: str) -> str:
+        return repr(self.known(lift, exactly=True))
+
+    def known(self, lift: Lift, exactly: bool = False) -> decimal.Context:
+        """A context in the same state, flags included; guarded. Exactly: also why an operation was invalid."""
+        before = self._before(lift)
+        is_told = self.flags.get(INVALID, ())[:1] in ((LOWERED,), (ASSIGNED,))
+        if exactly and INVALID in dict(before) and not is_told:
+            self.refuse("telling invalid operations apart")  # which guards do not
+        return change(self.settings.context(), None, before, tuple(self.flags.items()))
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
 
@@ -281,7 +288,8 @@ class SignalsValue(Value):
         return py.call(lift, self.attribute(lift, "__contains__"), [item], {})
 
     def text(self, lift: Lift, conversion: str) -> str:
-        return repr(getattr(self.context.known(lift), self.name))
+        known = self.context.known(lift)  # which its flags and traps do not keep alive
+        return repr(getattr(known, self.name))
 
     @method
     def copy(self, lift: Lift) -> Any:
@@ -289,7 +297,10 @@ class SignalsValue(Value):
         return DictValue({py.key_of(lift, key): self.item(lift, key) for key in keys})
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.refuse(f"comparison {operator}")
+        if operator not in ("==", "!=") or not isinstance(other, SignalsValue):
+            self.refuse(f"comparison {operator}")
+        mine, theirs = [signals.context.known(lift, signals.name == "flags") for signals in (self, other)]
+        return py.fold(lift, py.COMPARE[operator], getattr(mine, self.name), getattr(theirs, other.name))
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         if not isinstance(other, SignalsValue):
@@ -330,7 +341,7 @@ def known_class(lift: Lift, value: Any) -> Any:
 def _position(lift: Lift, key: Any) -> int:
     """Which signal a key is; any other raises."""
     plain = known_class(lift, key) if isinstance(key, ClassValue) else lift.constant(key)
-    py.fold(lift, operator.getitem, decimal.Context().flags, plain)
+    py.fold(lift, operator.getitem, _SAMPLE.flags, plain)
     return next(position for position, signal in enumerate(SIGNALS) if signal is plain)
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import decimal
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 IN_C = type(decimal.Decimal.__add__) is types.WrapperDescriptorType
 """Whether `decimal` is written in C, as it is wherever that could be built: else it is traced like any module."""
 
-SIGNALS: tuple[Any, ...] = tuple(decimal.Context().flags)
+_SAMPLE = decimal.Context()  # flags and traps do not keep their context alive
+SIGNALS: tuple[Any, ...] = tuple(_SAMPLE.flags)
 # How many numbers come first in the copy protocol, and where flags and traps are.
 NUMBERS, FLAGS, TRAPS = 6, 6, 7
-_INVALID = SIGNALS.index(decimal.InvalidOperation)
+INVALID = SIGNALS.index(decimal.InvalidOperation)
 
-# What happens to a flag: it is lowered, or raised in one of these ways. InvalidOperation stands for several conditions
-# that a context tells apart, if only by where its text shows the flag: first what is assigned or a wrong text, then an
-# undefined division, then the rest.
-LOWERED, ASSIGNED, DIVISION, OPERATION = range(4)
+# InvalidOperation stands for several conditions, which contexts tell apart in their texts and where flags are compared.
+# Nothing but an operation raises a single one.
+_CONDITIONS: tuple[Callable[[decimal.Context], Any], ...] = (
+    lambda context: context.create_decimal("no number"),
+    lambda context: context.divide_int(decimal.Decimal((0, (1,), context.prec + 1)), 1),
+    lambda context: context.divide(0, 0),
+    lambda context: context.sqrt(-1),
+)
+# What happens to a flag: it is lowered, or raised by an assignment, which means all conditions, or by some of them.
+LOWERED, ASSIGNED = 0, 1 << len(_CONDITIONS)
 Marks = tuple[int, ...]
 
 
@@ -45,25 +53,30 @@ def settings_of(context: decimal.Context) -> Settings:
 
 
 def flags_of(context: decimal.Context) -> tuple[tuple[int, int], ...]:
-    """The flags that are raised, and in which way."""
+    """The flags that are raised, and by what."""
     said: Any = context.__reduce__()[1]
     raised = map(SIGNALS.index, said[FLAGS])
-    return tuple([(flag, _way_of_invalid(context) if flag == _INVALID else ASSIGNED) for flag in raised])
+    return tuple([(flag, _conditions_of(context) if flag == INVALID else ASSIGNED) for flag in raised])
 
 
-def _way_of_invalid(context: decimal.Context) -> int:
+def _conditions_of(context: decimal.Context) -> int:
     copy = context.copy()
-    copy.flags[decimal.DivisionByZero] = copy.flags[decimal.Inexact] = True
-    _, _, shown = repr(copy).partition("flags=")
-    before = [shown.index(signal.__name__) for signal in (decimal.DivisionByZero, decimal.Inexact)]
-    return ASSIGNED + sum(place < shown.index(decimal.InvalidOperation.__name__) for place in before)
+    for signal in SIGNALS[:INVALID] + SIGNALS[INVALID + 1 :]:
+        copy.flags[signal] = False
+    for conditions in range(1, ASSIGNED):
+        other = decimal.Context(traps=[], flags=[])
+        _mark(other, INVALID, conditions)
+        if copy.flags == other.flags:
+            return conditions
+    return ASSIGNED
 
 
-def mark_raised(marks: Marks, way: int) -> Marks:
-    """What has happened to a flag once it is raised in this way, too."""
-    if marks and LOWERED < marks[-1] <= way:
+def mark_raised(marks: Marks, by: int) -> Marks:
+    """What has happened to a flag once it is raised by this, too."""
+    raised = marks[-1] if marks else LOWERED
+    if raised & ASSIGNED or raised & by == by:
         return marks
-    return (LOWERED, way) if marks[:1] == (LOWERED,) else (way,)
+    return (LOWERED, raised | by) if marks[:1] == (LOWERED,) else (raised | by,)
 
 
 def change(
@@ -81,8 +94,8 @@ def change(
             context.traps[signal] = position in traps
     if raised is not None:
         context.clear_flags()
-        for flag, way in raised:
-            _mark(context, flag, way)
+        for flag, by in raised:
+            _mark(context, flag, by)
     for flag, marks in flags:
         for mark in marks:
             _mark(context, flag, mark)
@@ -90,13 +103,12 @@ def change(
 
 
 def _mark(context: decimal.Context, flag: int, mark: int) -> None:
-    if mark <= ASSIGNED:
-        context.flags[SIGNALS[flag]] = bool(mark)
+    if mark == LOWERED or mark & ASSIGNED:
+        context.flags[SIGNALS[flag]] = mark != LOWERED
         return
     trapped = context.traps[decimal.InvalidOperation]
     context.traps[decimal.InvalidOperation] = False
-    if mark == DIVISION:
-        context.divide(0, 0)
-    else:
-        context.sqrt(-1)
+    for position, raises in enumerate(_CONDITIONS):
+        if mark >> position & 1:
+            raises(context)
     context.traps[decimal.InvalidOperation] = trapped

@@ -189,7 +189,7 @@ def _changed(
     settings, raised = py.fold(lift, try_out)
     context.settings = Settings(*settings)
     if plain.get("flags") is not None:
-        context.inherited, context.flags = None, {flag: (way,) for flag, way in raised}
+        context.inherited, context.flags = None, {flag: (by,) for flag, by in raised}
     return context
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 import collections
 import collections.abc
+import functools
+import inspect
 import numbers
 import sys
 import typing
@@ -107,7 +109,67 @@ def a_hook_that_has_answered(x):  # eager runs first
     return x + 1, isinstance(Duck(), Quacks), issubclass(int, Quacks)
 
 
+class Abstract(abc.ABC):
+    @abc.abstractmethod
+    def method(self): ...
+
+
+@programs
+def abstract_or_not(x):
+    class Made(Abstract):
+        pass
+
+    class Concrete(Abstract):
+        def method(self):
+            return 1
+
+    return x + 1, [inspect.isabstract(cls) for cls in (Abstract, Made, Concrete, int, Duck)]
+
+
+@programs
+def ordered_in_full(x):  # eager runs first, and gives the functions of the library their names
+    @functools.total_ordering
+    class Version:
+        def __init__(self, number):
+            self.number = number
+
+        def __eq__(self, other):
+            return self.number == other.number
+
+        def __lt__(self, other):
+            return self.number < other.number
+
+    one, two = Version(1), Version(2)
+    return x + 1, one <= two, one > two, one >= one, max(one, two).number, Version.__ge__.__name__
+
+
 test_programs = programs.test()
+
+
+def test_a_method_that_is_no_longer_abstract_is_seen():
+    class Changing(abc.ABC):
+        @abc.abstractmethod
+        def method(self): ...
+
+    def change():
+        Changing.method = lambda self: 1
+        abc.update_abstractmethods(Changing)
+
+    follow(lambda x: (x + 1, inspect.isabstract(Changing)), (x(),), change)
+
+
+def test_another_name_is_given_by_python():
+    def named():
+        return 1
+
+    def f(x, name):
+        named.__name__ = name
+        return x + 1
+
+    lifted = framelift.compile(f, backend="eager")
+    for name in ("named", "other", "other"):
+        lifted(x(), name)
+        assert named.__name__ == name
 
 
 def test_capture_does_not_run_a_hook():

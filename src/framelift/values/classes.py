@@ -431,8 +431,8 @@ _FIXED_KINDS = (types.GetSetDescriptorType, types.MemberDescriptorType, *METHOD_
 def _lasting_flags(value: ClassValue, lift: Lift) -> int:
     """`cls.__flags__`, without the one that comes and goes with the interpreter's caches."""
     flags: int = type.__dict__["__flags__"].__get__(value.concrete)
-    if flags & _ABSTRACT:  # which can be changed
-        value.refuse("attribute '__flags__'")
+    if flags & _ABSTRACT:  # as long as it has abstract methods
+        lift.constant(value.computed(lift, "__abstractmethods__"))
     return flags & ~_VERSION_IS_VALID
 
 

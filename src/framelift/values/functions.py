@@ -161,6 +161,8 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         if name in _FUNCTION_ATTRIBUTES:
+            if name in _TEXTS and lift.constant(self.attribute(lift, name)) == lift.constant(value):
+                return  # as `functools.total_ordering` does each time
             self.refuse(f"assignment of {name}")
         self.dictionary(lift).set_key(lift, name, value)
 
@@ -332,6 +334,7 @@ def common_attribute(lift: Lift, function: FunctionLike, name: str) -> Any:
 
 
 _FUNCTION_ATTRIBUTES = frozenset(dir(types.FunctionType))
+_TEXTS = frozenset({"__name__", "__qualname__"})
 _ASSIGNABLE = frozenset({"__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__type_params__"})
 _READ_AS_ATTRIBUTE = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__annotations__"})
 _FUNCTION_PARTS = {

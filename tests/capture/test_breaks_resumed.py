@@ -772,6 +772,37 @@ def test_an_error_ends_the_generator_of_the_loop_it_leaves() -> None:
         check(function, torch.ones(2), [1], expect_breaks=None)
 
 
+def relaying(log: list[int]) -> Iterator[Any]:
+    try:
+        yield from (2, 1, None)
+    finally:
+        log.append(7)
+
+
+@contextlib.contextmanager
+def noted(log: list[int]) -> Iterator[int]:
+    log.append(5)
+    try:
+        yield len(log)
+    finally:
+        log.append(8)
+
+
+def test_a_generator_that_was_traced_keeps_no_other_alive() -> None:
+    def program(x: torch.Tensor, ended: list[int], log: list[int]) -> Any:
+        for number in relaying(ended):
+            number + 1
+            with noted(log):
+                pass
+        return x + 1
+
+    gc.disable()
+    try:
+        check(program, torch.ones(2), [1], [], expect_breaks=None, expect_ops=0)
+    finally:
+        gc.enable()
+
+
 class Holder:
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second

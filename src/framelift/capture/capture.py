@@ -136,6 +136,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
                 lift.modes.leave()
                 lift.graph.release()
                 lift.made.release()
+                lift.release()
 
 
 def _make_easier(request: Request, graph: GraphBuilder, policy: Policy, error: Exception) -> bool:

@@ -463,6 +463,14 @@ class Lift:
             self.headroom.leave(used)
             self.frame = frame.caller
 
+    def release(self) -> None:
+        """Let go of what was captured: the frame of a generator knows the lift, and would keep all of it in a cycle."""
+        self.frame = self.handled = None
+        self.journal = self._own_journal = Journal()
+        self.inputs = Inputs(self.policy)
+        self.suspended.clear()
+        self._shown.clear()
+
     def locate(self, reason: GraphBreak) -> None:
         """Note where the program breaks; the innermost frame comes first."""
         if reason.point is None:

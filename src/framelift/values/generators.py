@@ -91,6 +91,7 @@ class GeneratorValue(IteratorValue):
             self.finished = True
             raise Raised(stop_iteration_error(raised.value)) from None
         finally:
+            frame.enter(None)
             self.running = False
             self.handled = lift.handled if lift.handled is not inside else self.handled
             lift.handled = outside

@@ -8,6 +8,7 @@ import pickle
 from decimal import Decimal
 from typing import Any
 
+import pytest
 import torch
 
 import framelift
@@ -322,3 +323,27 @@ def test_contexts_are_copied_and_pickled() -> None:
 
     given = decimal.Context(prec=5, flags=[decimal.Rounded])
     check(f, X, given, changed=[(X, decimal.Context(prec=5)), (X, given)], expect_breaks=None)
+
+
+def test_capture_asks_nobody_who_replaced_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor) -> Any:
+        with decimal.localcontext(decimal.ExtendedContext, prec=3) as context:
+            return x * 2, Decimal(1) / 3, context.prec
+
+    expected = f(X)[1:]
+    calls: list[str] = []
+
+    def replaced(name: str, original: Any) -> Any:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            calls.append(name)
+            return original(*args, **kwargs)
+
+        return counted
+
+    for name in ("getcontext", "setcontext", "localcontext", "Context"):
+        monkeypatch.setattr(decimal, name, replaced(name, getattr(decimal, name)))
+    lifted = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        assert lifted(X)[1:] == expected
+        assert calls == ["localcontext"]
+        calls.clear()

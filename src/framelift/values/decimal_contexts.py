@@ -6,9 +6,9 @@ assigns, and the flags that its operations raise, residual code brings to the re
 
 from __future__ import annotations
 
-import decimal
 import operator
 import types
+from decimal import Context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0102, GraphBreak
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
 
-_SAMPLE = decimal.Context()
+_SAMPLE = Context()
 _SignalDict = type(_SAMPLE.flags)
 
 
@@ -48,7 +48,7 @@ class Inherited(NamedTuple):
     """The context that says how flags were at entry; `raised` are they, for what residual code makes."""
 
     context: Source
-    concrete: decimal.Context
+    concrete: Context
     raised: Source | None = None
 
 
@@ -63,7 +63,7 @@ class FlagsAtEntry(NamedTuple):
         generate.call(1)
 
 
-class ContextValue(Value, models=decimal.Context if IN_C else ()):
+class ContextValue(Value, models=Context if IN_C else ()):
     """A context. `flags` are those of which the program knows whether they are raised, and what it did to them.
 
     Of the others it is `inherited` that says how they are; without it they are not raised. A context that
@@ -93,7 +93,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
         return cls(settings_of(obj), {}, Inherited(source, obj), source, obj)
 
     def python_type(self) -> type:
-        return decimal.Context
+        return Context
 
     def note_facts(self, lift: Lift) -> None:
         super().note_facts(lift)
@@ -112,7 +112,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
             return self._views[name]
         if name in Settings._fields:
             return getattr(self.settings, name)
-        found = raw_lookup(decimal.Context, name)
+        found = raw_lookup(Context, name)
         model = lift.model_of(found)
         if model is None:
             return method_of(self, lift, name)
@@ -180,7 +180,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
     def text(self, lift: Lift, conversion: str) -> str:
         return repr(self.known(lift, exactly=True))
 
-    def known(self, lift: Lift, exactly: bool = False) -> decimal.Context:
+    def known(self, lift: Lift, exactly: bool = False) -> Context:
         """A context in the same state, flags included; guarded. Exactly: also why an operation was invalid."""
         before = self._before(lift)
         is_told = self.flags.get(INVALID, ())[:1] in ((LOWERED,), (ASSIGNED,))
@@ -227,7 +227,7 @@ class ContextValue(Value, models=decimal.Context if IN_C else ()):
             generate.load_remembered(self)
             return
         generate.builder.load_callable(change)
-        generate.callable(decimal.Context)
+        generate.callable(Context)
         generate.call(0)
         self._generate_change(generate)
         generate.call(4)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import decimal
 import types
 from collections.abc import Callable
+from decimal import Context
 from typing import Any, NamedTuple
 
 IN_C = type(decimal.Decimal.__add__) is types.WrapperDescriptorType
 """Whether `decimal` is written in C, as it is wherever that could be built: else it is traced like any module."""
 
-_SAMPLE = decimal.Context()  # flags and traps do not keep their context alive
+_SAMPLE = Context()  # flags and traps do not keep their context alive
 SIGNALS: tuple[Any, ...] = tuple(_SAMPLE.flags)
 # How many numbers come first in the copy protocol, and where flags and traps are.
 NUMBERS, FLAGS, TRAPS = 6, 6, 7
@@ -18,7 +19,7 @@ INVALID = SIGNALS.index(decimal.InvalidOperation)
 
 # InvalidOperation stands for several conditions, which contexts tell apart in their texts and where flags are compared.
 # Nothing but an operation raises a single one.
-_CONDITIONS: tuple[Callable[[decimal.Context], Any], ...] = (
+_CONDITIONS: tuple[Callable[[Context], Any], ...] = (
     lambda context: context.create_decimal("no number"),
     lambda context: context.divide_int(decimal.Decimal((0, (1,), context.prec + 1)), 1),
     lambda context: context.divide(0, 0),
@@ -40,31 +41,31 @@ class Settings(NamedTuple):
     clamp: int
     traps: tuple[int, ...]
 
-    def context(self) -> decimal.Context:
+    def context(self) -> Context:
         """A context of that kind, without flags."""
         numbers = self._asdict() | {"traps": [SIGNALS[trap] for trap in self.traps]}
-        return decimal.Context(**numbers, flags=[])
+        return Context(**numbers, flags=[])
 
 
-def settings_of(context: decimal.Context) -> Settings:
+def settings_of(context: Context) -> Settings:
     """The settings of a context of that very class, which runs no code of the user's."""
     said: Any = context.__reduce__()[1]
     return Settings._make([*said[:NUMBERS], tuple(map(SIGNALS.index, said[TRAPS]))])
 
 
-def flags_of(context: decimal.Context) -> tuple[tuple[int, int], ...]:
+def flags_of(context: Context) -> tuple[tuple[int, int], ...]:
     """The flags that are raised, and by what."""
     said: Any = context.__reduce__()[1]
     raised = map(SIGNALS.index, said[FLAGS])
     return tuple([(flag, _conditions_of(context) if flag == INVALID else ASSIGNED) for flag in raised])
 
 
-def _conditions_of(context: decimal.Context) -> int:
+def _conditions_of(context: Context) -> int:
     copy = context.copy()
     for signal in SIGNALS[:INVALID] + SIGNALS[INVALID + 1 :]:
         copy.flags[signal] = False
     for conditions in range(1, ASSIGNED):
-        other = decimal.Context(traps=[], flags=[])
+        other = Context(traps=[], flags=[])
         _mark(other, INVALID, conditions)
         if copy.flags == other.flags:
             return conditions
@@ -80,11 +81,11 @@ def mark_raised(marks: Marks, by: int) -> Marks:
 
 
 def change(
-    context: decimal.Context,
+    context: Context,
     settings: tuple[Any, ...] | None,
     raised: tuple[tuple[int, int], ...] | None,
     flags: tuple[tuple[int, Marks], ...],
-) -> decimal.Context:
+) -> Context:
     """Bring a context to a state: settings and the flags besides `flags` may stay; they are settled in that order."""
     if settings is not None:
         *numbers, traps = settings
@@ -102,7 +103,7 @@ def change(
     return context
 
 
-def _mark(context: decimal.Context, flag: int, mark: int) -> None:
+def _mark(context: Context, flag: int, mark: int) -> None:
     if mark == LOWERED or mark & ASSIGNED:
         context.flags[SIGNALS[flag]] = mark != LOWERED
         return

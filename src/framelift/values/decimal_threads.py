@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
+from decimal import Context
+from decimal import getcontext as get_context
+from decimal import localcontext as local_context
+from decimal import setcontext as set_context
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -42,7 +46,7 @@ class ThreadValue(Value, models=_Thread):
         self.chosen: ContextValue | None = None
 
     def own(self, lift: Lift) -> Any:
-        return lift.wrap(decimal.getcontext(), lift.sources.known(decimal.getcontext).child("RESULT"))
+        return lift.wrap(get_context(), lift.sources.known(get_context).child("RESULT"))
 
     def context(self, lift: Lift) -> ContextValue:
         current = self.own(lift) if self.chosen is None else self.chosen
@@ -66,7 +70,7 @@ class ThreadValue(Value, models=_Thread):
 
     def replay(self, generate: Generator) -> None:
         if self.chosen is not None:
-            generate.builder.load_callable(decimal.setcontext)
+            generate.builder.load_callable(set_context)
             generate.value(self.chosen)
             generate.call(1)
             generate.pop_top()
@@ -122,46 +126,46 @@ class LocalContextValue(Value, models=()):
         generate.load_remembered(self)
 
 
-def _opened(outer: decimal.Context) -> tuple[Any, decimal.Context]:
+def _opened(outer: Context) -> tuple[Any, Context]:
     """What `localcontext()` gives in a context, and the one it makes, without a change to the thread."""
-    before = decimal.getcontext()
-    decimal.setcontext(outer)
+    before = get_context()
+    set_context(outer)
     try:
-        manager: Any = decimal.localcontext()
+        manager: Any = local_context()
         return manager, manager.__enter__()
     finally:
-        decimal.setcontext(before)
+        set_context(before)
 
 
-_ContextManager = type(decimal.localcontext())
+_ContextManager = type(local_context())
 _TEMPLATES = (decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedContext)
 
 
 def _register() -> None:
-    @primitive(decimal.getcontext)
+    @primitive(get_context)
     def getcontext(lift: Lift) -> Any:
         return current_context(lift)
 
-    @primitive(decimal.setcontext)
+    @primitive(set_context)
     def setcontext(lift: Lift, context: Any, /) -> None:
         chosen = _expect_context(lift, context, "decimal.setcontext")
         if any(chosen.concrete is template for template in _TEMPLATES):  # which are never computed in
             chosen = ContextValue(chosen.settings)
         _thread(lift).choose(lift, chosen)
 
-    @primitive(decimal.localcontext)
+    @primitive(local_context)
     def localcontext(lift: Lift, ctx: Any = None, **kwargs: Any) -> Any:
         outer = current_context(lift)
         local = outer if ctx is None else _expect_context(lift, ctx, "decimal.localcontext")
         return LocalContextValue(outer, _changed(lift, local.copy(lift), _enter_local, kwargs))
 
-    @primitive(decimal.Context)
+    @primitive(Context)
     def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip(_GIVEN, args, strict=False))
         if len(args) > len(_GIVEN) or not set(kwargs) <= set(_GIVEN) - set(given):
             raise GraphBreak(FL0102, what="decimal.Context with these arguments")
         where = lift.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
-        default = _expect_context(lift, lift.wrap(decimal.DefaultContext, where), "decimal.Context")
+        default = _expect_context(lift, lift.wrap(_TEMPLATES[0], where), "decimal.Context")
         return _changed(lift, ContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs)
 
 
@@ -176,9 +180,7 @@ def _expect_context(lift: Lift, value: Any, what: str) -> ContextValue:
     return value
 
 
-def _changed(
-    lift: Lift, context: ContextValue, change: Callable[..., decimal.Context], given: dict[str, Any]
-) -> ContextValue:
+def _changed(lift: Lift, context: ContextValue, change: Callable[..., Context], given: dict[str, Any]) -> ContextValue:
     """A context that the program just made, with the attributes that it gave."""
     plain = {name: given_attribute(lift, name, value) for name, value in given.items()}
 
@@ -193,16 +195,16 @@ def _changed(
     return context
 
 
-def _enter_local(context: decimal.Context, **given: Any) -> decimal.Context:
-    with decimal.localcontext(context, **given) as local:
+def _enter_local(context: Context, **given: Any) -> Context:
+    with local_context(context, **given) as local:
         return local
 
 
-def _make_like(context: decimal.Context, **given: Any) -> decimal.Context:
+def _make_like(context: Context, **given: Any) -> Context:
     """A new context; what is not given is as in `context`."""
     said: Any = context.__reduce__()[1]
     missing = {name: value for name, value in zip(_GIVEN, said, strict=True) if given[name] is None}
-    return decimal.Context(**(given | missing))
+    return Context(**(given | missing))
 
 
 if IN_C:
@@ -212,7 +214,7 @@ if IN_C:
 def run_in_contexts(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function of `decimal` on plain arguments, and on contexts."""
     current, failure, result = current_context(lift), None, None
-    with decimal.localcontext(current.settings.context()) as active:
+    with local_context(current.settings.context()) as active:
         copies = {id(current): (current, active)}
 
         def plain(arg: Any) -> Any:

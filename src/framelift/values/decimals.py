@@ -11,6 +11,7 @@ import fractions
 import numbers
 import types
 from collections.abc import Callable
+from decimal import Context
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0201, GraphBreak
@@ -193,7 +194,7 @@ def _register() -> None:
             raise GraphBreak(FL0201, operation="from_float()", type="a subclass of Decimal")
         return run(lift, _Decimal.from_float, list(args))
 
-    for found in decimal.Context.__dict__.values():
+    for found in Context.__dict__.values():
         if type(found) is types.MethodDescriptorType and found.__name__ not in _OF_CONTEXTS:
 
             def compute(lift: Lift, *args: Any, _method: Any = found, **kwargs: Any) -> Any:

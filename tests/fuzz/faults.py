@@ -137,9 +137,19 @@ FAULTS: dict[str, Callable[[], None]] = {
 
 
 def found_by_programs(name: str, programs: int, size: int) -> int | None:
-    """The first program, of so many, that shows the fault, planted in another process; None if none does."""
+    """The first program, of so many, that differs with the fault and not without it; None if none does."""
+    first = 0
+    while (seed := _first_different(name, first, programs, size)) is not None:
+        if failure_of(write(seed, size), seed) is None:
+            return seed
+        first = seed + 1
+    return None
+
+
+def _first_different(name: str, first: int, programs: int, size: int) -> int | None:
+    """The first program that differs with the fault, which is planted in another process."""
     receiver, sender = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=_search, args=(name, programs, size, sender))
+    process = FORKS.Process(target=_search, args=(name, range(first, programs), size, sender))
     process.start()
     sender.close()
     found: int | None = receiver.recv()
@@ -147,10 +157,6 @@ def found_by_programs(name: str, programs: int, size: int) -> int | None:
     return found
 
 
-def _search(name: str, programs: int, size: int, sender: Any) -> None:
+def _search(name: str, seeds: range, size: int, sender: Any) -> None:
     FAULTS[name]()
-    for seed in range(programs):
-        if failure_of(write(seed, size), seed) is not None:
-            sender.send(seed)
-            return
-    sender.send(None)
+    sender.send(next((seed for seed in seeds if failure_of(write(seed, size), seed) is not None), None))

@@ -73,7 +73,7 @@ def _frozenset(lift: Lift, iterable: Any = (), /) -> Any:
 def _iter(lift: Lift, iterable: Any, sentinel: Any = MISSING, /) -> Any:
     if sentinel is not MISSING:
         if not py.truth(lift, py.call(lift, lift.known_object(callable), [iterable], {})):
-            raise_error(TypeError, "iter(v, w): v must be callable")
+            py.fold(lift, iter, 0, 0)  # says so, in the words of the version
         return DerivedIterator(type(iter(int, 1)), sentinel_step, [iterable, sentinel])
     return py.iterate(lift, iterable)
 

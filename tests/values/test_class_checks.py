@@ -56,7 +56,7 @@ class HasArea(typing.Protocol):
 
 
 @typing.runtime_checkable
-class HasName(typing.Protocol):
+class Titled(typing.Protocol):
     name: str
 
 
@@ -90,7 +90,7 @@ def a_tensor_and_a_protocol(x):
 
 @programs
 def protocols_of_attributes(x):
-    return x + 1, isinstance(Square(), HasName), isinstance(3, HasName)
+    return x + 1, isinstance(Square(), Titled), isinstance(3, Titled)
 
 
 @programs

@@ -520,6 +520,24 @@ class Color(enum.IntEnum):
     RED = 1
 
 
+Color.RED.mark = 1  # type: ignore[attr-defined]
+
+
+def test_known_member_of_an_enumeration() -> None:
+    """It takes no weak references, and lives as long as its class: guards go on from it."""
+    nodes = Nodes()
+    member = nodes.add(-1, "KNOWN", Color.RED, name="Color.RED")
+    nodes.add(nodes.add(member, "INSTANCE_DICT", name="Color.RED.__dict__"), "DICT_ITEM", "mark", EQUALS=1, name="mark")
+    tree = nodes.tree(0)
+    sees(
+        tree,
+        (),
+        lambda: setattr(Color.RED, "mark", 2),
+        "mark was 1, now 2",
+        lambda: setattr(Color.RED, "mark", 1),
+    )
+
+
 class Described:
     @property
     def prop(self) -> int:

@@ -93,3 +93,20 @@ def test_uses(use: str, is_made: bool) -> None:
         return x + 1, result
 
     check(fn, X, expect_breaks=None)
+
+
+class NotIterable:
+    __iter__ = None
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_looking_for_an_item_does_not_iterate_where_that_is_blocked() -> None:
+    def program(x: Any) -> Any:
+        try:
+            return x + (1 in NotIterable())  # type: ignore[operator]
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(program, X)

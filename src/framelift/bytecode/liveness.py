@@ -2,7 +2,7 @@
 
 A slot is live before an instruction if some way on from there, through jumps and exception handlers, reads it before it
 is written. A resume function needs its live slots only; what else the frame held can be let go. Nothing here sees
-`locals()`, `sys._getframe()` or a debugger: who cares about those keeps every slot.
+`locals()`, `sys._getframe()`, a debugger, or objects that are seen to die: who cares about those keeps more slots.
 """
 
 from collections.abc import Sequence

@@ -15,6 +15,7 @@ from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag
 from framelift.residual.segments import Pieces, Segments
 from framelift.values.base import NULL
+from framelift.values.reachability import death_shows
 
 
 def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
@@ -44,8 +45,16 @@ def _enter(pieces: Pieces, frame: Frame, is_waiting: bool, kept: list[Segments])
     tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
     if is_waiting:
         stack, tags = stack + INNER_ITEMS, [*tags, *steps.INNER]
-    slots = [slot for slot in segments.live(offset) if frame.locals[slot] is not NULL]
-    return Entering(segments.step(offset, slots, tags, is_waiting), frame.locals, stack)
+    return Entering(segments.step(offset, _needed(segments, offset, frame), tags, is_waiting), frame.locals, stack)
+
+
+def _needed(segments: Segments, offset: int, frame: SteppingFrame) -> list[int]:
+    """The variables that go along: what is still read, and what is not to die before the frame does."""
+    needed = [slot for slot in segments.live(offset) if frame.locals[slot] is not NULL]
+    others = set(range(segments.own_slots)).difference(needed)
+    held = [slot for slot in others if death_shows(frame.locals[slot])]
+    segments.hold(held)
+    return sorted((*needed, *held)) if held else needed
 
 
 def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
@@ -54,7 +63,7 @@ def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
     offset = piece.offset(frame.program.steps[frame.pc].offset)
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume("the frame has not begun")
-    slots = [slot for slot in piece.segments.live(offset) if frame.locals[slot] is not NULL]
+    slots = _needed(piece.segments, offset, frame)
     tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
     return Activation(piece.segments.resume(offset, slots, tags), frame.locals, frame.stack, frame.function)
 

@@ -380,11 +380,21 @@ bool held_is_dead(const Held *held)
     return dead;
 }
 
+/* A member is there as long as its class is; other things held by parts may be gone though their parts are not. */
+static bool kept_by_class(const Held *held)
+{
+    return held->nparts == 1 && held->parts[0].offset == (Py_ssize_t)offsetof(PyObject, ob_type) &&
+           !died(held->parts[0].value, held->parts[0].anchor);
+}
+
 PyObject *held_get(const Held *held)
 {
     PyObject *object = held->object;
     if (object == NULL) {
         Py_RETURN_NONE;
+    }
+    if (kept_by_class(held)) {
+        return Py_NewRef(object);
     }
     if (held->anchor == NULL) { /* held by parts, which may be alive when their wrapper is not */
         ByParts *stand_in = PyObject_New(ByParts, &ByParts_Type);

@@ -37,6 +37,7 @@ _SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint
 _MAKES_CLASS = opcode.opmap["LOAD_BUILD_CLASS"]
 
 _Key = tuple[int, tuple[int, ...], tuple[StackTag, ...], bool]
+_StepKey = tuple[int, tuple[int, ...], tuple[StackTag, ...], bool, frozenset[int]]
 
 
 class Segments:
@@ -46,24 +47,30 @@ class Segments:
         self.code = code.replace()
         self._origins = origins
         self._known_chains = chains
-        self._own = len(slot_names(code)) - len(code.co_freevars)
+        self.own_slots = len(slot_names(code)) - len(code.co_freevars)
         self._keeps_variables = _MAKES_CLASS in code.co_code[::2] or not _SEE_VARIABLES.isdisjoint(code.co_names)
         self._liveness: Liveness | None = None
-        self._steps: dict[_Key, ResumeCode] = {}
+        self._held: frozenset[int] = frozenset()
+        self._steps: dict[_StepKey, ResumeCode] = {}
         self._resumes: dict[_Key, ResumeCode] = {}
         self._chains: dict[tuple[int, ...], Chain] = {}
 
     def live(self, offset: int) -> tuple[int, ...]:
         """The variables that a frame needs at an instruction, if they are bound."""
         if self._keeps_variables:
-            return tuple(range(self._own))
+            return tuple(range(self.own_slots))
         if self._liveness is None:
             self._liveness = Liveness(self.code)
-        return tuple(sorted(self._liveness.at(offset)))
+        return tuple(sorted(self._liveness.at(offset) | self._held))
+
+    def hold(self, slots: Sequence[int]) -> None:
+        """From now on these variables go along, used or not: something there may be seen to die."""
+        if not self._held.issuperset(slots):
+            self._held = self._held.union(slots)
 
     def step(self, offset: int, slots: Sequence[int], tags: Sequence[StackTag], inner: bool = False) -> ResumeCode:
         """The function that runs one instruction, with these variables bound and this stack. See make_step."""
-        key = (offset, tuple(slots), tuple(tags), inner)
+        key = (offset, tuple(slots), tuple(tags), inner, self._held)  # its sites pass on what is held
         made = self._steps.get(key)
         if made is None:
             made = make_step(self.code, offset, slots, tags, self._make_sites(offset if inner else None), inner)

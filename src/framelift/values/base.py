@@ -52,6 +52,8 @@ class Value:
     is_read_by_items = False
     # Whether what it refers to lives at least as long as it does.
     keeps_parts = True
+    # Whether others may see the object die: by a weak reference, a finalizer, a file that is closed.
+    death_shows = False
 
     def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""

@@ -77,6 +77,10 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         lift.require(source)
         return lift.wrap(value, source)
 
+    def set_here(self, default: Any) -> Any:
+        """What the program has set; the default where it holds what it held before."""
+        return default if self.now is _AS_BEFORE else self.now
+
     def own_value(self, lift: Lift) -> Any:
         """What was set in the context of the call, or MISSING: the default of the variable is not asked."""
         if self.source is None:

@@ -52,6 +52,7 @@ class UserObjectValue(Value):
     """An instance: a class, a namespace, perhaps slots. Operators go through the methods of its class."""
 
     __slots__ = ("cls", "_namespace", "slots", "written")
+    death_shows = True
 
     def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
@@ -266,7 +267,8 @@ class UserObjectValue(Value):
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not a container")
         if method is not None:
             return py.truth(lift, py.call(lift, method, [item], {}))
-        if not defines(self.cls, "__getitem__") and special_method(lift, self, self.cls, "__iter__") is None:
+        iteration = special_method(lift, self, self.cls, "__iter__")
+        if is_blocked(lift, iteration) or (iteration is None and not defines(self.cls, "__getitem__")):
             raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
         iterator = py.iterate(lift, self)
         try:
@@ -409,6 +411,7 @@ class OpaqueValue(Value):
 
     __slots__ = ()
     answers_operators = False
+    death_shows = True
 
     def note_facts(self, lift: Lift) -> None:
         raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)

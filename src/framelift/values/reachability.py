@@ -46,6 +46,13 @@ def input_is_held(lift: Lift, wanted: Value) -> bool:
     return is_held(lift, wanted) or not (is_argument or lift.journal.changed)
 
 
+def death_shows(value: Any) -> bool:
+    """Whether it may matter how long a variable keeps what it holds. What was found elsewhere is kept there, too."""
+    if not isinstance(value, Value) or (value.source is not None and value.source.parent is not None):
+        return False
+    return value.death_shows or any(isinstance(part, Value) and part.death_shows for part in value.parts())
+
+
 def _roots(lift: Lift) -> Iterator[Any]:
     frame = lift.frame
     while frame is not None:

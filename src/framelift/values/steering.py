@@ -27,9 +27,7 @@ def error_on_graph_break(lift: Lift) -> bool | None:
     """What the innermost `error_on_graph_break` says that the program is in; None: it is in none."""
     real = controls._error_on_graph_break
     variable = lift.inputs.value_of(real)
-    if variable is None or not variable.pending:
-        return real.get()
-    found = variable.pending[-1][1]
+    found = real.get() if variable is None else variable.set_here(real.get())
     return found.concrete if isinstance(found, Value) else found
 
 

@@ -22,6 +22,7 @@ class ReferenceValue(Value):
 
     __slots__ = ()
     keeps_parts = False
+    death_shows = True  # it is counted
 
     def alive(self, lift: Lift) -> Any:
         """What it refers to; a graph break where that may have died."""

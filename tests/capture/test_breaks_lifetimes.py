@@ -1,0 +1,121 @@
+"""What a variable holds lives as long as the frame, over graph breaks, though nobody reads the variable again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+import framelift
+from tests.helpers.check import check
+
+X = torch.arange(4.0)
+
+
+class Node:
+    def __init__(self, value):
+        self.value = value
+
+
+def referred_to(x):
+    node = Node(1)
+    reference = weakref.ref(node)
+    framelift.graph_break()
+    x = x + 1
+    framelift.graph_break()
+    return x, reference() is None
+
+
+def value_of_weak_dictionary(x):
+    values = weakref.WeakValueDictionary()
+    first, second = Node(1), Node(2)
+    values["first"] = first
+    values["second"] = second
+    before = len(values)
+    del values["first"]
+    return x + 1, before, len(values)
+
+
+def counted(x):
+    node = Node(1)
+    proxy = weakref.proxy(node)  # noqa: F841
+    reference = weakref.ref(node)  # noqa: F841
+    gc.collect()
+    return x + 1, weakref.getweakrefcount(node)
+
+
+def proxied(x):
+    node = Node(1)
+    proxy = weakref.proxy(node)
+    framelift.graph_break()
+    return x + proxy.value
+
+
+def in_a_list(x):
+    nodes = [Node(1)]
+    reference = weakref.ref(nodes[0])
+    framelift.graph_break()
+    return x + 1, reference() is None
+
+
+def _inner(x):
+    node = Node(1)
+    reference = weakref.ref(node)
+    framelift.graph_break()
+    return x + 1, reference() is None
+
+
+def of_an_inner_frame(x):
+    return _inner(x)
+
+
+def with_a_finalizer(x):
+    died = []
+    node = Node(1)
+    weakref.finalize(node, died.append, 1)
+    framelift.graph_break()
+    x = x + 1
+    framelift.graph_break()
+    return x, list(died)
+
+
+class Closing:
+    def __init__(self, closed):
+        self.closed = closed
+
+    def __del__(self):
+        self.closed.append(1)
+
+
+def closed_at_the_end(x):
+    closed = []
+    closing = Closing(closed)  # noqa: F841
+    framelift.graph_break()
+    x = x + 1
+    framelift.graph_break()
+    return x, list(closed)
+
+
+def replaced_in_a_loop(x):
+    alive = []
+    node = None
+    for number in range(4):
+        node = Node(number)
+        reference = weakref.ref(node)
+        framelift.graph_break()
+        alive.append(reference() is not None)
+        x = x + 1
+    return x, alive
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        *(referred_to, value_of_weak_dictionary, counted, proxied, in_a_list, of_an_inner_frame),
+        *(with_a_finalizer, closed_at_the_end, replaced_in_a_loop),
+    ],
+)
+def test_lives_as_long_as_the_frame(program):
+    check(program, X, expect_breaks=None, expect_hit=False)  # references are guarded by what they refer to

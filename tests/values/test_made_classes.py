@@ -464,3 +464,46 @@ def test_a_base_with_a_hook_is_a_break_and_runs_it_once():
 
 
 test_programs = programs.test()
+
+
+def _failure(action):
+    try:
+        action()
+    except (TypeError, ValueError) as error:
+        return type(error).__name__, str(error)
+
+
+def test_names_that_no_class_can_have():
+    def fn(x):
+        class Made:
+            pass
+
+        def name(value):
+            Made.__name__ = value
+
+        def qualified_name(value):
+            Made.__qualname__ = value
+
+        failures = [_failure(lambda: name(value)) for value in ("A\0B", b"A", "A\udcdcB")]
+        failures.append(_failure(lambda: qualified_name(b"A")))
+        failures.append(_failure(lambda: type("A", (), {"__doc__": "x\udcdcy"})))
+        return x + 1, failures, Made.__name__, Made.__qualname__
+
+    check(fn, torch.ones(2), expect_breaks=None)
+
+
+def test_a_doc_that_is_a_descriptor():
+    def fn(x):
+        class Made:
+            @property
+            def __doc__(self):
+                return "of an instance"
+
+        class OfTheClass:
+            @classmethod
+            def __doc__(cls):
+                return cls.__name__
+
+        return x + 1, type(Made.__doc__), Made().__doc__, OfTheClass.__doc__()
+
+    check(fn, torch.ones(2), expect_breaks=None)

@@ -97,3 +97,13 @@ def test_another_pattern_is_seen():
         assert torch.equal(lifted(x), fn(x))
     finally:
         PATTERN = before
+
+
+def test_what_an_error_of_matching_knows():
+    def fn(x):
+        try:
+            re.sub("x", r"\400", "xxx")
+        except re.error as error:
+            return x + 1, error.msg, error.pos, error.pattern, error.lineno, str(error)
+
+    check(fn, torch.ones(2), expect_breaks=None)

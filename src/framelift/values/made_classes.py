@@ -190,6 +190,8 @@ class MadeClassValue(ClassValue):
             return lift.tuple([lift.known_object(base) for base in mro_of(self.concrete)])
         if name == "__doc__" or (name in self.entries and name in ("__module__", "__annotations__")):
             found = self.entries.get(name)
+            if name == "__doc__" and isinstance(found, MadeDescriptor):
+                return found.get(lift, None, self)
             if not isinstance(found, UserObjectValue):
                 return found
             getter = special_method(lift, found, found.cls, "__get__")
@@ -218,7 +220,7 @@ class MadeClassValue(ClassValue):
         goes_first = on_meta is not NotImplemented and is_data_descriptor(on_meta)
         if goes_first and name in ("__name__", "__qualname__"):
             lift.journal.touch(self)
-            type.__setattr__(self.concrete, name, lift.constant(value))
+            py.fold(lift, type.__setattr__, self.concrete, name, lift.constant(value))
             return
         if goes_first and name not in ("__doc__", "__module__"):
             self.refuse(f"assignment of the class attribute {name!r}")
@@ -445,6 +447,8 @@ def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: 
     given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
     if "__module__" in entries:
         given["__module__"] = lift.constant(entries["__module__"])
+    if py.type_of(entries.get("__doc__")) is str:
+        given["__doc__"] = lift.constant(entries["__doc__"])
     if "__slots__" in entries:
         given["__slots__"] = _slots(lift, entries["__slots__"])
         _check_slots(given["__slots__"], entries)

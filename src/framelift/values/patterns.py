@@ -6,15 +6,13 @@ A pattern or match that leaves the frame is made again by the call that made it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.substitution import substituted
 from framelift.values import protocol as py
-from framelift.values.base import KnownObject, Value
+from framelift.values.base import KnownObject, Raised, Value
 from framelift.values.enums import EnumValue
-from framelift.values.exceptions import raised_from
 from framelift.values.iterators import SequenceIterator
 from framelift.values.primitives import primitive
 
@@ -22,6 +20,10 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.guards.source import Source
     from framelift.residual.generator import Generator
+
+
+# Templates warn about whoever called the caller of `sub`.
+__warningregistry__ = py.__warningregistry__
 
 
 class PatternValue(KnownObject, models=re.Pattern):
@@ -70,7 +72,7 @@ class MatchValue(Value, models=()):
         return _attribute(lift, self, name)
 
     def item(self, lift: Lift, key: Any) -> Any:
-        return _run(lift, self.concrete.__getitem__, [key], {})
+        return py.fold(lift, self.concrete.__getitem__, lift.constant(key))
 
     def key(self, lift: Lift) -> Any:
         self.refuse("use as a key")
@@ -108,7 +110,7 @@ def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: 
         return text if name == "sub" else lift.tuple([text, count])
     plain = [lift.constant(argument) for argument in args]
     named = {key: lift.constant(argument) for key, argument in kwargs.items()}
-    result = _call(getattr(owner.concrete, name), plain, named)
+    result = py.evaluate(lift, getattr(owner.concrete, name), *plain, **named)
     if name == "finditer":
         return SequenceIterator([MatchValue(match, None) for match in result], type(iter(int, 1)))
     if isinstance(result, re.Match):
@@ -119,17 +121,6 @@ def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: 
 
 def _is_text(value: Any) -> bool:
     return py.has_type(value, str, bytes)
-
-
-def _run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return lift.from_constant(_call(function, [lift.constant(argument) for argument in args], kwargs))
-
-
-def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    try:
-        return function(*args, **kwargs)
-    except Exception as error:  # noqa: BLE001  (whatever it raises on constants, the program raises)
-        raise raised_from(error) from None
 
 
 @primitive(re.compile)
@@ -146,9 +137,9 @@ def _compiled(lift: Lift, pattern: Any, flags: Any) -> Any:
     if type(plain) not in (str, bytes):
         raise GraphBreak(FL0102, what=f"re.compile of {py.describe(pattern)}")
     try:
-        return re.compile(plain, _flags(lift, flags))
-    except (re.error, ValueError, OverflowError, RecursionError) as error:
-        raise GraphBreak(FL0102, what=f"re.compile, which fails: {error}") from None
+        return py.evaluate(lift, re.compile, plain, _flags(lift, flags))
+    except Raised as raised:
+        raise GraphBreak(FL0102, what=f"re.compile, which fails: {py.describe(raised.value)}") from None
 
 
 def _flags(lift: Lift, flags: Any) -> int:

@@ -7,10 +7,12 @@ operator; on a value it first notes the guard that makes the value's model valid
 from __future__ import annotations
 
 import operator
+import types
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0108, FL0201, GraphBreak
+from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
@@ -51,6 +53,22 @@ COMPARE = COMPARISONS
 MIRRORED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
 
+# A warning is about the program's line, and is heard in each call: none may be given while capturing, from here.
+# Python takes no such registry of warnings, whatever the filters say: an operation that warns fails (see `in_program`).
+__warningregistry__ = ()
+
+
+def _refusal() -> tuple[Any, ...]:
+    """What Python says of that registry."""
+    try:
+        warnings.warn("never heard", stacklevel=1)
+    except TypeError as error:
+        return error.args
+    raise AssertionError("a warning is given without a registry")
+
+
+_REFUSAL = _refusal()
+
 
 def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a C-level function on plain constants; what it raises is raised in the traced program."""
@@ -60,11 +78,22 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         raise
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
         # (A variable for it would be a cycle, by its traceback, that keeps the program's arguments.)
-        raise _raised_with_attributes(lift, error) from None
+        raise in_program(lift, error) from None
     return lift.from_constant(result)
 
 
-def _raised_with_attributes(lift: Lift, error: Exception) -> Raised:
+def evaluate(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """As `fold`, where the result is for the caller to model."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001  (as above)
+        raise in_program(lift, error) from None
+
+
+def in_program(lift: Lift, error: Exception) -> Raised | GraphBreak:
+    """What the program sees of an exception that an operation on constants raised."""
+    if type(error) is TypeError and error.args == _REFUSAL:
+        return GraphBreak(FL0102, what="something that warns")
     raised = raised_from(error)
     for name, value in vars(error).items():  # a class written in Python may have set attributes
         raised.value.namespace(lift).set_key(lift, name, lift.from_constant(value))
@@ -90,7 +119,10 @@ def describe(value: Any) -> str:
 def truth(lift: Lift, value: Any) -> bool:
     """`bool(value)`."""
     if not isinstance(value, Value):
-        return bool(value)
+        try:
+            return bool(value)
+        except TypeError as error:  # of `NotImplemented`
+            raise in_program(lift, error) from None
     value.note(lift)
     return value.truth(lift)
 
@@ -334,7 +366,12 @@ def _operands_are_known(value: Any) -> bool:
 
 
 def _has_own_ways(symbol: str, left: type, right: type) -> bool:
-    """Subclasses of sequences may have their own words; an object with an `__index__` says how often to repeat one."""
+    """Subclasses of sequences may have their own words; an object with an `__index__` says how often to repeat one.
+
+    To shift a function is how output was redirected once: there is advice for that.
+    """
+    if symbol == ">>" and left is types.BuiltinFunctionType:
+        return True
     if not _is_sequence(left) and any(map(_is_sequence, _mro(left))):
         return True
     if symbol.removesuffix("=") != "*" or not (_is_sequence(left) or _is_sequence(right)):

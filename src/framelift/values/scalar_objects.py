@@ -131,21 +131,24 @@ class ScalarObjectValue(UserObjectValue):
         return super().truth(lift)
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        symbol = operator.removesuffix("=")
-        plain = self.plain(lift, BINARY_METHODS[symbol][0])
+        # (The C types have no operations in place.)
+        plain = NotImplemented if operator.endswith("=") else self.plain(lift, BINARY_METHODS[operator][0])
         if plain is NotImplemented:
             return super().binary(lift, operator, other)
-        return py.binary(lift, symbol, plain, other)
+        return py.binary(lift, operator, plain, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator == "%" and py.has_type(other, str, bytes):
-            return NotImplemented  # numbers leave formatting to the text, which asks the object for its own
         method = BINARY_METHODS[operator][1]
         if method in _NOT_REFLECTED and not hasattr(self.base, method):
+            own = super().reflected(lift, operator, other)
+            if own is not NotImplemented:
+                return own
             method = BINARY_METHODS[operator][0]
         plain = self.plain(lift, method)
         if plain is NotImplemented or py.type_of(other) is self.cls:
             return super().reflected(lift, operator, other)
+        if operator == "%" and py.has_type(other, str, bytes):
+            return NotImplemented  # numbers leave formatting to the text, which asks the object for its own
         return py.binary(lift, operator, other, plain)
 
     def unary(self, lift: Lift, operator: str) -> Any:

@@ -90,7 +90,7 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         if self.source is not None and type(self.concrete) in _TEXTS:
             lift.guard(self.source, "TYPE", type(self.concrete))
             return given_truth(lift, self)
-        return bool(self.constant(lift))
+        return bool(fold(lift, bool, self.constant(lift)))
 
     def length(self, lift: Lift) -> Any:
         if self.source is None or type(self.concrete) not in _TEXTS:

@@ -12,6 +12,7 @@ import sys
 import typing
 
 import framelift
+from tests.helpers import check
 from tests.helpers.record import Record
 from tests.values.programs import Programs, follow, x
 
@@ -198,3 +199,29 @@ def test_a_registration_is_seen():
         lambda: collections.abc.Sized.register(Other),
         lambda: Special.register(Other),
     )
+
+
+@typing.runtime_checkable
+class HasValue(typing.Protocol):
+    value: int
+
+
+class Unasked:
+    pass
+
+
+class Valued:
+    def __init__(self):
+        self.value = 1
+
+
+def test_protocols_with_data_answer_instance_checks_only():
+    def program(v):
+        v = v + 1
+        try:
+            issubclass(Unasked, HasValue)
+        except TypeError as error:
+            return v, str(error), isinstance(Valued(), HasValue), isinstance(Sized(), HasValue)
+        return v
+
+    check(program, x(), expect_breaks=None, expect_hit=False)

@@ -95,3 +95,34 @@ def test_a_changed_default_or_annotation_is_seen() -> None:
         assert torch.equal(lifted(X)[0], f(X)[0])
     function.__annotations__["a"] = float
     assert lifted(X)[1] is float
+
+
+class Partially:
+    def scale(self, v: Any, by: Any, plus: Any = 1) -> Any:
+        return v * by + plus
+
+    def nothing() -> None:  # type: ignore[misc]
+        pass
+
+    doubled = functools.partialmethod(scale, by=2)
+    broken = functools.partialmethod(nothing)
+
+
+def test_partial_methods_have_a_signature_of_their_own() -> None:
+    def program(x: Any) -> Any:
+        x = x + 1
+        try:
+            inspect.signature(Partially.broken)
+        except ValueError:
+            return x, str(inspect.signature(Partially.doubled)), str(inspect.signature(Partially().doubled))
+        return x
+
+    check(program, X, expect_breaks=None)
+
+
+def test_modules_of_methods_of_c() -> None:
+    def program(x: Any) -> Any:
+        methods = (dict.fromkeys, [].append, list.append, dict.__dict__["fromkeys"], len, [].__len__)
+        return x + 1, [getattr(method, "__module__", "none") for method in methods]
+
+    check(program, X, expect_breaks=None)

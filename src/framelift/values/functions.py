@@ -371,6 +371,8 @@ _BOUND_TYPES = {
 }
 # What a method has from its type; all else it has from its function.
 _OF_METHODS = frozenset(dir(types.MethodType)) - {"__doc__"}
+# What is bound of these is a function of C, not a method written in Python.
+_METHODS_OF_C = (types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
 class BoundMethodValue(Value, models=types.MethodType):
@@ -419,6 +421,8 @@ class BoundMethodValue(Value, models=types.MethodType):
             return lift.builtin_method(self, name, lambda instance, owner=None, /: self)
         if name in _OF_METHODS:
             return method_of(self, lift, name)
+        if name == "__module__" and type(self.function(lift).concrete) in _METHODS_OF_C:
+            return None  # of a module are functions
         return py.attribute(lift, self.function(lift), name)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:

@@ -58,7 +58,7 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
         raise GraphBreak(FL0102, what=self.describe())
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        if name in ("__name__", "__qualname__", "__module__", "__doc__") and hasattr(self.concrete, name):
             return getattr(self.concrete, name)
         if name == "__self__" and hasattr(self.concrete, name):
             return self.owner if self.owner is not None else lift.known_object(self.concrete.__self__)

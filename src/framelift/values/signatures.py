@@ -214,6 +214,10 @@ def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
     return found
 
 
+# Attributes by which a function has another signature than its code: that of what it wraps, or of a partial method.
+_SAY_OTHERWISE = ("__wrapped__", "__signature__", "__text_signature__", "_partialmethod", "__partialmethod__")
+
+
 @primitive(inspect.signature)
 def _signature(lift: Lift, function: Any, /) -> Any:
     if isinstance(function, Value):
@@ -225,7 +229,7 @@ def _signature(lift: Lift, function: Any, /) -> Any:
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
     plain.note(lift)
     parameters = parameters_of(lift, plain)
-    marked = [lift.has_attribute(plain, name) for name in ("__wrapped__", "__signature__", "__text_signature__")]
+    marked = [lift.has_attribute(plain, name) for name in _SAY_OTHERWISE]
     if any(marked) or any(not parameter.name.isidentifier() for parameter in parameters):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
     if plain is not function:

@@ -58,7 +58,10 @@ def subclass_check(lift: Lift, subclass: type, cls: type, asked: tuple[str, ...]
 def _answer(lift: Lift, check: Callable[[type, type], bool], subclass: type, cls: type) -> bool:
     note_bases(lift, subclass)
     token = abc.get_cache_token()
-    answer = check(subclass, cls)
+    try:
+        answer = check(subclass, cls)
+    except TypeError:  # a hook may answer some who ask, and raise for others
+        raise GraphBreak(FL0102, what=f"{cls.__qualname__}.__subclasshook__, which raises") from None
     if not answer:
         _note_registrations(lift, cls, token)
     return answer

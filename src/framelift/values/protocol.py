@@ -205,12 +205,14 @@ def contains(lift: Lift, container: Any, element: Any) -> Any:
         container.note(lift)
         return container.contains(lift, element)
     if isinstance(element, Value):
-        if isinstance(container, str):
+        if isinstance(container, (str, bytes)):
             element = lift.constant(element)
         elif isinstance(container, frozenset):
             return lift.as_set(container).contains(lift, element)
-        else:
+        elif hasattr(type(container), "__iter__"):
             return any(equal(lift, element, member) for member in items(lift, container))
+        else:
+            element = None  # whatever it is, Python says what is wrong with the container
     return fold(lift, operator.contains, container, element)
 
 

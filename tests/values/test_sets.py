@@ -287,3 +287,17 @@ def test_order_of_a_changed_input():
         return x + 1
 
     check(f, vector(), {8, 16, 24}, changed=[(vector(), {24, 16, 8})])
+
+
+@pytest.mark.parametrize("method", ["update", "difference_update", "intersection_update"])
+def test_updates_that_fail_half_way(method):
+    def f(x, s):
+        made = {1, 2, 3}
+        for changed in (s, made):
+            try:
+                getattr(changed, method)([1, 4], 3)
+            except TypeError as error:
+                x = x + len(str(error))
+        return x, made
+
+    check(f, vector(), {1, 2, 3}, expect_breaks=None)

@@ -307,7 +307,8 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def difference_update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, "difference_update", *[as_operand(lift, other) for other in others])
+        for other in others:  # one after the other: those before one that cannot be iterated count
+            self.change(lift, "difference_update", as_operand(lift, other))
 
     @method
     def symmetric_difference_update(self, lift: Lift, other: Any, /) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import framelift
 from tests.helpers import check, transcript
 from tests.values.cases import Cases, vector

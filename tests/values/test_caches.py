@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import enum
 import functools
 import inspect
+import typing
 
 import pytest
+import torch
 
 import framelift
 from tests.helpers import check
@@ -295,3 +299,21 @@ def test_signatures_are_guarded():
     callee.__code__ = (lambda a: a).__code__
     callee.__defaults__ = None
     assert g(x()).equal(x() + 1)
+
+
+def test_type_expressions_of_classes_the_program_made():
+    def fn(x):
+        made = collections.namedtuple("made", ["a"])
+        return x + 1, made | str == typing.Union[made, str]  # noqa: UP007
+
+    check(fn, torch.ones(2), expect_breaks=None, expect_hit=False)
+
+
+def test_type_expressions_of_members_the_program_made():
+    def fn(x):
+        class Level(enum.IntEnum):
+            LOW = 0
+
+        return x + 1, (typing.Literal[0] | typing.Literal[Level.LOW]).__args__ == (0,)  # noqa: UP007
+
+    check(fn, torch.ones(2), expect_breaks=None, expect_hit=False)

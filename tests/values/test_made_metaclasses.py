@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import framelift
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -368,3 +369,21 @@ def test_abstract_classes_are_returned():
         base()
     base.register(int)
     assert isinstance(3, base)
+
+
+def test_a_namespace_that_is_no_mapping():
+    def fn(x):
+        class Meta(type):
+            @classmethod
+            def __prepare__(*_):
+                return None
+
+        try:
+
+            class Made(metaclass=Meta):
+                pass
+
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(fn, torch.ones(2), expect_breaks=None)

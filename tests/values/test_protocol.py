@@ -113,3 +113,14 @@ def test_shifting_print():
             return y, str(error)
 
     check(fn, torch.ones(2), expect_breaks=None)
+
+
+def test_a_number_of_an_input_in_bytes():
+    def fn(x, number):
+        try:
+            found = number + 1 in b"abc"
+        except ValueError as error:
+            found = str(error)
+        return x + 1, found
+
+    check(fn, torch.ones(2), 96, changed=[(torch.ones(2), sys.maxsize), (torch.ones(2), 1)])

@@ -92,12 +92,19 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
                 lift.guard(argument.source, "IS", argument.concrete)
                 return argument.concrete
         if isinstance(argument, ClassValue):
+            if lift.made.of(argument.concrete) is not None:
+                raise GraphBreak(FL0102, what=f"{self.describe()} with {argument.describe()}, which the program made")
             argument.key(lift)  # classes are found by identity, unless their metaclass has it otherwise
             argument.note(lift)
             return argument.concrete
         if isinstance(argument, Value) and not is_constant(argument.concrete):
             raise GraphBreak(FL0102, what=f"{self.describe()} with {argument.describe()}")
-        return lift.constant(argument)
+        if py.type_of(argument) is tuple:
+            return tuple([self._part(lift, item) for item in py.items(lift, argument)])
+        plain = lift.constant(argument)
+        if type(plain) is not py.type_of(argument):  # a member of an enum is told from its number
+            raise GraphBreak(FL0102, what=f"{self.describe()} with {py.describe(argument)}")
+        return plain
 
     def attribute(self, lift: Lift, name: str) -> Any:
         assert self.source is not None

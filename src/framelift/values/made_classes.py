@@ -323,6 +323,9 @@ def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: An
         return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
     given = [name, lift.tuple(bases)]
     namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), given, keywords)
+    if raw_lookup(py.type_of(namespace), "__getitem__") is NotImplemented:
+        found = name_of(py.type_of(namespace))
+        raise_error(TypeError, f"{name_of(meta.concrete)}.__prepare__() must return a mapping, not {found}")
     cell = lift.run_in_namespace(body, namespace)
     made = py.call(lift, meta, [*given, namespace], keywords)
     if isinstance(cell, CellValue) and isinstance(made, ClassValue):

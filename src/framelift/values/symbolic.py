@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framelift.graph import NumberRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
+from framelift.shapes.history import is_ordinary
 from framelift.shapes.presuming import depends_on_data
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -173,8 +174,14 @@ class SymbolicValue(SettledValue):
         if result is NotImplemented:
             return self._settled(lift, operator, left, right)
         if isinstance(result, SymbolicValue):
+            if result._overflows():
+                return py.binary(lift, operator, _plain(lift, left), _plain(lift, right))
             result.origin = Computed(operator, left, right)
         return result
+
+    def _overflows(self) -> bool:
+        """Whether it is an int that neither guards nor graphs can compute."""
+        return not self.depends_on_data and type(self.hint) is int and not is_ordinary(self.hint)
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not isinstance(other, SymbolicValue) and not is_number(other):

@@ -194,3 +194,14 @@ def test_a_class_of_its_own_is_no_known_generator() -> None:
 
     own = Loaded()
     check(lambda x: x * own.random() + own.uniform(1, 2), X, expect_breaks=None, expect_ops=0)
+
+
+def test_very_many_numbers_are_left_to_python() -> None:
+    def f(x: torch.Tensor) -> Any:
+        x = x + 1
+        numbers = list(range(2000))
+        random.shuffle(numbers)
+        return x, numbers
+
+    breaks = check(f, X, expect_breaks=None).record.breaks
+    assert any("too many random numbers" in broke.reason for broke in breaks)

@@ -49,6 +49,8 @@ _NUMBERS: tuple[Callable[..., Any], ...] = (
 )
 _DTYPES = {float: torch.float64, int: torch.int64}
 _SEEDS = (int, float, str, bytes)
+# A number is a symbol without a value and an operation that gives it: that takes as long as tracing so many calls.
+_CALLS_PER_NUMBER = 50
 
 
 class RandomValue(Value, models=random.Random):
@@ -109,6 +111,7 @@ class RandomValue(Value, models=random.Random):
         kind = type(example[0] if type(example) is list else example)
         if kind not in _DTYPES or self.source is None or not lift.makes_leaves():
             raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
+        lift.spend(_CALLS_PER_NUMBER * (len(example) if type(example) is list else 1), "too many random numbers")
         self.note(lift)
         lift.journal.touch(self)
         if self.before is None:

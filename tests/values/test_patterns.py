@@ -107,3 +107,13 @@ def test_what_an_error_of_matching_knows():
             return x + 1, error.msg, error.pos, error.pattern, error.lineno, str(error)
 
     check(fn, torch.ones(2), expect_breaks=None)
+
+
+def test_a_template_of_a_subclass():
+    class Text(str):
+        pass
+
+    def fn(x):
+        return x + 1, re.sub("y", Text("a"), Text("xyz")), type(re.sub("y", Text("a"), Text("x")))
+
+    check(fn, torch.ones(2))

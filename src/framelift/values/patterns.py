@@ -14,6 +14,7 @@ from framelift.values import protocol as py
 from framelift.values.base import KnownObject, Raised, Value
 from framelift.values.enums import EnumValue
 from framelift.values.iterators import SequenceIterator
+from framelift.values.lookup import is_subclass
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: 
 
 
 def _is_text(value: Any) -> bool:
-    return py.has_type(value, str, bytes)
+    return is_subclass(py.type_of(value), str) or is_subclass(py.type_of(value), bytes)
 
 
 @primitive(re.compile)

@@ -28,7 +28,7 @@ from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue, plain_answer
-from framelift.values.own_numbers import by_method, divmod_of_objects
+from framelift.values.own_numbers import by_method, divmod_of_objects, plain_number
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
@@ -249,12 +249,16 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
         if base is not MISSING:
             raise GraphBreak(FL0102, what="int() of an object with a base")
         if class_lookup(lift, lift.type_of(value), name) is None:
-            return py.fold(lift, kind, lift.constant(by_method(lift, kind, value, ["__index__"])))
+            if kind is int and class_lookup(lift, value.cls, "__trunc__") is not None:
+                raise GraphBreak(FL0102, what="int() of an object with __trunc__()")  # older versions ask it, and warn
+            return py.fold(lift, kind, plain_number(lift, kind, value, ["__index__"]))
         result = by_method(lift, kind, value, [name])
         if not is_subclass(py.type_of(result), kind):
             owner = f"{name_of(value.cls)}." if kind is float else ""
             what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
             raise_error(TypeError, f"{owner}{name} returned {what}")
+        if py.type_of(result) is not kind:
+            raise GraphBreak(FL0102, what=f"{name}() that gives {py.describe(result)}")  # Python warns
         return result
     if base is MISSING and isinstance(value, ArrayValue):
         return value.number(lift, name)
@@ -282,9 +286,7 @@ def _refuse_named_tuple(value: Any) -> None:
 @primitive(complex)
 def _complex(lift: Lift, real: Any = 0, imag: Any = MISSING) -> Any:
     if imag is MISSING and type(real) is UserObjectValue:
-        return py.fold(
-            lift, complex, lift.constant(by_method(lift, complex, real, ["__complex__", "__float__", "__index__"]))
-        )
+        return py.fold(lift, complex, plain_number(lift, complex, real, ["__complex__", "__float__", "__index__"]))
     _refuse_named_tuple(real)
     return fold_call(lift, complex, [real] if imag is MISSING else [real, imag], {})
 
@@ -321,7 +323,7 @@ def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
     if isinstance(number, TensorValue):
         kwargs = {} if ndigits is None else {"decimals": ndigits}
         return lift.call_torch(torch.round, (number,), kwargs)
-    if type(number) is UserObjectValue:
+    if isinstance(number, UserObjectValue):
         return by_method(lift, round, number, ["__round__"], *([] if py.same(lift, ndigits, None) else [ndigits]))
     calculated = lift.calculate(round, number) if ndigits is None else lift.calculate(round, number, ndigits)
     if calculated is not None:
@@ -346,7 +348,7 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
 def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
     if isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue):
         return lift.tuple([py.binary(lift, "//", left, right), py.binary(lift, "%", left, right)])
-    if type(left) is UserObjectValue or type(right) is UserObjectValue:
+    if isinstance(left, UserObjectValue) or isinstance(right, UserObjectValue):
         return divmod_of_objects(lift, left, right)
     calculated = lift.calculate(divmod, left, right)
     if calculated is not None:

@@ -111,7 +111,9 @@ class ClassValue(KnownObject, models=type):
         if name == "__abstractmethods__" and type.__dict__["__flags__"].__get__(self.concrete) & _ABSTRACT:
             return lift.constant(lift.wrap(self.concrete.__abstractmethods__, known.child("GETATTR", name)))
         own = type.__dict__["__dict__"].__get__(self.concrete)
-        if name in ("__doc__", "__module__", "__annotations__", "__type_params__") and name in own:
+        stored = ("__doc__", "__module__", "__annotations__", "__type_params__")
+        # (What `type` itself stores under such a name is how all classes are asked for it.)
+        if name in stored and name in own and not is_data_descriptor(own[name]):
             return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
         if name in ("__doc__", "__module__") and is_fixed(self.concrete):
             return type.__getattribute__(self.concrete, name)
@@ -119,7 +121,7 @@ class ClassValue(KnownObject, models=type):
             return ()
         if name == "__abstractmethods__" and self.own_entry(lift, name) is MISSING:
             raise_error(AttributeError, name)
-        if is_fixed(self.concrete) and name != "__abstractmethods__":
+        if is_fixed(self.concrete) and name not in ("__abstractmethods__", "__annotations__"):
             value = type.__getattribute__(self.concrete, name)
             if lift.is_constant(value):
                 return value

@@ -202,18 +202,30 @@ class DequeValue(ListValue, models=deque):
 
     @method
     def remove(self, lift: Lift, item: Any, /) -> None:
-        for position, member in enumerate(self.items(lift)):
-            if py.equal(lift, member, item):
-                del self.change(lift)[position]
-                return
+        position = self._found_at(lift, item)
+        if position is not None:
+            del self.change(lift)[position]
+            return
         raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
 
     @method
     def index(self, lift: Lift, item: Any, /) -> Any:  # type: ignore[override]
-        for position, member in enumerate(self.items(lift)):
-            if py.equal(lift, member, item):
-                return position
+        position = self._found_at(lift, item)
+        if position is not None:
+            return position
         raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
+
+    def _found_at(self, lift: Lift, item: Any) -> int | None:
+        """Where the first item is that is equal to this one; None: nowhere."""
+        items = list(self.items(lift))
+        for position, member in enumerate(items):
+            found = py.equal(lift, member, item)
+            now = self.items(lift)
+            if len(now) != len(items) or any(mine is not before for mine, before in zip(now, items, strict=True)):
+                self.refuse("a search whose comparisons change it")
+            if found:
+                return position
+        return None
 
     @method
     def clear(self, lift: Lift) -> None:

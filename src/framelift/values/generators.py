@@ -119,9 +119,11 @@ class GeneratorValue(IteratorValue):
         except Exhausted as exhausted:
             raise_error(StopIteration, *exhausted.args)
 
-    def _throw(self, lift: Lift, kind: Any, value: Any = None, traceback: Any = None, /) -> Any:
+    def _throw(self, lift: Lift, kind: Any, /, *rest: Any) -> Any:
+        if len(rest) > 2 or (rest and sys.version_info >= (3, 12)):
+            self.refuse("throw() with these arguments")  # newer versions warn
         try:
-            return self.throw_value(lift, self._exception(lift, kind, value))
+            return self.throw_value(lift, self._exception(lift, kind, rest[0] if rest else None))
         except Exhausted as exhausted:
             raise_error(StopIteration, *exhausted.args)
 

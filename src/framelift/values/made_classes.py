@@ -371,10 +371,12 @@ def make_class(
     lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
 ) -> MadeClassValue:
     """`type.__new__(meta, name, bases, entries, **keywords)`."""
+    has_cell = "__classcell__" in entries
     cell = entries.pop("__classcell__", None)
-    if cell is not None and not isinstance(cell, CellValue):
-        kind = lift.text(lift.known_object(py.type_of(cell)), "repr")
-        raise_error(TypeError, f"type.__new__() requires __classcell__ to be a nonlocal cell, not {kind}")
+    if has_cell and not isinstance(cell, CellValue):
+        if isinstance(cell, Value):
+            raise GraphBreak(FL0102, what="a class statement whose __classcell__ is no cell")
+        py.fold(lift, type, name, (), {"__classcell__": cell})  # raises, in the words of this Python
     _adjust(entries)
     template = _template(lift, meta, name, bases, entries)
     made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
@@ -513,6 +515,8 @@ def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: An
         new = py.attribute(lift, lift.known_object(winner), "__new__")
         return py.call(lift, new, [lift.known_object(winner), name, bases, namespace], keywords)
     entries = {lift.constant(py.from_key(key)): value for key, value in inside.entries(lift).items()}
+    if not all(type(key) is str for key in entries):
+        raise GraphBreak(FL0102, what="type() with attributes whose names are no str")
     if "__module__" not in entries:
         assert lift.frame is not None
         entries["__module__"] = lift.constant(lift.frame.globals.get_key(lift, "__name__"))
@@ -539,7 +543,7 @@ def _abc_init(lift: Lift, cls: Any, /) -> None:
     inherited = [name for base in cls.bases for name in getattr(base.concrete, "__abstractmethods__", ())]
     candidates = [*cls.entries.items(), *[(name, py.attribute(lift, cls, name)) for name in inherited]]
     abstract = frozenset(name for name, value in candidates if _is_abstract(lift, value))
-    _abc._abc_init(cls.concrete)
+    py.fold(lift, _abc._abc_init, cls.concrete)
     type.__dict__["__abstractmethods__"].__set__(cls.concrete, abstract)
     cls.is_abc = True
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, raw_lookup, special_method
@@ -29,6 +30,19 @@ def by_method(
         if class_lookup(lift, value.cls, name) is not None:
             return py.call(lift, special_method(lift, value, value.cls, name), list(args), {})
     return py.fold(lift, function, _like(value), *[_like(arg) if isinstance(arg, Value) else arg for arg in args])
+
+
+# What these methods must give; Python warns of subclasses and refuses all else.
+_KINDS = {"__complex__": complex, "__float__": float, "__index__": int}
+
+
+def plain_number(lift: Lift, function: Callable[..., Any], value: UserObjectValue, names: Sequence[str]) -> Any:
+    """The same, as a number of the kind that the method is there for; what Python says of others is left to it."""
+    result = by_method(lift, function, value, names)
+    asked = next(name for name in names if class_lookup(lift, value.cls, name) is not None)
+    if py.type_of(result) is not _KINDS[asked]:
+        raise GraphBreak(FL0102, what=f"{asked}() that gives {py.describe(result)}")
+    return lift.constant(result)
 
 
 def _like(value: Any) -> Any:
@@ -56,13 +70,11 @@ def _register_roundings() -> None:
     for function, name in ((math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__")):
 
         def rounded(lift: Lift, value: Any, /, *, _function: Any = function, _name: str = name) -> Any:
-            if type(value) is not UserObjectValue:
+            if not isinstance(value, UserObjectValue):
                 return fold_call(lift, _function, [value], {})
             if _function is math.trunc or class_lookup(lift, lift.type_of(value), _name) is not None:
                 return by_method(lift, _function, value, [_name])
-            return py.fold(
-                lift, _function, lift.constant(by_method(lift, _function, value, ["__float__", "__index__"]))
-            )
+            return py.fold(lift, _function, plain_number(lift, _function, value, ["__float__", "__index__"]))
 
         primitive(function)(rounded)
 

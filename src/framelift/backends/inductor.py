@@ -52,7 +52,7 @@ def inductor(
     ):
         try:
             compiled = compile_fx(module, inputs, **keywords)
-        except Exception as error:
+        except Exception as error:  # raised again, whatever it is
             if is_missing_compiler(error):
                 raise RuntimeError(NO_COMPILER) from error
             raise

@@ -180,7 +180,7 @@ class Context:
         """
         try:
             return self._capture_alone(function, slots, options)
-        except BaseException as error:
+        except BaseException as error:  # handed on whole: only the way it came is taken off
             if config.full_traceback:
                 raise
             return error.with_traceback(None)

@@ -60,16 +60,20 @@ def _isinstance(lift: Lift, obj: Any, cls: Any, /) -> bool:
 
 @primitive(issubclass)
 def _issubclass(lift: Lift, obj: Any, cls: Any, /) -> bool:
-    if not isinstance(obj, ClassValue):
-        raise_error(TypeError, "issubclass() arg 1 must be a class")
     return any(_asked_subclass(lift, obj, c) for c in _classes(lift, cls))
 
 
-def _asked_subclass(lift: Lift, obj: ClassValue, cls: Any) -> bool:
+def _asked_subclass(lift: Lift, obj: Any, cls: Any) -> bool:
     if type(cls) is UserObjectValue:  # not `isinstance`, which may ask the metaclass
         return _stand_in_says(lift, cls, "__subclasscheck__", obj)
     own = own_check(lift, cls, "__subclasscheck__")
-    return subclass_check(lift, obj.concrete, cls) if own is None else py.truth(lift, py.call(lift, own, [obj], {}))
+    if own is not None:
+        return py.truth(lift, py.call(lift, own, [obj], {}))
+    if isinstance(obj, ClassValue):
+        return subclass_check(lift, obj.concrete, cls)
+    if lift.has_attribute(obj, "__bases__"):  # whatever has bases may stand for a class
+        raise GraphBreak(FL0102, what=f"issubclass of {py.describe(obj)}")
+    raise_error(TypeError, "issubclass() arg 1 must be a class")
 
 
 def _stand_in_says(lift: Lift, stand_in: UserObjectValue, check: str, obj: Any) -> bool:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0202, FL0203, GraphBreak
+from framelift.breaks import FL0102, FL0202, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.by_items import by_items
 from framelift.values import instances
@@ -228,6 +228,8 @@ class UserObjectValue(Value):
         result = self._required(lift, "__index__", "'{type}' object cannot be interpreted as an integer")
         if not issubclass(py.type_of(result), int):
             raise_error(TypeError, f"__index__ returned non-int (type {name_of(py.type_of(result))})")
+        if py.type_of(result) is not int:
+            raise GraphBreak(FL0102, what=f"__index__() that gives {py.describe(result)}")  # Python warns
         return result
 
     def item(self, lift: Lift, key: Any) -> Any:

@@ -42,11 +42,13 @@ class PyModuleValue(Value, models=types.ModuleType):
         found = namespace.get_key(lift, name)
         if found is not MISSING:
             return found
+        if name == "__getattribute__":
+            return lift.builtin_method(self, name, lambda attribute: self.attribute(lift, lift.constant(attribute)))
+        if raw_lookup(types.ModuleType, name) is not NotImplemented:  # annotations are made when they are asked for
+            self.refuse(f"attribute {name}")
         fallback = namespace.get_key(lift, "__getattr__")
         if fallback is not MISSING:
             return py.call(lift, fallback, [name], {})
-        if name == "__getattribute__":
-            return lift.builtin_method(self, name, lambda attribute: self.attribute(lift, lift.constant(attribute)))
         raise_error(AttributeError, f"module '{self.concrete.__name__}' has no attribute '{name}'")
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:

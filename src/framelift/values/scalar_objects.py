@@ -120,8 +120,10 @@ class ScalarObjectValue(UserObjectValue):
     # -- operators -----------------------------------------------------------------------------------------------
 
     def as_index(self, lift: Lift) -> Any:
-        plain = self.plain(lift, "__index__")
-        return super().as_index(lift) if plain is NotImplemented else plain
+        if self.base is not int:
+            return super().as_index(lift)
+        self.note(lift)
+        return self._plain_value  # Python does not ask an int for its index
 
     def truth(self, lift: Lift) -> bool:
         for method in ("__bool__", "__len__"):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
+import sys
 import types
 
-from tests.values.programs import Programs
+from framelift import config
+from tests.helpers import check
+from tests.values.programs import Programs, x
 
 programs = Programs()
 
@@ -72,6 +75,98 @@ def numbers_are_not_asked_for_their_index(x):
 @programs(expect_breaks=None, expect_ops=0)
 def index_that_is_no_plain_number(x):
     return x + 1, operator.index(TrueIndex()), [1, 2][TrueIndex()]
+
+
+class Answers:
+    """Gives the same from every special method that must give a certain type."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def __str__(self):
+        return self.given
+
+    def __format__(self, spec):
+        return self.given
+
+    def __bool__(self):
+        return self.given
+
+    def __len__(self):
+        return self.given
+
+
+def answer(function, *args):
+    try:
+        return function(*args)
+    except Exception as error:
+        return type(error), str(error)
+
+
+@programs
+def answers_of_the_wrong_type(x):
+    found = [
+        answer(function, Answers(given))
+        for given in ("abc", 5, None, NotImplemented, sys.maxsize + 1, -sys.maxsize - 10)
+        for function in (str, format, bool, len, "{}".format)
+    ]
+    return x + 1, found, len(Answers(True)) is True
+
+
+class Text(str):
+    pass
+
+
+@programs(expect_breaks=None, expect_ops=0, expect_hit=False)
+def texts_of_a_subclass(x):
+    return x + 1, type(str(Answers(Text("a")))), type(format(Answers(Text("a"))))
+
+
+# -- iterators -------------------------------------------------------------------------------------------------------
+
+
+class OwnStop(StopIteration):
+    pass
+
+
+class Stopping:
+    def __init__(self, error):
+        self.error = error
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise self.error
+
+
+@programs
+def the_very_exception_that_ends_an_iterator(x):
+    found = []
+    for error in (StopIteration(1, 2), OwnStop(3), OwnStop()):
+        for iterator in (Stopping(error), map(str, Stopping(error))):
+            try:
+                next(iterator)
+            except StopIteration as stop:
+                found.append((stop is error, stop.args, stop.value, next(iterator, 7), list(iterator)))
+    return x + 1, found
+
+
+def ids_of_many(x, n):
+    return x + len({id((n,)) for n in range(n)})
+
+
+def test_many_keys_that_are_numbers_nobody_knows():
+    with config.patch(trace_limit=100):
+        check(lambda x, n: ids_of_many(x, n) * 0, x(), 50, expect_breaks=None, expect_ops=0)
+
+
+@programs(expect_breaks=1, expect_ops=0)
+def super_of_nothing(x):
+    try:
+        super(None)
+    except TypeError as error:
+        return x + 1, str(error)
 
 
 # -- modules ---------------------------------------------------------------------------------------------------------

@@ -26,7 +26,11 @@ class Raised(Exception):
 
 
 class Exhausted(Exception):
-    """The traced iterator has no more items."""
+    """The traced iterator has no more items; `raised` is how the program itself said so, if it did."""
+
+    def __init__(self, *args: Any, raised: Raised | None = None) -> None:
+        super().__init__(*args)
+        self.raised = raised
 
 
 # By the identity of the type: hashing a class may run its metaclass.

@@ -83,9 +83,11 @@ def _next(lift: Lift, iterator: Any, default: Any = MISSING, /) -> Any:
     try:
         return py.next_item(lift, iterator)
     except Exhausted as exhausted:
-        if default is MISSING:
-            raise_error(StopIteration, *exhausted.args)
-        return default
+        if default is not MISSING:
+            return default
+        if exhausted.raised is not None:
+            raise exhausted.raised from None
+        raise_error(StopIteration, *exhausted.args)
 
 
 @primitive(enumerate)

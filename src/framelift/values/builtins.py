@@ -219,8 +219,8 @@ def _arguments_of_super(lift: Lift) -> tuple[Any, Any]:
 
 
 @primitive(super)
-def _super(lift: Lift, cls: Any = None, instance: Any = None, /) -> Any:
-    if cls is None:
+def _super(lift: Lift, cls: Any = MISSING, instance: Any = None, /) -> Any:
+    if cls is MISSING:
         cls, instance = _arguments_of_super(lift)
     if not isinstance(cls, ClassValue):
         raise GraphBreak(FL0102, what="super() of something that is no class")

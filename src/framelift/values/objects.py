@@ -20,6 +20,7 @@ from framelift.values.lookup import (
     has_default,
     has_instance_dict,
     instance_dict,
+    is_subclass,
     is_blocked,
     name_in_slot_errors,
     name_of,
@@ -30,6 +31,7 @@ from framelift.values.lookup import (
 from framelift.values.module_labels import label_with
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -198,20 +200,23 @@ class UserObjectValue(Value):
             return py.call(lift, method, args, kwargs)
 
     def truth(self, lift: Lift) -> bool:
-        result = self._special(lift, "__bool__")
-        if result is NotImplemented:
+        method = special_method(lift, self, self.cls, "__bool__")
+        if method is None:
             has_length = special_method(lift, self, self.cls, "__len__") is not None
             return not has_length or py.truth(lift, self.length(lift))
+        result = py.call(lift, method, [], {})
         if py.type_of(result) is not bool:
             raise_error(TypeError, f"__bool__ should return bool, returned {name_of(py.type_of(result))}")
         return py.truth(lift, result)
 
     def length(self, lift: Lift) -> Any:
         result = self._required(lift, "__len__", "object of type '{type}' has no len()")
-        length = result if py.has_type(result, int) else lift.as_index(result)
+        length = result if py.type_of(result) is int else int(lift.as_index(result))
         if py.truth(lift, py.compare(lift, "<", length, 0)):
             raise_error(ValueError, "__len__() should return >= 0")
-        return result
+        if not isinstance(length, SymbolicValue) and py.truth(lift, py.compare(lift, ">", length, sys.maxsize)):
+            raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
+        return length
 
     def is_exactly(self, cls: type) -> bool:
         return False  # its class may override what the C type has
@@ -221,8 +226,7 @@ class UserObjectValue(Value):
         if has_default(lift, self.cls, "__format__", object.__format__):
             return super().format(lift, spec)
         method = special_method(lift, self, self.cls, "__format__")
-        text: str = lift.constant(py.call(lift, method, [spec], {}))
-        return text
+        return _plain_text(lift, py.call(lift, method, [spec], {}), "__format__ must return a str, not {type}")
 
     def as_index(self, lift: Lift) -> Any:
         result = self._required(lift, "__index__", "'{type}' object cannot be interpreted as an integer")
@@ -260,7 +264,7 @@ class UserObjectValue(Value):
             return self._required(lift, "__next__", "'{type}' object is not an iterator")
         except Raised as raised:
             if is_raised(raised, StopIteration):
-                raise Exhausted(*raised.value.args[:1]) from None
+                raise Exhausted(*raised.value.args[:1], raised=raised) from None
             raise
 
     def contains(self, lift: Lift, item: Any) -> Any:
@@ -336,11 +340,7 @@ class UserObjectValue(Value):
             name = "__repr__"
         if raw_lookup(self.cls, name) is object.__repr__:
             self.refuse("repr() that shows an address")
-        result = self._special(lift, name)
-        if py.type_of(result) is not str:
-            raise_error(TypeError, f"{name} returned non-string (type {name_of(py.type_of(result))})")
-        text: str = lift.constant(result)
-        return text
+        return _plain_text(lift, self._special(lift, name), f"{name} returned non-string (type {{type}})")
 
     # -- change and the way back ----------------------------------------------------------------------------------
 
@@ -406,6 +406,17 @@ class UserObjectValue(Value):
 def _ask_getattribute(lift: Lift, value: UserObjectValue, name: str) -> Any:
     """What the `__getattribute__` of its class gives."""
     return py.call(lift, special_method(lift, value, value.cls, "__getattribute__"), [name], {})
+
+
+def _plain_text(lift: Lift, result: Any, message: str) -> str:
+    """What a method gave that must give a text."""
+    kind = py.type_of(result)
+    if kind is not str:
+        if not is_subclass(kind, str):
+            raise_error(TypeError, message.format(type=name_of(kind)))
+        raise GraphBreak(FL0102, what=f"a text that is {py.describe(result)}")
+    text: str = lift.constant(result)
+    return text
 
 
 class OpaqueValue(Value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 import types
+import typing
 
 from framelift import config
 from tests.helpers import check
@@ -53,6 +54,17 @@ def subclass_of_what_is_no_class(x):
         return x + 1, str(error)
 
 
+@programs(expect_breaks=None)
+def type_expressions_of_the_wrong_words(x):
+    found = []
+    for words in ("/T", "T", 5):
+        try:
+            found.append(typing.List[words])
+        except (SyntaxError, TypeError) as error:
+            found.append((type(error), error.args))
+    return x + 1, found
+
+
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
@@ -63,7 +75,7 @@ class OwnIndex(int):
 
 class TrueIndex:
     def __index__(self):
-        return True
+        return True  # noqa: PLE0305  (what Python warns of)
 
 
 @programs

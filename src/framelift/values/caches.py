@@ -19,7 +19,7 @@ from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.exceptions import raise_error
 from framelift.values.later import call_later
 from framelift.values.lookup import Found, has_default, name_of, own_entries, register_binder
 from framelift.values.methods import MethodValue, method
@@ -60,11 +60,8 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
         """What `typing` makes of classes and constants, and always makes alike: `Union[int, str]`, say."""
         self.note(lift)
         lift.guard(self.source, "IS", self.concrete)  # type: ignore[arg-type]
-        try:
-            made = self.concrete(*[self._part_of_type(lift, argument) for argument in args])
-        except TypeError as error:
-            raise raised_from(error) from None
-        return lift.known_object(made)
+        parts = [self._part_of_type(lift, argument) for argument in args]
+        return lift.known_object(py.evaluate(lift, self.concrete, *parts))
 
     def _part_of_type(self, lift: Lift, argument: Any) -> Any:
         if isinstance(argument, Value) and py.has_type(argument, tuple, list):

@@ -8,14 +8,16 @@ import random
 import pytest
 import torch
 from benchmarks.llama import Llama
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.fx import symbolic_trace
 from torch.nn import functional as F
 
 import framelift
 from framelift.passes import MetadataError, apply_graph_deduplication
-from framelift.passes.deduplication import call_subgraph
-from framelift.passes.repeats import best_repeat
+from framelift.passes.repeats import Repeat, best_repeat
+from framelift.passes.subgraphs import INVOKED, PLAIN, call_subgraph
 from framelift.report import stream
 from framelift.report.events import GraphCaptured, PassRan
 from tests.helpers import check
@@ -25,19 +27,24 @@ from tests.tolerances import TRAINED_BY_INDUCTOR
 X, Y = torch.linspace(0.1, 1.6, 16).reshape(4, 4), torch.linspace(2, 3, 16).reshape(4, 4)
 
 
-def deduplicated(function, *args, ignore_profit=True, min_region_nodes=2):
-    """The calls of the graph and of its subgraphs; results, inputs after the call and gradients are as they were."""
+def deduplicated(function, *args, ignore_profit=True, min_region_nodes=2, convention=INVOKED):
+    """The calls of the graph and of its subgraphs, by a convention; what holds of both has been checked."""
     choice = {"min_region_nodes": min_region_nodes, "ignore_profit": ignore_profit}
     original = exported(function, *args)
-    gm, plain = copy.deepcopy(original), copy.deepcopy(original)
-    subgraphs = apply_graph_deduplication(gm, **choice)
-    gm.graph.lint()
-    same_results(original, gm, args)
-    assert not apply_graph_deduplication(gm, **choice), "a second run finds something again"
-    # invoke_subgraph keeps to what required gradients at capture; plain calls are differentiated as they are.
-    apply_graph_deduplication(plain, **choice, call=call_subgraph)
-    same_gradients(original, plain, args)
-    return calls(gm), [calls(subgraph) for subgraph in subgraphs.values()]
+    found = {}
+    for each in (INVOKED, PLAIN):
+        gm = copy.deepcopy(original)
+        subgraphs = apply_graph_deduplication(gm, **choice, convention=each)
+        gm.graph.lint()
+        same_results(original, gm, args)
+        # invoke_subgraph keeps to what required gradients at capture; plain calls are differentiated as they are.
+        if each is PLAIN:
+            same_gradients(original, gm, args)
+        found[each] = calls(gm), [calls(subgraph) for subgraph in subgraphs.values()]
+        graph, inner = found[each]
+        assert ignore_profit or not inner or len(graph) + sum(map(len, inner)) < len(calls(original))
+        assert not apply_graph_deduplication(gm, **choice, convention=each), "a second run finds something again"
+    return found[convention]
 
 
 # -- the algorithm ---------------------------------------------------------------------------------------------------
@@ -63,12 +70,22 @@ def test_the_best_repeat_is_found(seed):
     generator = random.Random(seed)
     for _ in range(200):
         tokens = [generator.randrange(3) for _ in range(generator.randrange(30))]
-        found = best_repeat(tokens, 2, 1)
+        found = best_repeat(tokens, 2, 1, lambda repeat: repeat.worth(1))
         assert (found.worth(1) if found is not None else 0) == _most_saved(tokens, 2, 1), tokens
         if found is not None:
             stretches = {tuple(tokens[start : start + found.length]) for start in found.starts}
             assert len(stretches) == 1
             assert all(b - a >= found.length for a, b in zip(found.starts, found.starts[1:], strict=False))
+
+
+def test_what_a_repeat_saves_is_asked():
+    """Layers of five: by itself one call of two layers is better than two calls; not if each item costs something."""
+    tokens = [9, *[1, 2, 3, 4, 5] * 8, 8]
+    assert best_repeat(tokens, 2, 3, lambda repeat: repeat.worth(3)) == Repeat((1, 11, 21, 31), 10)
+    assert best_repeat(tokens, 2, 3, lambda repeat: repeat.worth(3) - 2 * repeat.length) == Repeat(
+        (1, 6, 11, 16, 21, 26, 31, 36), 5
+    )
+    assert best_repeat(tokens, 2, 3, lambda repeat: None) is None
 
 
 # -- what becomes a subgraph -------------------------------------------------------------------------------------------
@@ -110,6 +127,60 @@ def test_layers_in_a_chain():
     graph, subgraphs = deduplicated(f, X, Y)
     assert graph == ["invoke_subgraph", "getitem"] * 3
     assert subgraphs == [["linear", "relu", "mul"]]
+
+
+def test_plain_calls_hand_over_one_result_as_it_is():
+    def f(x, w):
+        for _ in range(3):
+            x = torch.relu(F.linear(x, w)) * 2
+        return x
+
+    graph, _ = deduplicated(f, X, Y, convention=PLAIN)
+    assert graph == ["call_subgraph"] * 3
+    gm = exported(f, X, Y)
+    apply_graph_deduplication(gm, min_region_nodes=2, convention=PLAIN)
+    *_, last = gm.graph.find_nodes(op="call_function", target=call_subgraph)
+    assert last.meta["example_value"].shape == X.shape
+    assert isinstance(gm.subgraph_0(X, Y), torch.Tensor)
+
+
+def test_plain_calls_hand_over_several_results_in_a_tuple():
+    def f(x, w):
+        found = []
+        for _ in range(3):
+            y = torch.relu(F.linear(x, w)).sin()
+            x = (y * 2).cos()
+            found.append(y)
+        return x, found
+
+    graph, _ = deduplicated(f, X, Y, convention=PLAIN)
+    assert graph == ["call_subgraph", "getitem", "getitem"] * 3
+
+
+def test_a_bare_result_that_is_written_to():
+    def f(x, w):
+        for _ in range(4):
+            x = torch.relu(F.linear(x, w)).sin() * 2
+            x.add_(1)
+        return x
+
+    graph, _ = deduplicated(f, X, Y, convention=PLAIN)
+    assert graph == ["call_subgraph", ".add_"] * 4
+
+
+@pytest.mark.parametrize("convention", [INVOKED, PLAIN])
+def test_the_fewest_nodes_over_all_graphs(convention):
+    """Two layers in a call save calls, but a subgraph with the inputs of two layers is larger than that."""
+
+    def f(x, *weights):
+        for at in range(0, len(weights), 4):
+            a, b, c, d = weights[at : at + 4]
+            x = (x + a).sin() * b - c.cos() * d
+        return x
+
+    graph, subgraphs = deduplicated(f, X, *[Y + i for i in range(32)], ignore_profit=False, convention=convention)
+    assert graph.count(convention.call.__name__) == 8
+    assert subgraphs == [["add", ".sin", "mul", ".cos", "mul", "sub"]]
 
 
 def test_what_does_not_pay_is_left():
@@ -239,6 +310,53 @@ def test_calls_that_differ_in_a_constant(f):
     assert all(not {"sin", "cos", "mul", "getitem", "interpolate", ".to"} & set(subgraph[:1]) for subgraph in subgraphs)
 
 
+# -- any program -------------------------------------------------------------------------------------------------------
+
+STEPS = [
+    lambda a, b: (a + b).cos(),
+    lambda a, b: (a * b).sin(),
+    lambda a, b: a.t(),
+    lambda a, b: torch.where(a > b, a, b),
+    lambda a, b: torch.split(a, 2)[1].repeat(2, 1),
+    lambda a, b: torch.sigmoid(a @ b),
+    lambda a, b: (b[1:].mean(0) - a).sin(),
+    lambda a, b: a.tanh().view(4, 4),
+]
+
+
+def repeating(chance: random.Random):
+    """A program of a few layers that occur again and again, with results in use here and there, and writes between."""
+    layers = [
+        [(chance.choice(STEPS), chance.randrange(3), chance.randrange(3)) for _ in range(chance.randint(3, 6))]
+        for _ in range(2)
+    ]
+    order = [(chance.choice(layers), chance.random(), chance.randrange(3)) for _ in range(chance.randint(3, 8))]
+
+    def f(*inputs):
+        values = list(inputs)
+        results = []
+        for layer, odds, at in order:
+            for step, one, other in layer:
+                values = [*values[1:], step(values[one], values[other])]
+            if odds < 0.2:
+                values[at] = values[at].clone().mul_(2)
+            elif odds < 0.3:
+                (values[at] * 1).add_(1)
+            elif odds < 0.6:
+                results.append(values[at])
+        return values[-1], results
+
+    return f
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_any_program_is_what_it_was_with_fewer_operations(chance, ignore_profit):
+    args = [X, Y, X - Y]
+    _, subgraphs = deduplicated(repeating(chance), *args, ignore_profit=ignore_profit, min_region_nodes=3)
+    event("deduplicated" if subgraphs else "as it was")
+
+
 # -- in capture ----------------------------------------------------------------------------------------------------
 
 
@@ -283,7 +401,13 @@ def test_layers_of_a_model():
     assert 5 * sum(len(calls(graph)) for graph in graphs) <= len(calls(exported(model, x)))
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def as_it_is(graph_module, example_inputs):
+    """A backend that knows nothing of subgraphs."""
+    assert {node.op for node in graph_module.graph.nodes} > {"get_attr"} and "getitem" not in calls(graph_module)
+    return graph_module.forward
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", as_it_is])
 @pytest.mark.parametrize("training", [False, True])
 def test_backends(backend, training):
     torch.manual_seed(0)

@@ -9,7 +9,7 @@
 | write a pass | `declare` (example there), `build` (new nodes), `ops` and `facts` (what nodes are) |
 | know the rules every rewrite must keep | `rules`, `effects`, `interface` |
 | see how a graph is changed | `work` (the driver), `order`, `groups`, `metadata` |
-| repeated layers as one subgraph | `deduplication`, `regions`, `repeats` |
+| repeated layers as one subgraph | `deduplication`, `regions`, `repeats`, `subgraphs` |
 | check, compare, find the culprit | `verify`, `diff`, `bisect` |
 | find a pass | `library/`: one idea per file |
 """

@@ -16,10 +16,11 @@ from torch.fx import GraphModule
 from framelift import config
 from framelift.errors import short, unknown
 from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
-from framelift.passes.deduplication import apply_graph_deduplication, call_subgraph
+from framelift.passes.deduplication import apply_graph_deduplication
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import checked, may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
+from framelift.passes.subgraphs import INVOKED, PLAIN
 
 
 def checked_passes(given: object) -> tuple[str, ...] | None:
@@ -56,10 +57,7 @@ def checked_pass_options(given: object) -> PassOptions | None:
 
 def deduplicate(module: GraphModule, takes_subgraphs: bool) -> None:
     """Repeated layers become one subgraph; whoever does not know how torch calls those gets plain calls."""
-    if takes_subgraphs:
-        apply_graph_deduplication(module)
-    else:
-        apply_graph_deduplication(module, call=call_subgraph)
+    apply_graph_deduplication(module, convention=INVOKED if takes_subgraphs else PLAIN)
 
 
 def improve(

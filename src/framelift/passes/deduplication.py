@@ -9,35 +9,25 @@ the layer once. Nothing is computed otherwise.
 
 from __future__ import annotations
 
-import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.node import map_arg
 
-from framelift.graph.emit import append_node
-from framelift.passes import ops, order
-from framelift.passes.effects import SUBGRAPH_IS_PURE, Memory
+from framelift.passes import order
+from framelift.passes.effects import Memory
 from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
 from framelift.passes.regions import Region, Tokens, blockers, nodes_behind
-from framelift.passes.repeats import best_repeat
+from framelift.passes.repeats import Repeat, best_repeat
+from framelift.passes.subgraphs import INVOKED, Convention, Plan, plans
 from framelift.report import stream
 from framelift.report.events import PassRan
 
 NAME = "graph_deduplication"
 MIN_REGION_NODES = 4
-# What a call costs: the call itself and at least one node that takes a result out of it.
-PRICE = 2
-
-
-def call_subgraph(subgraph: Callable[..., Any], name: str, *operands: Any) -> Any:
-    """A call of a subgraph, for whoever runs the graph as it is: autograd sees the operations themselves."""
-    return subgraph(*operands)
 
 
 def apply_graph_deduplication(
@@ -46,47 +36,30 @@ def apply_graph_deduplication(
     *,
     min_region_nodes: int = MIN_REGION_NODES,
     ignore_profit: bool = False,
-    call: Any = torch.ops.higher_order.invoke_subgraph,
+    convention: Convention = INVOKED,
 ) -> dict[str, GraphModule]:
     """Replaces stretches of the graph that repeat by calls of one subgraph, in place; gives the subgraphs by name.
 
-    A graph without metadata gets it from `example_inputs`, or the error that these are needed. `call` is what calls
-    the subgraphs: `invoke_subgraph`, which torch's compilers know, or :func:`call_subgraph`.
+    A graph without metadata gets it from `example_inputs`, or the error that these are needed. `convention` is how
+    the subgraphs are called: by `invoke_subgraph`, which torch's compilers know, or plainly.
     With `ignore_profit` also where the graph does not become smaller (tests of legality want that).
     """
-    price = 0 if ignore_profit else PRICE
     began, before = time.perf_counter(), len(gm.graph.nodes)
     Metadata(gm, example_inputs)
     calls = 0
     found: dict[str, GraphModule] = {}
     memory = Memory()
-    tokens = Tokens(gm.graph, memory)
-    taken: set[Node] = set()
-    walls: set[Node] = set()
-    replaced: dict[Node, Node] = {}
-    dependencies = order.dependencies(gm.graph, memory)
-    while True:
-        sequence = tokens.sequence(taken, walls)
-        repeat = best_repeat([number for _, number in sequence], min_region_nodes, price)
-        if repeat is None:
-            break
-        nodes = [node for node, _ in sequence]
-        regions = [Region(nodes[start : start + repeat.length]) for start in repeat.starts]
-        in_the_way = {node for region in regions for node in blockers(region, dependencies)}
-        if in_the_way:
-            walls |= in_the_way
-            continue
-        taken.update(node for region in regions for node in region.nodes)
-        for plan in _plans(regions, memory):
-            if not ignore_profit and plan.saves() <= 0:
-                continue
+    choice = _Choice(convention, min_region_nodes, ignore_profit)
+    while (look := _Look(gm.graph, memory, choice)).plans:
+        replaced: dict[Node, Node] = {}
+        for plan in look.plans:
             name = _free_name(gm)
             found[name] = plan.subgraph()
             gm.add_module(name, found[name])
-            _replace(gm.graph, plan, name, call, dependencies, replaced)
+            _replace(gm.graph, plan, name, look.dependencies, replaced)
             calls += len(plan.regions)
-    if calls:
         order.remove_dead(gm.graph, memory)
+    if calls:
         gm.graph.lint()
         gm.recompile()
     stream.emit(PassRan(NAME, calls, before, len(gm.graph.nodes), time.perf_counter() - began))
@@ -94,111 +67,66 @@ def apply_graph_deduplication(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Regions that one subgraph can stand for: what it takes, in the operands of each region, and what it returns."""
+class _Choice:
+    """What may become a subgraph, and which of two possibilities is better."""
 
-    regions: list[Region]
-    operands: list[tuple[Node, ...]]  # per input, the operand of each region
-    inputs: list[int | None]  # per slot, the number of its input; None for what comes from inside
-    outputs: list[int]  # nodes of the region, by place
-    kept: frozenset[int]  # nodes that stay outside as well: views of what comes in or goes out
+    convention: Convention
+    min_region_nodes: int
+    ignore_profit: bool
 
-    def saves(self) -> int:
-        size, copies = len(self.regions[0].nodes), len(self.regions)
-        return (copies - 1) * size - copies * (1 + len(self.outputs) + len(self.kept))
+    @property
+    def price(self) -> int:
+        """The least that a call costs."""
+        return 0 if self.ignore_profit else self.convention.price(1)
 
-    def subgraph(self) -> GraphModule:
-        """The first region as a graph of its own."""
-        first = self.regions[0]
-        graph = Graph()
-        inputs = [append_node(graph, "placeholder", f"arg{i}", f"arg{i}", (), {}) for i in range(len(self.operands))]
-        for node, operands in zip(inputs, self.operands, strict=True):
-            node.meta = {"example_value": value(operands[0]), "val": value(operands[0])}
-        made: list[Node] = []
-        slot = iter(range(len(first.slots)))
+    def plans(self, regions: list[Region], memory: Memory) -> list[Plan]:
+        found = plans(self.convention, regions, memory)
+        return [plan for plan in found if self.ignore_profit or plan.saves() > 0]
 
-        def inner(_: Node) -> Node:
-            number = next(slot)
-            source = first.slots[number]
-            at = self.inputs[number]
-            return made[source] if isinstance(source, int) else inputs[at if at is not None else 0]
-
-        for node in first.nodes:
-            args, kwargs = map_arg((node.args, node.kwargs), inner)
-            name = node.name if not node.name.startswith("arg") else f"{node.name}_"
-            made.append(append_node(graph, node.op, name, node.target, args, kwargs, node.type))
-            made[-1].meta = {**node.meta, "val": value(node)}
-        graph.output(tuple(made[index] for index in self.outputs))
-        order.remove_dead(graph, Memory())
-        graph.lint()
-        return GraphModule({}, graph)
-
-
-def _plans(regions: list[Region], memory: Memory) -> list[Plan]:
-    """The regions in groups that are wired alike, as far as calls of a subgraph may stand for them."""
-    groups: dict[tuple[int | None, ...], list[Region]] = {}
-    for region in regions:
-        groups.setdefault(region.wiring, []).append(region)
-    plans = [_plan(group, memory) for group in groups.values() if len(group) > 1]
-    return [plan for plan in plans if plan is not None]
-
-
-def _plan(regions: list[Region], memory: Memory) -> Plan | None:
-    numbers: dict[tuple[Node, ...], int] = {}
-    inputs: list[int | None] = []
-    for slots in zip(*(region.slots for region in regions), strict=True):
-        # Two slots share an input only if they share their operand in every region.
-        operands = tuple(slot for slot in slots if isinstance(slot, Node))
-        inputs.append(numbers.setdefault(operands, len(numbers)) if operands else None)
-    if not all(isinstance(value(operand), torch.Tensor | torch.SymInt) for given in numbers for operand in given):
-        return None
-    found = _outputs(regions, list(numbers), memory)
-    return Plan(regions, list(numbers), inputs, *found) if found is not None and found[0] else None
-
-
-def _outputs(
-    regions: list[Region], operands: list[tuple[Node, ...]], memory: Memory
-) -> tuple[list[int], frozenset[int]] | None:
-    """Which nodes a subgraph returns, and which stay outside besides; None if that cannot be.
-
-    A result must be a tensor with memory of its own. A view of an input or of another result, or what is no tensor, is
-    computed again outside from what it is made of: that costs nothing.
-    """
-    size = len(regions[0].nodes)
-    returned: set[int] = set()
-    kept: set[int] = set()
-    queue = [index for index in range(size) if any(region.is_used_outside(index) for region in regions)]
-    while queue:
-        index = queue.pop(0)
-        if index in returned or index in kept:
-            continue
-        sharing = [
-            _sharing(region.nodes[index], [each[at] for each in operands], memory) for at, region in enumerate(regions)
-        ]
-        if sharing == ["own"] * len(regions):
-            returned.add(index)
-        elif "computed" in sharing:
+    def saved(self, repeat: Repeat, found: list[Plan]) -> int | None:
+        """How many nodes fewer there are over all graphs: what counts among plans that save operations."""
+        if not found:
             return None
-        else:
-            kept.add(index)
-            made_of = {regions[0].inside.get(operand) for operand in regions[0].nodes[index].all_input_nodes}
-            queue += sorted(each for each in made_of if each is not None)
-    return sorted(returned), frozenset(kept)
+        return repeat.worth(0) if self.ignore_profit else sum(plan.saves() - plan.frame() for plan in found)
 
 
-def _sharing(node: Node, given: list[Node], memory: Memory) -> Literal["own", "view", "computed"]:
-    """What kind of result a node is: a tensor of its own; a view or a number, which cost nothing; something else."""
-    whole = node.args[0] if ops.index_of(node) is not None else node
-    assert isinstance(whole, Node)
-    own = memory.of(node)
-    is_view = any(own & memory.of(other) for other in (*given, *whole.all_input_nodes))
-    if isinstance(value(node), torch.Tensor):
-        return "view" if is_view else "own"
-    return "view" if is_view or not own else "computed"
+class _Look:
+    """One look at the graph as it stands: the plans for what is best done next."""
+
+    def __init__(self, graph: Graph, memory: Memory, choice: _Choice) -> None:
+        self.memory = memory
+        self.choice = choice
+        self.dependencies = order.dependencies(graph, memory)
+        self.plans: list[Plan] = []
+        tokens = Tokens(graph, memory)
+        walls: set[Node] = set()
+        while best := self._best(tokens.sequence(walls)):
+            regions = [region for plan in best for region in plan.regions]
+            in_the_way = {node for region in regions for node in blockers(region, self.dependencies)}
+            if not in_the_way:
+                self.plans = best
+                break
+            walls |= in_the_way
+
+    def _best(self, sequence: list[tuple[Node, int]]) -> list[Plan]:
+        nodes = [node for node, _ in sequence]
+
+        def plans_for(repeat: Repeat) -> list[Plan]:
+            regions = [Region(nodes[start : start + repeat.length]) for start in repeat.starts]
+            return self.choice.plans(regions, self.memory)
+
+        numbers = [number for _, number in sequence]
+        best = best_repeat(
+            numbers,
+            self.choice.min_region_nodes,
+            self.choice.price,
+            lambda repeat: self.choice.saved(repeat, plans_for(repeat)),
+        )
+        return plans_for(best) if best is not None else []
 
 
 def _replace(
-    graph: Graph, plan: Plan, name: str, call: Any, dependencies: dict[Node, set[Node]], replaced: dict[Node, Node]
+    graph: Graph, plan: Plan, name: str, dependencies: dict[Node, set[Node]], replaced: dict[Node, Node]
 ) -> None:
     """Calls of the subgraph in place of the regions; `replaced` says what stands for which results by now."""
     first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
@@ -210,31 +138,22 @@ def _replace(
         behind = nodes_behind(region, dependencies)
         with graph.inserting_after(last):
             operands = tuple(replaced.get(given[at], given[at]) for given in plan.operands)
-            called = graph.create_node("call_function", call, (subgraph, name, *operands))
+            called = graph.create_node("call_function", plan.convention.call, (subgraph, name, *operands))
+        results = [region.nodes[index] for index in plan.outputs]
         called.meta = {key: last.meta[key] for key in ("stack_trace", "nn_module_stack") if key in last.meta}
-        called.meta["example_value"] = tuple(value(region.nodes[index]) for index in plan.outputs)
-        called.meta[SUBGRAPH_IS_PURE] = True
-        place = called
-        for number, index in enumerate(plan.outputs):
-            old = region.nodes[index]
-            place = replaced[old] = _item(graph, called, number, old, place)
-        for index in sorted(plan.kept):
-            place.append(region.nodes[index])
-            place = region.nodes[index]
-        for node in behind:
+        called.meta["example_value"] = plan.convention.packed([value(result) for result in results])
+        items = plan.convention.unpack(graph, called, len(results))
+        for old, new in zip(results, items, strict=True):
+            new.meta = dict(old.meta)
+            old.replace_all_uses_with(new)
+            replaced[old] = new
+        place = items[-1]
+        for node in (*(region.nodes[index] for index in sorted(plan.kept)), *behind):
             place.append(node)
             place = node
         for index in reversed(range(len(region.nodes))):
             if index not in plan.kept:
                 graph.erase_node(region.nodes[index])
-
-
-def _item(graph: Graph, called: Node, number: int, old: Node, after: Node) -> Node:
-    with graph.inserting_after(after):
-        item = graph.create_node("call_function", operator.getitem, (called, number))
-    item.meta = dict(old.meta)
-    old.replace_all_uses_with(item)
-    return item
 
 
 def _free_name(gm: GraphModule) -> str:

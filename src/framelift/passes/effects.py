@@ -82,9 +82,6 @@ class Traits:
 
 PURE = Traits()
 OPAQUE = Traits(is_opaque=True, observes_layout=True)
-# A call of a subgraph in which nothing has effects; the mark stands in the node's metadata.
-SUBGRAPH = Traits(observes_layout=True)
-SUBGRAPH_IS_PURE = "framelift_subgraph_is_pure"
 
 
 @functools.lru_cache(maxsize=4096)

@@ -40,13 +40,13 @@ class Tokens:
                     number = numbers[node] = len(numbers)
             self._all.append((node, number))
 
-    def sequence(self, taken: set[Node], walls: set[Node]) -> list[tuple[Node, int]]:
-        """The nodes in order. Those that are taken, and walls, which no region may span, are like no other; between
-        others that have no number a region may stand."""
+    def sequence(self, walls: set[Node]) -> list[tuple[Node, int]]:
+        """The nodes in order. Walls, which no region may span, are like no other; others that have no number may stand
+        among the nodes of a region."""
         fresh = len(self._all)
         found = []
         for index, (node, number) in enumerate(self._all):
-            if node in taken or node in walls:
+            if node in walls:
                 found.append((node, fresh + index))
             elif number is not None:
                 found.append((node, number))

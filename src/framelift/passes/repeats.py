@@ -6,7 +6,7 @@ a stretch is worth grows with its length and with the number of copies that do n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,31 +23,43 @@ class Repeat:
         return (len(self.starts) - 1) * self.length - price * len(self.starts)
 
 
-def best_repeat(tokens: Sequence[int], shortest: int, price: int) -> Repeat | None:
-    """The repeat that saves most, if any saves something; of equals the one that starts first.
+def best_repeat(
+    tokens: Sequence[int], shortest: int, price: int, saved: Callable[[Repeat], int | None]
+) -> Repeat | None:
+    """The repeat that saves most; of equals the one that starts first.
 
-    >>> best_repeat([7, 1, 2, 3, 1, 2, 3, 9], shortest=2, price=1)
+    `saved` says what a repeat really saves, None if nothing: never more than if each copy costs `price`.
+
+    >>> best_repeat([7, 1, 2, 3, 1, 2, 3, 9], shortest=2, price=1, saved=lambda repeat: repeat.worth(1))
     Repeat(starts=(1, 4), length=3)
     """
     best: Repeat | None = None
-    order = _suffixes(tokens)
-    for length, low, high in _intervals(_common_prefixes(tokens, order)):
-        if length < shortest or (high - low) * length <= (best.worth(price) if best is not None else 0):
-            continue
-        positions = sorted(order[low : high + 1])
-        # Copies that overlap are copies of something shorter that follow one another.
-        gaps = {after - before for before, after in pairwise(positions)}
-        for size in {length, *(gap for gap in gaps if shortest <= gap < length)}:
-            found = Repeat(_apart(positions, size), size)
-            if len(found.starts) > 1 and found.worth(price) > 0 and _is_better(found, best, price):
-                best = found
+    most: int | None = None
+    for repeat in sorted(_candidates(tokens, shortest, price), key=lambda each: (-each.worth(price), each.starts)):
+        if most is not None and repeat.worth(price) <= most:
+            break
+        found = saved(repeat)
+        if found is not None and (most is None or found > most):
+            best, most = repeat, found
     return best
 
 
-def _is_better(one: Repeat, other: Repeat | None, price: int) -> bool:
-    if other is None:
-        return True
-    return (one.worth(price), -one.starts[0]) > (other.worth(price), -other.starts[0])
+def _candidates(tokens: Sequence[int], shortest: int, price: int) -> set[Repeat]:
+    """Repeats that could save something: the longest stretches, and what these consist of."""
+    found: set[Repeat] = set()
+    order = _suffixes(tokens)
+    for length, low, high in _intervals(_common_prefixes(tokens, order)):
+        if length < shortest:
+            continue
+        positions = sorted(order[low : high + 1])
+        sizes = {length}
+        # Copies that overlap are copies of something shorter that follow one another: of that, and of as many as fit.
+        for gap in {after - before for before, after in pairwise(positions)}:
+            if gap < length:
+                sizes |= {gap, length - length % gap}
+        repeats = (Repeat(_apart(positions, size), size) for size in sizes if size >= shortest)
+        found.update(repeat for repeat in repeats if len(repeat.starts) > 1 and repeat.worth(price) > 0)
+    return found
 
 
 def _apart(positions: list[int], size: int) -> tuple[int, ...]:

@@ -144,7 +144,7 @@ def test_a_handler_of_the_caller():
         v = g(v * 2, log)
         return v * 6
 
-    assert graphs_of(fn, x(), []) == [3, 2]
+    assert graphs_of(fn, x(), []) == [3, 3]
 
 
 def test_an_exception_of_what_comes_after_reaches_the_caller():

@@ -16,7 +16,7 @@ def code_of(text: str) -> Any:
 
 
 def leaving(find: Any, slots: tuple[int, ...] = (0,)) -> Any:
-    site = _core.Site(find, slots, 0)
+    site = _core.Site(find, slots, 0, ())
 
     def leave(x: object) -> Any:
         return site()

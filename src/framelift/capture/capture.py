@@ -34,7 +34,7 @@ from framelift.native import _core
 from framelift.options import Options
 from framelift.passes.captured import deduplicate, improve
 from framelift.report import events, stream
-from framelift.residual.chains import Part, split
+from framelift.residual.chains import Part, handled_by, split
 from framelift.residual.codegen import (
     Activation,
     Direct,
@@ -236,6 +236,7 @@ class _Capture:
         try:
             while True:
                 part = waiting.pop()
+                lift.handled = handled_by(request.pieces, waiting)
                 result = lift.run_frame(self._frame(part))
                 if not waiting:
                     return self._possible(Return(result))

@@ -145,9 +145,10 @@ class Frame:
         exception = raised.value
         if exception.traceback is None:
             give_context(self.lift, exception)
-            exception.traceback = TracebackValue()
+            exception.traceback = TracebackValue(self.lift.steps.count)
         handler = self.program.steps[self.pc].handler
         if handler is None:
+            exception.leave_frame()
             return None
         del self.stack[handler.depth :]
         if handler.lasti:

@@ -25,6 +25,7 @@ from framelift.shapes.symbols import Layout
 from framelift.values.base import MODELS, Value
 from framelift.values.classes import ClassValue
 from framelift.values.enums import EnumValue
+from framelift.values.given_exceptions import GivenExceptionValue
 from framelift.values.lookup import container_base, is_plain_class, is_subclass, scalar_base
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.partials import PartialValue, partial_base
@@ -214,6 +215,8 @@ def _family(kind: type) -> type[Value]:
         return EnumValue
     if is_plain_class(kind):
         return UserObjectValue
+    if issubclass(kind, BaseException):
+        return GivenExceptionValue
     if is_struct_class(kind):
         return StructSequenceValue
     if is_tuple_class(kind):

@@ -11,8 +11,8 @@ from framelift.native import _core
 from framelift.residual import steps
 from framelift.residual.chains import INNER_ITEMS, Entering, Part
 from framelift.residual.codegen import Activation, Rest, whole_frame
+from framelift.residual.resume import HANDLED, CannotResume, StackTag
 from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.resume import VALUE, CannotResume, StackTag
 from framelift.residual.segments import Pieces, Segments
 from framelift.values.base import NULL
 from framelift.values.reachability import death_shows
@@ -20,18 +20,21 @@ from framelift.values.reachability import death_shows
 
 def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
     """Python runs the instruction at which `frame` stands; the frames around it are real meanwhile."""
-    frames: list[Frame] = [frame]
-    while frames[0].caller is not None:
-        frames.insert(0, frames[0].caller)
     kept: list[Segments] = []
-    entered = [Activation(*part.waiting(pieces), part.function) for part in waiting]
-    for outer in frames:
-        entering = _enter(pieces, outer, outer is not frame, kept)
-        entered.append(Activation(*entering, outer.function))
-    return Rest(entered, context, tuple(kept))
+    entered: list[Activation] = []
+    handled = frame.lift.handled
+    inner: Frame | None = frame
+    while inner is not None:
+        entering, handled = _enter(pieces, inner, handled, inner is not frame, kept)
+        entered.insert(0, Activation(*entering, inner.function))
+        inner = inner.caller
+    return Rest(
+        [*(Activation(*part.waiting(pieces), part.function) for part in waiting), *entered], context, tuple(kept)
+    )
 
 
-def _enter(pieces: Pieces, frame: Frame, is_waiting: bool, kept: list[Segments]) -> Entering:
+def _enter(pieces: Pieces, frame: Frame, handled: Any, is_waiting: bool, kept: list[Segments]) -> tuple[Entering, Any]:
+    """How to enter a frame that handles an exception, if it does, and what its caller handles."""
     assert isinstance(frame, SteppingFrame)
     code = frame.program.canonical.code
     piece = pieces.of(code)
@@ -42,10 +45,24 @@ def _enter(pieces: Pieces, frame: Frame, is_waiting: bool, kept: list[Segments])
     if piece.is_whole:
         kept.append(segments)
     stack = frame.stack[: len(frame.stack) - frame.operands] if is_waiting else frame.stack
-    tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
+    stack, tags, outside = _as_entered(stack, segments.shape(offset), handled)
     if is_waiting:
         stack, tags = stack + INNER_ITEMS, [*tags, *steps.INNER]
-    return Entering(segments.step(offset, _needed(segments, offset, frame), tags, is_waiting), frame.locals, stack)
+    step = segments.step(offset, _needed(segments, offset, frame), tags, is_waiting)
+    return Entering(step, frame.locals, stack), outside
+
+
+def _as_entered(stack: list[Any], shape: Sequence[StackTag], handled: Any) -> tuple[list[Any], list[StackTag], Any]:
+    """A stack as a resume function takes it, its tags, and the exception that is handled outside.
+
+    Where a handler saved the exception handled before, the function is told the one handled there.
+    """
+    tags: list[StackTag] = [NULL_TAG if item is NULL else tag for item, tag in zip(stack, shape, strict=False)]
+    items = list(stack)
+    for depth in reversed(range(len(items))):
+        if tags[depth] == HANDLED:
+            items[depth], handled = handled, items[depth]
+    return items, tags, handled
 
 
 def _needed(segments: Segments, offset: int, frame: SteppingFrame) -> list[int]:
@@ -64,8 +81,8 @@ def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume("the frame has not begun")
     slots = _needed(piece.segments, offset, frame)
-    tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in frame.stack]
-    return Activation(piece.segments.resume(offset, slots, tags), frame.locals, frame.stack, frame.function)
+    stack, tags, _ = _as_entered(frame.stack, piece.segments.shape(offset), frame.lift.handled)
+    return Activation(piece.segments.resume(offset, slots, tags), frame.locals, stack, frame.function)
 
 
 def all_in_python(pieces: Pieces, parts: Sequence[Part], context: Any) -> Rest:

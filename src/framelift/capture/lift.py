@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import datetime
 import operator
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -104,6 +105,8 @@ class Lift:
         self.headroom = Headroom()
         self.answers = Answers()
         self.handled: Any = None
+        # What is handled where the program was called.
+        self._outside: BaseException | None = sys.exception()
         # Whether the program asked for other warnings than those before it.
         self.has_changed_filters = False
         self._left_to_spend = config.trace_limit
@@ -341,6 +344,18 @@ class Lift:
     def fresh_namespace(self, owner: Value) -> DictValue:
         return NamespaceValue(owner)
 
+    def handled_exception(self) -> Any:
+        """The exception that is being handled, or None."""
+        return self.handled_outside() if self.handled is None else self.handled
+
+    def handled_outside(self) -> Any:
+        """The exception that is handled where the program was called, or None."""
+        source = self.sources.known(sys.exception).child("RESULT")
+        if self._outside is None:
+            self.guard(source, "IS", None)
+            return None
+        return self.wrap(self._outside, source)
+
     def instance_attribute(self, value: Any, name: str) -> Any:
         return instances.read(self, value, name)
 
@@ -350,7 +365,12 @@ class Lift:
     def delete_instance_attribute(self, value: Any, name: str) -> None:
         instances.delete(self, value, name)
 
-    def own_text_method(self, value: ExceptionValue, conversion: str) -> str | None:
+    def has_own(self, cls: type, name: str) -> bool:
+        """Whether a class has a method that no type of C brought."""
+        found = class_lookup(self, cls, name)
+        return found is not None and type(found.raw) is not types.WrapperDescriptorType
+
+    def own_text_method(self, value: Any, conversion: str) -> str | None:
         """What the `__str__` or `__repr__` of an exception class written in Python gives; None where it has none."""
         name = "__repr__" if conversion == "repr" else "__str__"
         if not isinstance(raw_lookup(value.cls, name), types.FunctionType):
@@ -465,7 +485,7 @@ class Lift:
 
     def release(self) -> None:
         """Let go of what was captured: the frame of a generator knows the lift, and would keep all of it in a cycle."""
-        self.frame = self.handled = None
+        self.frame = self.handled = self._outside = None
         self.journal = self._own_journal = Journal()
         self.inputs = Inputs(self.policy)
         self.suspended.clear()

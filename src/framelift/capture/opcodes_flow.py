@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 @opcode("RAISE_VARARGS")
 def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
     if count == 0:
-        if frame.lift.handled is None:
+        handled = frame.lift.handled_exception()
+        if handled is None:
             raise_error(RuntimeError, "No active exception to reraise")
-        raise Raised(frame.lift.handled)
+        raise Raised(handled)
     exception = _as_exception(frame, operands[0])
     if count == 2:
         cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1], "exception causes")
@@ -79,7 +80,7 @@ def _matches(frame: Frame, exception: Any, expected: Any) -> bool:
         if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
             raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
         cls.note(frame.lift)
-    return any(issubclass(py.type_of(exception), cls.concrete) for cls in classes)
+    return any(issubclass(frame.lift.type_of(exception), cls.concrete) for cls in classes)
 
 
 @opcode("CHECK_EG_MATCH")
@@ -129,8 +130,8 @@ def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
 @control("WITH_EXCEPT_START")
 def with_except_start(frame: Frame, arg: Any) -> None:
     exit_, _, _, exception = frame.stack[-4:]
-    cls = frame.lift.known_object(py.type_of(exception))
-    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, exception.traceback], {}))
+    cls = frame.lift.known_object(frame.lift.type_of(exception))
+    frame.stack.append(py.call(frame.lift, exit_, [cls, exception, exception.trace(frame.lift)], {}))
 
 
 # -- generators ------------------------------------------------------------------------------------------------------

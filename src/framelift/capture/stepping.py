@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Restart(Exception):
     """The frame cannot be left where it broke: capture again and break before instruction `count`.
 
-    So it is while an exception is handled, and where something would be alive that cannot be rebuilt.
+    So it is while an exception is handled that only the capture knows, and where something would be alive that cannot
+    be rebuilt.
     """
 
     def __init__(self, count: int, reason: GraphBreak) -> None:
@@ -91,10 +92,11 @@ class SteppingFrame(Frame):
         step, steps = self.program.steps[self.pc], self.lift.steps
         if not self._is_handled():
             self.lift.answers.doubt()
-            if step.op == "RERAISE":  # the exception lies on the stack: Python must raise it from the beginning
+            if step.op == "RERAISE" and _is_traced(raised.value):
+                # The exception lies on the stack: Python must raise it from the beginning.
                 raise Restart(steps.raised_at, _leaving(raised))
             raise _leaving(raised) from raised  # no name for it here: a frame in its traceback would hold it
-        if self.lift.handled is None and step.op != "RERAISE":
+        if not _is_traced(self.lift.handled) and step.op != "RERAISE":
             steps.raised_at = steps.count
         return super().unwind(raised)
 
@@ -109,9 +111,9 @@ class SteppingFrame(Frame):
 
     def _take_back(self, reason: GraphBreak) -> None:
         lift: Lift = self.lift
-        if self._handled_before is not None or self._exception_on_stack():
+        if _is_traced(self._handled_before) or self._exception_on_stack():
             raise Restart(lift.steps.raised_at, reason)
-        lift.handled = None
+        lift.handled = self._handled_before
         lift.journal.roll_back()
         lift.graph.rollback(self._mark)
         self.stack = self._stack_before
@@ -150,6 +152,11 @@ class SteppingFrame(Frame):
         while isinstance(callee, BoundMethodValue):
             callee = callee.function(self.lift)
         return callee is function
+
+
+def _is_traced(exception: Any) -> bool:
+    """Whether an exception exists in the capture only."""
+    return exception is not None and exception.source is None
 
 
 def _leaving(raised: Raised) -> GraphBreak:

@@ -135,10 +135,15 @@ def step(context: object, kept: tuple[object, ...], function: FunctionType, /, *
 
 @final
 class Site:
-    """Site(find, slots, depth): called by step code to leave its frame, with these variables and this much stack."""
+    """Called by step code to leave its frame, with these variables and this much stack, and the handlers it is in."""
 
     def __new__(
-        cls, find: Callable[[bytes], tuple[CodeType, tuple[int, ...]]], slots: tuple[int, ...], depth: int, /
+        cls,
+        find: Callable[[bytes], tuple[CodeType, tuple[int, ...]]],
+        slots: tuple[int, ...],
+        depth: int,
+        handled: tuple[int, ...],
+        /,
     ) -> Self: ...
     def __call__(self) -> Tail: ...
 

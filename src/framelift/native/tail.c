@@ -95,6 +95,7 @@ typedef struct {
     PyObject *pattern; /* the bytes asked for last */
     PyObject *code;    /* weak reference to the answer: its entries may lead back to this site */
     PyObject *order;   /* a tuple: where its arguments come from, a slot, or ~depth on the stack */
+    PyObject *handled; /* a tuple: where on the stack a handler put the exception handled before it; innermost first */
     Py_ssize_t depth;
     Py_ssize_t slots[];
 } Site;
@@ -205,11 +206,26 @@ static PyObject *function_like(PyFunctionObject *original, PyObject *code)
     return function;
 }
 
+/* Ends the handlers that the frame is in. On the stack lie the exceptions they handled, instead of those before. */
+static void leave_handlers(Site *self, _PyErr_StackItem *now, PyObject **stack)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->handled); i++) {
+        PyObject **place = stack + PyLong_AsSsize_t(PyTuple_GET_ITEM(self->handled, i));
+        PyObject *before = *place;
+        *place = now->exc_value ? now->exc_value : Py_NewRef(Py_None);
+        if (Py_IsNone(before)) {
+            Py_CLEAR(before);
+        }
+        now->exc_value = before;
+    }
+}
+
 static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(args), size_t Py_UNUSED(nargsf),
                                  PyObject *Py_UNUSED(kwnames))
 {
     Site *self = (Site *)object;
-    Frame *frame = thread_frame(PyThreadState_Get());
+    PyThreadState *tstate = PyThreadState_Get();
+    Frame *frame = thread_frame(tstate);
     PyObject **locals = frame->localsplus, **stack = locals + frame_code(frame)->co_nlocalsplus;
     Way way;
     if (!site_find(self, frame, &way)) {
@@ -223,6 +239,7 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
         Py_DECREF(way.order);
         return NULL;
     }
+    leave_handlers(self, tstate->exc_info, stack);
     /* Whoever looks at the frame later (a traceback's) finds its variables as they were; nothing else stays behind. */
     bool watched = frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1;
     PyObject **top = stack + self->depth - 1;
@@ -244,17 +261,33 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
     return (PyObject *)tail;
 }
 
+static bool are_places(PyObject *handled, Py_ssize_t depth)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(handled); i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(handled, i));
+        if (place < 0 || place >= depth) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_ValueError, "a handler of a site lies beside the stack");
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
 static PyObject *site_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *find, *slots;
+    PyObject *find, *slots, *handled;
     Py_ssize_t depth;
-    if (!PyArg_ParseTuple(args, "OO!n:Site", &find, &PyTuple_Type, &slots, &depth)) {
+    if (!PyArg_ParseTuple(args, "OO!nO!:Site", &find, &PyTuple_Type, &slots, &depth, &PyTuple_Type, &handled) ||
+        !are_places(handled, depth)) {
         return NULL;
     }
     Site *self = (Site *)type->tp_alloc(type, PyTuple_GET_SIZE(slots));
     if (self) {
         self->vectorcall = site_vectorcall;
         self->find = Py_NewRef(find);
+        self->handled = Py_NewRef(handled);
         self->depth = depth;
         for (Py_ssize_t i = 0; i < Py_SIZE(self); i++) {
             self->slots[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(slots, i));
@@ -269,13 +302,15 @@ static void site_dealloc(Site *self)
     Py_CLEAR(self->pattern);
     Py_CLEAR(self->code);
     Py_CLEAR(self->order);
+    Py_CLEAR(self->handled);
     Py_TYPE(self)->tp_free(self);
 }
 
 static PyTypeObject Site_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Site",
-    .tp_doc = "Site(find, slots, depth)\n\nCalled by step code to leave its frame, with these variables and so many "
-              "stack items.",
+    .tp_doc =
+        "Site(find, slots, depth, handled)\n\nCalled by step code to leave its frame, with these variables and so "
+        "many stack items,\nand to end the handlers whose places on the stack are given, innermost first.",
     .tp_basicsize = sizeof(Site),
     .tp_itemsize = sizeof(Py_ssize_t),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from framelift.bytecode.stack_shapes import HANDLED
 from framelift.bytecode.stack_shapes import NULL as NULL_TAG
 from framelift.residual import steps
 from framelift.residual.resume import Argument, ResumeCode
@@ -49,6 +50,14 @@ class Part:
         assert entry is not None
         self.arguments[entry.order.index(Argument("stack", len(entry.tags) - 1))] = result
 
+    def handled(self, pieces: Pieces) -> Any:
+        """The exception that the frame handles while it waits, or None."""
+        entry = pieces.of(self.code).entry
+        if entry is None or HANDLED not in entry.tags:
+            return None
+        depth = len(entry.tags) - 1 - entry.tags[::-1].index(HANDLED)
+        return self.arguments[entry.order.index(Argument("stack", depth))]
+
     def waiting(self, pieces: Pieces) -> Entering:
         """How to enter the frame while it waits."""
         piece = pieces.of(self.code)
@@ -57,7 +66,7 @@ class Part:
         given = dict(zip(entry.order, self.arguments, strict=True))
         slots = {number: value for (kind, number), value in given.items() if kind == "slot"}
         tags = entry.tags[:-1]
-        stack = [NULL if tag == NULL_TAG else given[Argument("stack", depth)] for depth, tag in enumerate(tags)]
+        stack = [given.get(Argument("stack", depth), NULL) for depth in range(len(tags))]
         segments = piece.segments
         step = segments.step(segments.waiting(entry.offset), sorted(slots), (*tags, *steps.INNER), inner=True)
         return Entering(step, slots, stack + INNER_ITEMS)
@@ -71,6 +80,12 @@ class Part:
         given[Argument("stack", len(entry.tags))] = error
         made = piece.segments.raising(entry)
         return function_like(self.function, made.code), [given[argument] for argument in made.argument_order]
+
+
+def handled_by(pieces: Pieces, waiting: Sequence[Part]) -> Any:
+    """The exception that is handled while all these frames wait, or None."""
+    handled = [part.handled(pieces) for part in waiting]
+    return next((exception for exception in reversed(handled) if exception is not None), None)
 
 
 def function_like(function: FunctionType, code: CodeType) -> FunctionType:

@@ -18,7 +18,8 @@ must say where they are:
 
     VALUE    one argument
     NULL     no argument
-    LASTI    one argument, the offset as the original code had it
+    LASTI    no argument: where an exception was raised, of which only the line that a debugger shows depends, is said
+             to be the instruction to go on at
     HANDLED  one argument: the exception that is handled *there*; for the topmost `sys.exception()`, for a lower one
              what the HANDLED item above it holds
     COPIED   no argument
@@ -43,11 +44,11 @@ from typing import Final, Literal, NamedTuple
 from framelift.bytecode.assemble import assemble
 from framelift.bytecode.decode import decode, slot_names
 from framelift.bytecode.instruction import Instruction, Positions
-from framelift.bytecode.opcodes import OPERATOR_NUMBERS, OPMAP, PACKED, SLOTS, VERSION
+from framelift.bytecode.opcodes import OPMAP, PACKED, SLOTS, VERSION
 from framelift.bytecode.passes import remove_dead_code
 from framelift.bytecode.stack_shapes import COPIED, HANDLED, LASTI, NULL, VALUE, StackTag
 
-_IS_ARGUMENT: Final = (VALUE, LASTI, HANDLED)
+_IS_ARGUMENT: Final = (VALUE, HANDLED)
 
 _FUNCTION: Final = 0x1 | 0x2  # optimised, new locals: every variable has a slot
 _GENERATORS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
@@ -111,7 +112,9 @@ class ResumeMaker:
             raise CannotResume(f"slots {self.live} are not those of {code.co_name}")
         self.order = self._order()
         self.extra = max(0, max(len(self.order), boxed) - self.own_slots)
-        self.shift_constant = len(code.co_consts)
+        # Constants beyond those of the original.
+        self.constants: list[object] = []
+        self.begin = Instruction.make("RESUME", 0)
         self.prologue: list[Instruction] = []
 
     def make(self) -> ResumeCode:
@@ -137,16 +140,14 @@ class ResumeMaker:
             co_kwonlyargcount=0,
             co_flags=code.co_flags & ~_STARRED,
         )
-        made = made.replace(co_consts=(*code.co_consts, *self._constants(body)))
+        made = made.replace(co_consts=(*code.co_consts, *(_known(constant) for constant in self.constants)))
         offsets = {now.offset: then for now, then in was_at if now.offset is not None and then is not None}
         return ResumeCode(made, tuple(self.order), offsets)
 
-    def _constants(self, body: list[Instruction]) -> list[object]:
-        """Constants beyond those of the original."""
-        if LASTI not in self.tags:
-            return []
-        assert body[0].offset is not None
-        return [body[0].offset // 2]
+    def _constant(self, constant: object) -> int:
+        """Where a constant is; an instruction stands for the place it gets."""
+        self.constants.append(constant)
+        return len(self.original.co_consts) + len(self.constants) - 1
 
     def _order(self) -> list[Argument]:
         """A variable arrives in its own slot if that is an argument's; the stack takes the other arguments."""
@@ -203,9 +204,8 @@ class ResumeMaker:
                 self._take(place[depth])
             if tag == NULL:
                 self._emit("PUSH_NULL")
-            elif tag == LASTI:  # counted from the start of the code, in code units
-                self._emit("LOAD_CONST", self.shift_constant)
-                self._emit("BINARY_OP", OPERATOR_NUMBERS["+"])
+            elif tag == LASTI:
+                self._emit("LOAD_CONST", self._constant(self.begin))
             elif tag == HANDLED:  # makes the argument the handled exception and saves the one handled so far
                 self._emit("PUSH_EXC_INFO")
                 self._emit("POP_TOP")
@@ -223,8 +223,9 @@ class ResumeMaker:
         line = self.entry.positions[0]
         positions: Positions = (line, line, None, None)
         handler = self.entry.handler
+        self.begin.positions, self.begin.handler = positions, handler
         return [
-            Instruction.make("RESUME", 0, positions=positions, handler=handler),
+            self.begin,
             Instruction.make("JUMP_FORWARD", target=self.entry, positions=positions, handler=handler),
         ]
 
@@ -232,8 +233,6 @@ class ResumeMaker:
 
     def _copied_body(self, jump: Instruction) -> list[Instruction]:
         self._shift_free()
-        if LASTI in self.tags:  # offsets on the stack must stay offsets of the same instructions
-            return self.body
         return remove_dead_code([jump, *self.body])[1:]
 
     def _shift_free(self) -> None:
@@ -256,6 +255,14 @@ class _RaisingMaker(ResumeMaker):
         *head, jump = super()._emit_entry()
         raising = Instruction.make("RAISE_VARARGS", 1, positions=jump.positions, handler=jump.handler)
         return [*head, raising]
+
+
+def _known(constant: object) -> object:
+    """A constant; for an instruction its place, in code units."""
+    if not isinstance(constant, Instruction):
+        return constant
+    assert constant.offset is not None
+    return constant.offset // 2
 
 
 def _unpacked(instruction: Instruction) -> list[Instruction]:

@@ -26,7 +26,7 @@ from framelift.bytecode.builder import Builder
 from framelift.bytecode.by_code import ByCode
 from framelift.bytecode.decode import argument_names, slot_names
 from framelift.bytecode.liveness import Liveness
-from framelift.bytecode.stack_shapes import NULL, VALUE, StackTag
+from framelift.bytecode.stack_shapes import HANDLED, NULL, VALUE, StackTag, stack_shapes
 from framelift.native import _core
 from framelift.residual.resume import Argument, ResumeCode, make_raising, make_resume
 from framelift.residual.steps import MakeSite, call_before, make_step
@@ -50,6 +50,7 @@ class Segments:
         self.own_slots = len(slot_names(code)) - len(code.co_freevars)
         self._keeps_variables = _MAKES_CLASS in code.co_code[::2] or not _SEE_VARIABLES.isdisjoint(code.co_names)
         self._liveness: Liveness | None = None
+        self._shapes: dict[int, tuple[StackTag, ...]] | None = None
         self._held: frozenset[int] = frozenset()
         self._steps: dict[_StepKey, ResumeCode] = {}
         self._resumes: dict[_Key, ResumeCode] = {}
@@ -62,6 +63,12 @@ class Segments:
         if self._liveness is None:
             self._liveness = Liveness(self.code)
         return tuple(sorted(self._liveness.at(offset) | self._held))
+
+    def shape(self, offset: int) -> tuple[StackTag, ...]:
+        """What the stack is made of at an instruction."""
+        if self._shapes is None:
+            self._shapes = stack_shapes(self.code)
+        return self._shapes[offset]
 
     def hold(self, slots: Sequence[int]) -> None:
         """From now on these variables go along, used or not: something there may be seen to die."""
@@ -81,9 +88,10 @@ class Segments:
     def _make_sites(self, call: int | None) -> MakeSite:
         """Sites of a step; behind a call that was left, what its handler needs goes along: it may be entered yet."""
 
-        def make(offset: int, depth: int) -> object:
+        def make(offset: int, tags: tuple[StackTag, ...]) -> object:
             slots = self.live(offset) if call is None else tuple(sorted({*self.live(offset), *self.live(call)}))
-            return _core.Site(_Find(weakref.ref(self), offset, slots), slots, depth)
+            handled = [depth for depth, tag in enumerate(tags) if tag == HANDLED]
+            return _core.Site(_Find(weakref.ref(self), offset, slots, tags), slots, len(tags), tuple(handled[::-1]))
 
         return make
 
@@ -139,13 +147,15 @@ class _Find:
     segments: weakref.ref[Segments]
     offset: int
     slots: tuple[int, ...]
+    tags: tuple[StackTag, ...]
 
     def __call__(self, pattern: bytes) -> tuple[CodeType, tuple[int, ...]]:
         """`pattern` has a byte for each of the slots and each item of the stack: whether something is there."""
         segments = self.segments()
         assert segments is not None, "the trampoline keeps the pieces of what it runs"
         bound = [slot for slot, there in zip(self.slots, pattern, strict=False) if there]
-        tags: list[StackTag] = [VALUE if there else NULL for there in pattern[len(self.slots) :]]
+        stack = zip(self.tags, pattern[len(self.slots) :], strict=True)
+        tags: list[StackTag] = [tag if there else NULL for tag, there in stack]
         resume = segments.resume(self.offset, bound, tags)
         order = [number if kind == "slot" else ~number for kind, number in resume.argument_order]
         return resume.code, tuple(order)

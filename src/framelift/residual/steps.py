@@ -5,10 +5,11 @@ instruction. Where it leads to next (the following instruction, the target of a 
 original code: it takes variables and stack out of the frame and has a resume function called with them.
 
     [prologue of a resume function] RESUME ─► the instruction ─┬─► LOAD_CONST site; CALL 0; RETURN_VALUE
-                                                               └─► handler, if it raises ─► ... site behind it
+                                                               └─► if it raises: which handler? ─► site
 
-A handler runs in Python, too, up to where no exception is handled any more: only there a frame is all variables and
-stack. What only returns after the instruction is not worth leaving for.
+Whether a handler is meant is decided in Python, too. One that does something is left for its own resume function, which
+is told the exception it handles.
+What only returns after the instruction, or ends a handler, is not worth leaving for.
 
 A frame that waits for a call it made, because the call was left within, is entered in the same way; in place of the
 call stands one of `inner`, an argument that goes on with what was called.
@@ -24,12 +25,12 @@ from framelift.bytecode.decode import decode
 from framelift.bytecode.instruction import Instruction
 from framelift.bytecode.opcodes import NULL_POSITION, TERMINAL, VERSION
 from framelift.bytecode.passes import remove_dead_code
-from framelift.bytecode.stack_shapes import NULL, VALUE, StackTag, after_instruction, after_jump, after_raise
+from framelift.bytecode.stack_shapes import HANDLED, NULL, VALUE, StackTag, after_instruction, after_jump, after_raise
 from framelift.residual.resume import CannotResume, ResumeCode, ResumeMaker
 
-#: What makes the callable that leaves: (offset to go on at, stack depth there).
-MakeSite = Callable[[int, int], Any]
 _Tags = tuple[StackTag, ...]
+#: What makes the callable that leaves: (offset to go on at, the stack there).
+MakeSite = Callable[[int, _Tags], Any]
 
 # Instructions nobody captures a frame for: what follows them is a return.
 _TRIVIAL: Final = frozenset({
@@ -39,6 +40,13 @@ _TRIVIAL: Final = frozenset({
 # What a raised exception comes to: it is handled; or `except*` puts it with others, for later.
 _HANDLING: Final = frozenset({"PUSH_EXC_INFO", "LIST_APPEND"})
 _RETURNS: Final = frozenset({"RETURN_VALUE", "RETURN_CONST"})
+# What comes before the question which exceptions a handler is for ...
+_NAMES_EXCEPTIONS: Final = frozenset({
+    "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_ATTR", "LOAD_CONST", "PUSH_NULL",
+    "BUILD_TUPLE", "NOP",
+})  # fmt: skip
+# ... and before the end of one that does nothing.
+_ENDS_HANDLER: Final = frozenset({"POP_TOP", "STORE_FAST", "LOAD_CONST", "SWAP", "COPY", "NOP"})
 #: The stack on which `inner` is called: it lies where the operands of the original call lay.
 INNER: Final[tuple[StackTag, ...]] = (NULL, VALUE) if NULL_POSITION == "below" else (VALUE, NULL)
 
@@ -65,16 +73,13 @@ class _StepMaker(ResumeMaker):
         super().__init__(code, offset, live, tags, False)
         self.make_site = site
         self.inner = inner
-        self.sites: list[Any] = []
-        if any(tag not in (VALUE, NULL) for tag in tags):
-            raise CannotResume("an exception is being handled")
         self._shift_free()
         self.index_of = {instruction: index for index, instruction in enumerate(self.body)}
         start = self.index_of[self.entry]
         self.group = self.body[start : _end_of_group(self.body, start)]
 
     def _copied_body(self, jump: Instruction) -> list[Instruction]:
-        leaving = {instruction: self._leave(instruction, depth) for instruction, depth in self._exits().items()}
+        leaving = {instruction: self._leave(instruction, tags) for instruction, tags in self._exits().items()}
         body: list[Instruction] = []
         for instruction in self.body:
             if instruction.target in leaving:
@@ -84,14 +89,11 @@ class _StepMaker(ResumeMaker):
             self._call_inner(jump, body)
         return remove_dead_code([jump, *body])[1:]
 
-    def _constants(self, body: list[Instruction]) -> list[object]:
-        return self.sites
-
     # ---- where the frame is left -----------------------------------------------------------------------------
 
-    def _exits(self) -> dict[Instruction, int]:
-        """The instructions before which the frame is left, and the depth of the stack there."""
-        exits: dict[Instruction, int] = {}
+    def _exits(self) -> dict[Instruction, _Tags]:
+        """The instructions before which the frame is left, and the stack there."""
+        exits: dict[Instruction, _Tags] = {}
         seen: set[Instruction] = set()
         tags: _Tags = tuple(self.tags)
         work: list[tuple[Instruction, _Tags, bool]] = [(self.entry, tags, False)]
@@ -99,8 +101,10 @@ class _StepMaker(ResumeMaker):
         while work:
             instruction, tags, raised = work.pop()
             if not first and self._is_exit(instruction, tags, raised):
-                if exits.setdefault(instruction, len(tags)) != len(tags):
-                    raise CannotResume(f"{instruction} is reached with stacks of two sizes")
+                # What was NULL may be the result of a call by now: the site looks.
+                tags = tuple(VALUE if tag == NULL else tag for tag in tags)
+                if exits.setdefault(instruction, tags) != tags:
+                    raise CannotResume(f"{instruction} is reached with two kinds of stack")
                 continue
             first = False
             if instruction not in seen:
@@ -109,14 +113,18 @@ class _StepMaker(ResumeMaker):
         return exits
 
     def _is_exit(self, instruction: Instruction, tags: _Tags, raised: bool) -> bool:
-        if raised or any(tag not in (VALUE, NULL) for tag in tags) or instruction in self.group[1:]:
+        if raised or instruction in self.group[1:]:
             return False
         index = self.index_of[instruction]
+        if self.inner and self.body[index - 1] is self.group[-1]:
+            return True  # what `inner` gave may be word that it was left
         if instruction.opname == "END_FOR" or (self.body[index - 1].opname == "END_FOR" and VERSION >= (3, 13)):
             return False  # jumped over, not run
+        if HANDLED in tags:
+            return not (self._asks_for_exception(index) or self._ends_handler(index))
         if instruction.opname == "RERAISE":
             return False  # `except*` is done with handling, but what it raises in the end lies on the stack
-        return self.inner or not self._only_returns(index)
+        return not self._only_returns(index)
 
     def _only_returns(self, index: int) -> bool:
         for _ in range(len(self.body)):
@@ -127,6 +135,18 @@ class _StepMaker(ResumeMaker):
                 return False
             index = index + 1 if instruction.target is None else self.index_of[instruction.target]
         return False
+
+    def _asks_for_exception(self, index: int) -> bool:
+        """Whether it is still to be seen if the exception is one that the handler is for."""
+        while self.body[index].opname in _NAMES_EXCEPTIONS:
+            index += 1
+        return "CHECK_EXC_MATCH" in (self.body[index].opname, self.body[index - 1].opname)
+
+    def _ends_handler(self, index: int) -> bool:
+        """Whether the handler is over, or the exception is raised again."""
+        while self.body[index].opname in _ENDS_HANDLER:
+            index += 1
+        return self.body[index].opname in ("POP_EXCEPT", "RERAISE")
 
     def _onward(self, instruction: Instruction, tags: _Tags, raised: bool) -> Iterator[tuple[Instruction, _Tags, bool]]:
         """What may run after an instruction. An exception is `raised` until it is handled, or raised again."""
@@ -144,10 +164,9 @@ class _StepMaker(ResumeMaker):
 
     # ---- leaving ---------------------------------------------------------------------------------------------
 
-    def _leave(self, instruction: Instruction, depth: int) -> list[Instruction]:
+    def _leave(self, instruction: Instruction, tags: _Tags) -> list[Instruction]:
         assert instruction.offset is not None
-        number = self.shift_constant + len(self.sites)
-        self.sites.append(self.make_site(instruction.offset, depth))
+        number = self._constant(self.make_site(instruction.offset, tags))
         line = instruction.positions[0]
         made = [Instruction.make("LOAD_CONST", number)]
         made.insert(0 if NULL_POSITION == "below" else 1, Instruction.make("PUSH_NULL"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
@@ -57,10 +58,30 @@ class ExceptionValue(Value):
         return lift.instance_attribute(self, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        self._refuse_own(lift, "__setattr__")
         lift.set_instance_attribute(self, name, value)
 
     def delete_attribute(self, lift: Lift, name: str) -> None:
+        self._refuse_own(lift, "__delattr__")
         lift.delete_instance_attribute(self, name)
+
+    def _refuse_own(self, lift: Lift, *names: str) -> None:
+        """Leave operations to Python for which the class has methods of its own."""
+        for name in names:
+            if lift.has_own(self.cls, name):
+                self.refuse(f"its own {name}")
+
+    def truth(self, lift: Lift) -> bool:
+        self._refuse_own(lift, "__bool__", "__len__")
+        return True
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        self._refuse_own(lift, "__eq__", "__ne__")
+        return super().compare(lift, operator, other)
+
+    def key(self, lift: Lift) -> Any:
+        self._refuse_own(lift, "__hash__", "__eq__")
+        return super().key(lift)
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         if descriptor.__name__ == "__suppress_context__":
@@ -94,7 +115,7 @@ class ExceptionValue(Value):
         if name == "__cause__":
             return self.cause
         if name == "__context__":
-            return self.context
+            return lift.handled_outside() if self.context is None and self.traceback is not None else self.context
         if name == "__traceback__":
             return self.traceback
         if name == "__dict__":
@@ -126,23 +147,16 @@ class ExceptionValue(Value):
 
     def plain_text(self, lift: Lift, conversion: str) -> str:
         """`BaseException.__str__` or `__repr__`, or what the C base class makes of them."""
-        if conversion == "repr":
-            shown = ", ".join(lift.text(argument, "repr") for argument in self.args)
-            return f"{_name_of(self.cls)}({shown})"
-        base = _base_in_c(self.cls)
-        if base.__str__ is BaseException.__str__ or base is KeyError:
-            if not self.args:
-                return ""
-            if len(self.args) == 1:
-                return lift.text(self.args[0], "repr" if base is KeyError else "str")
-            return lift.text(lift.tuple(self.args), "repr")
-        if self.given is not None:
+        if conversion == "str" and self.given is not None and not _says_arguments(_base_in_c(self.cls)):
             return str(self._sample())
-        plain = [lift.constant(argument) for argument in self.args]
-        try:
-            return str(base(*plain))
-        except (TypeError, ValueError) as error:
-            raise GraphBreak(FL0203, type=_name_of(self.cls), name="__str__") from error
+        return plain_text(lift, self.cls, self.args, conversion)
+
+    def trace(self, lift: Lift) -> Any:
+        """Its traceback."""
+        return self.traceback
+
+    def leave_frame(self) -> None:
+        """Go on to the caller of the frame that raised it."""
 
     # -- change and the way back ----------------------------------------------------------------------------------
 
@@ -177,7 +191,8 @@ class ExceptionValue(Value):
     def refuse_history(self) -> None:
         """A traceback could not be made again, and what belongs to one that was raised is not worth the code."""
         if not (self.traceback is self.cause is self.context is None) or self.suppress_context:
-            raise GraphBreak(FL0107, what=self.describe())
+            born = 1 if self.traceback is None else self.traceback.born
+            raise GraphBreak(FL0107, what=self.describe(), born=born)
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         return self is other
@@ -235,10 +250,41 @@ class TracebackValue(Value):
     Where it leads is not modelled: an exception that leaves the captured frame is raised again by Python.
     """
 
-    __slots__ = ()
+    __slots__ = ("born",)
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        # The instruction of the outermost frame that raised the exception.
+        self.born = born
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
     def python_type(self) -> type:
         return types.TracebackType
+
+
+def plain_text(lift: Lift, cls: type, args: Sequence[Any], conversion: str) -> str:
+    """`BaseException.__str__` or `__repr__`, or what the C base class has instead, for one made of these arguments."""
+    if conversion == "repr":
+        shown = ", ".join(lift.text(argument, "repr") for argument in args)
+        return f"{_name_of(cls)}({shown})"
+    base = _base_in_c(cls)
+    if _says_arguments(base):
+        if not args:
+            return ""
+        if len(args) == 1:
+            return lift.text(args[0], "repr" if base is KeyError else "str")
+        return lift.text(lift.tuple(args), "repr")
+    plain = [lift.constant(argument) for argument in args]
+    try:
+        return str(base(*plain))
+    except (TypeError, ValueError) as error:
+        raise GraphBreak(FL0203, type=_name_of(cls), name="__str__") from error
+
+
+def _says_arguments(base: type) -> bool:
+    return base.__str__ is BaseException.__str__ or base is KeyError
 
 
 def _can_be_made(cls: type) -> bool:

@@ -118,17 +118,15 @@ def _clear_frames(lift: Lift, tb: Any, /) -> Any:
 
 @primitive(sys.exc_info)
 def _exc_info(lift: Lift) -> Any:
-    handled = lift.handled
+    handled = lift.handled_exception()
     if handled is None:
         return (None, None, None)
-    return lift.tuple([lift.known_object(py.type_of(handled)), handled, TracebackValue()])
+    return lift.tuple([lift.known_object(lift.type_of(handled)), handled, handled.trace(lift)])
 
 
-if hasattr(sys, "exception"):
-
-    @primitive(sys.exception)
-    def _exception(lift: Lift) -> Any:
-        return lift.handled
+@primitive(sys.exception)
+def _exception(lift: Lift) -> Any:
+    return lift.handled_exception()
 
 
 @primitive(typing.NewType.__call__)

@@ -1,0 +1,65 @@
+"""Exceptions that exist: those handled where a capture begins, and those that are passed in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values.exceptions import FROM_ARGUMENTS, plain_text
+from framelift.values.lookup import qualified_name_of
+from framelift.values.objects import UserObjectValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class GivenExceptionValue(UserObjectValue):
+    """An exception from outside. It can be looked at, and handled; to raise it changes its traceback: Python does."""
+
+    __slots__ = ()
+
+    # As far as the frames that handle it are concerned: it was raised, and nothing raised here is in its history.
+    traceback = True
+    context = None
+
+    def default(self, name: str) -> Any:
+        return BaseException.__dict__.get(name, object.__dict__.get(name))
+
+    def describe(self) -> str:
+        return qualified_name_of(self.cls)
+
+    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+        if issubclass(descriptor.__objclass__, BaseException) and hasattr(descriptor.__objclass__, "__slots__"):
+            return super().get_slot(lift, descriptor)
+        return self._read(lift, descriptor)
+
+    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+        self.refuse(f"assignment of attribute {descriptor.__name__!r}")
+
+    def computed(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor.__name__ in ("__dict__", "__class__"):
+            return super().computed(lift, descriptor)
+        return self._read(lift, descriptor)
+
+    def _read(self, lift: Lift, descriptor: Any) -> Any:
+        """What C code keeps, or makes of it."""
+        assert self.source is not None
+        self.note(lift)
+        real = descriptor.__get__(self.concrete)
+        return lift.wrap(real, self.source.child("GETATTR", descriptor.__name__))
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        own = lift.own_text_method(self, conversion)
+        return self.plain_text(lift, conversion) if own is None else own
+
+    def plain_text(self, lift: Lift, conversion: str) -> str:
+        if conversion == "str" and issubclass(self.cls, FROM_ARGUMENTS):
+            self.refuse("str()")  # of more than its arguments
+        return plain_text(lift, self.cls, lift.items(self.attribute(lift, "args")), conversion)
+
+    def trace(self, lift: Lift) -> Any:
+        """Its traceback."""
+        return self._read(lift, BaseException.__dict__["__traceback__"])
+
+    def leave_frame(self) -> NoReturn:
+        raise GraphBreak(FL0102, what=f"raise of {self.describe()}")

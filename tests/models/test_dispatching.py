@@ -7,6 +7,7 @@ import collections.abc
 import fractions
 import functools
 import numbers
+import weakref
 
 import torch
 
@@ -216,6 +217,27 @@ def without_arguments(x):
         scaled()
     except TypeError as error:
         return x + 1, str(error)
+
+
+@programs(expect_breaks=None, expect_ops=2, expect_hit=False)  # it makes a class
+def with_a_cache_that_is_seen(x):
+    seen = []
+
+    class Cache(dict):
+        def __setitem__(self, key, value):
+            seen.append(key)
+            super().__setitem__(key, value)
+
+    original, weakref.WeakKeyDictionary = weakref.WeakKeyDictionary, Cache
+    try:
+
+        @functools.singledispatch
+        def show(value):
+            return "any"
+
+    finally:
+        weakref.WeakKeyDictionary = original
+    return x + 1, show(1), x + 2, show("a"), show(2), seen
 
 
 test_programs = programs.test()

@@ -106,7 +106,7 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
         with room_to_work():
             graph = request.make_graph()
             graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
-            lift = Lift(programs, graph, request.pieces.argument_names(code), policy)
+            lift = Lift(programs, graph, request.pieces, request.pieces.argument_names(code), policy)
             lift.answers = answers
             lift.steps = Steps(break_before=break_before, depth=depth or 0)
             answers.begin()
@@ -160,7 +160,7 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
         with room_to_work():
             graph = request.make_graph()
             graph.shape_env.takes_data = config.data_dependent
-            lift = Lift(programs, graph, argument_names(request.function.__code__), policy)
+            lift = Lift(programs, graph, request.pieces, argument_names(request.function.__code__), policy)
             lift.answers = answers
             lift.has_residual = False
             answers.begin()
@@ -302,13 +302,14 @@ class _Capture:
 
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
-        for generator in self.lift.suspended:
-            if generator.waits_in_try() and not generator.closes_quietly(self.lift):
-                raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
         try:
-            collect_needs(self.lift, self.code, [], ending)
+            going_on = collect_needs(self.lift, self.code, [], ending).generators
         except GraphBreak as reason:
             raise Restart(reason.details.get("born", 1), reason) from reason
+        for generator in self.lift.suspended:
+            goes_on = any(generator is other for other in going_on)
+            if generator.waits_in_try() and not goes_on and not generator.closes_quietly(self.lift, going_on):
+                raise Restart(generator.born, GraphBreak(FL0107, what=generator.describe()))
         return ending
 
     def _report_break(self, reason: GraphBreak, line: int) -> None:

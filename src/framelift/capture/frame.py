@@ -156,6 +156,10 @@ class Frame:
         self.stack.append(raised.value)
         return handler.target
 
+    def holds(self) -> list[Any]:
+        """What the frame keeps alive."""
+        return [*self.locals, *self.stack, self.names, self.function]
+
     # -- saving ------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Any:

@@ -9,13 +9,12 @@ from framelift.capture.frame import Frame
 from framelift.capture.stepping import SteppingFrame
 from framelift.native import _core
 from framelift.residual import steps
-from framelift.residual.chains import INNER_ITEMS, Entering, Part
+from framelift.residual.chains import INNER_ITEMS, Entering, Part, needed
 from framelift.residual.codegen import Activation, Rest, whole_frame
 from framelift.residual.resume import HANDLED, CannotResume, StackTag
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.segments import Pieces, Segments
 from framelift.values.base import NULL
-from framelift.values.reachability import death_shows
 
 
 def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
@@ -48,7 +47,7 @@ def _enter(pieces: Pieces, frame: Frame, handled: Any, is_waiting: bool, kept: l
     stack, tags, outside = _as_entered(stack, segments.shape(offset), handled)
     if is_waiting:
         stack, tags = stack + INNER_ITEMS, [*tags, *steps.INNER]
-    step = segments.step(offset, _needed(segments, offset, frame), tags, is_waiting)
+    step = segments.step(offset, needed(segments, offset, frame.locals), tags, is_waiting)
     return Entering(step, frame.locals, stack), outside
 
 
@@ -65,22 +64,13 @@ def _as_entered(stack: list[Any], shape: Sequence[StackTag], handled: Any) -> tu
     return items, tags, handled
 
 
-def _needed(segments: Segments, offset: int, frame: SteppingFrame) -> list[int]:
-    """The variables that go along: what is still read, and what is not to die before the frame does."""
-    needed = [slot for slot in segments.live(offset) if frame.locals[slot] is not NULL]
-    others = set(range(segments.own_slots)).difference(needed)
-    held = [slot for slot in others if death_shows(frame.locals[slot])]
-    segments.hold(held)
-    return sorted((*needed, *held)) if held else needed
-
-
 def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
     """Python runs the instruction at which a frame stands, and all that follows."""
     piece = pieces.of(frame.program.canonical.code)
     offset = piece.offset(frame.program.steps[frame.pc].offset)
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume("the frame has not begun")
-    slots = _needed(piece.segments, offset, frame)
+    slots = needed(piece.segments, offset, frame.locals)
     stack, tags, _ = _as_entered(frame.stack, piece.segments.shape(offset), frame.lift.handled)
     return Activation(piece.segments.resume(offset, slots, tags), frame.locals, stack, frame.function)
 

@@ -36,6 +36,7 @@ from framelift.graph import GraphBuilder, NumberRef
 from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
+from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
 from framelift.values import protocol as py
@@ -87,9 +88,15 @@ class Lift:
     """One capture: the graph, guards and journal under construction, and the frames being traced."""
 
     def __init__(
-        self, programs: Programs, graph: GraphBuilder, argument_names: Sequence[str], policy: Policy | None = None
+        self,
+        programs: Programs,
+        graph: GraphBuilder,
+        pieces: Pieces,
+        argument_names: Sequence[str],
+        policy: Policy | None = None,
     ) -> None:
         self.programs = programs
+        self.pieces = pieces
         self.graph = graph
         # Which sizes and numbers are symbolic.
         self.policy = Policy(History()) if policy is None else policy

@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 import sys
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from framelift.controls import graph_break
 from framelift.models.registry import models, models_inner
 
 
 @models_inner(functools.singledispatch, "dispatch")
-def dispatch(cls: Any, *, registry: Any) -> Any:
+def dispatch(cls: Any, *, registry: Any, dispatch_cache: Any) -> Any:
     # The original remembers what it found, in a dict that it clears where the answer may have changed.
+    if type(dispatch_cache) is not WeakKeyDictionary:
+        graph_break("singledispatch remembers what it found where others may see it")
     if cls in registry:
         return registry[cls]
     bases = cls.__mro__

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_FOLDER = os.path.join(os.path.dirname(__file__), "")
 # By identity: hashing a class may run its metaclass. The target is kept so that its id stays its own.
 _MODELS: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
@@ -51,3 +53,8 @@ def model_function(target: Any) -> Callable[..., Any] | None:
     """The function that stands for `target`, if there is one."""
     found = _MODELS.get(id(target))
     return None if found is None else found[1]
+
+
+def is_of_models(code: CodeType) -> bool:
+    """Whether a code object stands for something in C, or is part of what does."""
+    return code.co_filename.startswith(_FOLDER)

@@ -16,8 +16,9 @@ from framelift.bytecode.stack_shapes import HANDLED
 from framelift.bytecode.stack_shapes import NULL as NULL_TAG
 from framelift.residual import steps
 from framelift.residual.resume import Argument, ResumeCode
-from framelift.residual.segments import Pieces
+from framelift.residual.segments import Pieces, Segments
 from framelift.values.base import NULL
+from framelift.values.reachability import death_shows
 
 # The stack item of a frame that waits for the next one: what it calls to have that one run.
 INNER: Any = object()
@@ -34,6 +35,15 @@ class Entering(NamedTuple):
 
     def arguments(self) -> list[Any]:
         return [(self.slots if kind == "slot" else self.stack)[number] for kind, number in self.resume.argument_order]
+
+
+def needed(segments: Segments, offset: int, variables: Sequence[Any]) -> list[int]:
+    """The variables that go along: what is still read, and what is not to die before the frame does."""
+    needed = [slot for slot in segments.live(offset) if variables[slot] is not NULL]
+    others = set(range(segments.own_slots)).difference(needed)
+    held = [slot for slot in others if death_shows(variables[slot])]
+    segments.hold(held)
+    return sorted((*needed, *held)) if held else needed
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.values.generators import GeneratorValue
 
 
 _SAVED = ".saved"
@@ -85,6 +86,7 @@ class Needs:
     """What residual code needs.
 
     That is: inputs to fetch, results of the graph, lengths at entry, tensors to make, numbers to calculate.
+    And the generators it makes: of others the program has let go.
     """
 
     fetched: list[Source] = field(default_factory=list)
@@ -92,6 +94,7 @@ class Needs:
     lengths: list[Quantity] = field(default_factory=list)
     new: list[Source] = field(default_factory=list)
     calculated: list[Calculated] = field(default_factory=list)
+    generators: list[GeneratorValue] = field(default_factory=list)
 
 
 def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calculated], ending: Ending) -> Needs:
@@ -105,6 +108,7 @@ def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calcul
     for number in lift.inputs.calculations:  # one that nobody needs may raise, or be of another type
         generator.quantity(number)
     generator.make_new()
+    needs.generators = [made for made in lift.suspended if generator.is_remembered(made)]
     return needs
 
 

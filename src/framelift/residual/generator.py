@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.bytecode.builder import Builder
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.native._core import store_attributes
+from framelift.residual.chains import Entering, needed
+from framelift.residual.resume import NULL as NULL_TAG
+from framelift.residual.resume import VALUE, CannotResume, StackTag
 from framelift.shapes.history import is_ordinary
-from framelift.values.base import Value
+from framelift.values.base import NULL, Value
 from framelift.values.constants import is_constant
 
 if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
     from framelift.values.symbolic import SymbolicValue
     from framelift.values.tensors import TensorValue
@@ -194,6 +199,18 @@ class Generator:
                 self.value(value)
             self.call(2 + len(part))
             self.pop_top()
+
+    def at_its_yield(self, frame: Frame) -> tuple[CodeType, list[Any]] | None:
+        """The code of generators that begin where a frame has yielded, and what they take; None: there can be none."""
+        segments = self.lift.pieces.of(frame.program.canonical.code).segments
+        offset = frame.program.steps[frame.pc].offset
+        stack = [*frame.stack, None]  # what the `yield` gives this time
+        tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
+        try:
+            made = segments.suspended(offset, needed(segments, offset, frame.locals), tags)
+        except CannotResume:
+            return None
+        return made.code, Entering(made, frame.locals, stack).arguments()
 
     def fill_namespace(self, namespace: Any) -> None:
         """Fill the `__dict__` of the object on top of the stack, which was just made."""

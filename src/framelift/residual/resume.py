@@ -98,9 +98,13 @@ def make_resume(
 class ResumeMaker:
     """Builds one resume code: which argument goes where, the prologue, the copy of the original."""
 
+    # What kind of function the original must be, and which of the flags of generators that has.
+    kind = "plain function"
+    generator_flags = 0
+
     def __init__(self, code: CodeType, offset: int, live: Iterable[int], tags: Sequence[StackTag], boxed: bool) -> None:
-        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS:
-            raise CannotResume(f"{code.co_name} is not a plain function")
+        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS != self.generator_flags:
+            raise CannotResume(f"{code.co_name} is not a {self.kind}")
         self.original = code
         self.body = decode(code)
         self.entry = _entry(self.body, offset)
@@ -120,6 +124,7 @@ class ResumeMaker:
     def make(self) -> ResumeCode:
         code = self.original
         self._emit_frame()
+        self._emit_box()
         self._emit_slots()
         self._emit_stack()
         head = self._emit_entry()
@@ -184,6 +189,8 @@ class ResumeMaker:
             self.prologue += [Instruction.make("JUMP_FORWARD", target=after), *cells, after]
         if self.original.co_freevars:
             self._emit("COPY_FREE_VARS", len(self.original.co_freevars))
+
+    def _emit_box(self) -> None:
         if self.boxed:
             self._take(0)
             self._emit("UNPACK_SEQUENCE", len(self.order))

@@ -30,6 +30,7 @@ from framelift.bytecode.stack_shapes import HANDLED, NULL, VALUE, StackTag, stac
 from framelift.native import _core
 from framelift.residual.resume import Argument, ResumeCode, make_raising, make_resume
 from framelift.residual.steps import MakeSite, call_before, make_step
+from framelift.residual.suspended import make_suspended
 
 # A frame that may look at its own variables cannot do without those it no longer uses.
 _SEE_VARIABLES = frozenset({"locals", "vars", "dir", "eval", "exec", "breakpoint", "_getframe", "currentframe"})
@@ -54,6 +55,7 @@ class Segments:
         self._held: frozenset[int] = frozenset()
         self._steps: dict[_StepKey, ResumeCode] = {}
         self._resumes: dict[_Key, ResumeCode] = {}
+        self._suspended: dict[_Key, ResumeCode] = {}
         self._chains: dict[tuple[int, ...], Chain] = {}
 
     def live(self, offset: int) -> tuple[int, ...]:
@@ -106,6 +108,16 @@ class Segments:
             entry = Entry(offset, made.argument_order, tuple(tags), made.original_offsets)
             self._origins.setdefault(made.code, Piece(weakref.ref(self), entry))
             made = self._resumes.setdefault(key, made)
+        return made
+
+    def suspended(self, offset: int, slots: Sequence[int], tags: Sequence[StackTag]) -> ResumeCode:
+        """The generator function whose generators begin at a `yield`. See make_suspended."""
+        key = (offset, tuple(slots), tuple(tags), False)
+        made = self._suspended.get(key)
+        if made is None:
+            made = make_suspended(self.code, offset, slots, tags)
+            _core.never_lift(made.code)
+            made = self._suspended.setdefault(key, made)
         return made
 
     def raising(self, entry: Entry) -> ResumeCode:

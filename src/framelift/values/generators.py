@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values.base import Exhausted, Raised
+from framelift.models import is_of_models
+from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.iterators import IteratorValue
 from framelift.values.lookup import is_subclass
+from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
+from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
@@ -164,8 +168,15 @@ class GeneratorValue(IteratorValue):
         """Whether dropping it would run code of the user's: it stopped where an exception would be handled."""
         return self.started and not self.finished and self.frame.protected
 
-    def closes_quietly(self, lift: Lift) -> bool:
-        """Close it, as happens when it is dropped; whether nobody can tell when that is, because it changes nothing."""
+    @property
+    def death_shows(self) -> bool:  # type: ignore[override]
+        return self.waits_in_try()
+
+    def closes_quietly(self, lift: Lift, going_on: Sequence[Value]) -> bool:
+        """Close it, as happens when it is dropped; whether nobody can tell when that is, because it changes nothing.
+
+        Nothing, that is, but other generators, if they are dropped, too: not among those that go on.
+        """
         journal, graph = lift.journal, lift.graph.mark()
         journal.begin_step()
         try:
@@ -174,7 +185,9 @@ class GeneratorValue(IteratorValue):
             return False
         # Exceptions change by being raised: here the one that ends the generator, which nobody else has.
         quiet = (GeneratorValue, ExceptionValue)
-        changed = any(not isinstance(value, quiet) for value in journal.since_step())
+        changed = any(
+            not isinstance(value, quiet) or any(value is other for other in going_on) for value in journal.since_step()
+        )
         return not changed and lift.graph.mark() == graph
 
     def state(self) -> Any:
@@ -184,7 +197,49 @@ class GeneratorValue(IteratorValue):
         snapshot, self.started, self.finished, self.handled = state
         self.frame.restore(snapshot)
 
+    def parts(self) -> list[Any]:
+        return [] if self.finished else self.frame.holds()
+
     def rebuild(self, generate: Generator) -> None:
+        frame = self.frame
+        if is_of_models(frame.program.canonical.code) or self.running or frame.names is not None:
+            self._refuse_rebuilding()
+        if self.finished:
+            self._make(generate, ended)
+        elif self.started:
+            self._rebuild_suspended(generate)
+        else:
+            self._make(generate, begin, *frame.locals[: frame.program.canonical.argument_slots])
+
+    def _rebuild_suspended(self, generate: Generator) -> None:
+        entered = generate.at_its_yield(self.frame)
+        if entered is None:
+            self._refuse_rebuilding()
+        code, items = entered
+        arguments = ListValue([])
+        if self._make(generate, begin_at_yield, code, arguments):
+            generate.callable(go_to_yield)
+            generate.load_remembered(self)
+            generate.load_remembered(arguments)
+            generate.list_of(items)
+            generate.call(3)
+            generate.pop_top()
+
+    def _make(self, generate: Generator, make: Callable[..., Any], *arguments: Any) -> bool:
+        """Have the real generator made; False: it is there already, because the arguments lead back to it."""
+        generate.callable(make)
+        generate.value(self.frame.function)
+        for argument in arguments:
+            generate.value(argument)
+        generate.call(1 + len(arguments))
+        if generate.is_remembered(self):
+            generate.pop_top()
+            generate.load_remembered(self)
+            return False
+        generate.remember(self)
+        return True
+
+    def _refuse_rebuilding(self) -> NoReturn:
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
 

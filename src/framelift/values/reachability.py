@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.base import Value
-from framelift.values.generators import GeneratorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
 
 # Looking at so many objects takes about as long as tracing one call.
@@ -30,8 +28,6 @@ def is_held(lift: Lift, wanted: Value) -> bool:
         if isinstance(value, Value) and value.keeps_parts and id(value) not in seen:
             seen.add(id(value))
             pending += value.parts()
-            if isinstance(value, GeneratorValue):
-                pending += _held_by(value.frame)
             if not len(seen) % _OBJECTS_PER_CALL:
                 lift.spend(1, "looking for what a weak reference refers to")
     return False
@@ -56,11 +52,7 @@ def death_shows(value: Any) -> bool:
 def _roots(lift: Lift) -> Iterator[Any]:
     frame = lift.frame
     while frame is not None:
-        yield from _held_by(frame)
+        yield from frame.holds()
         frame = frame.caller
     yield lift.handled
     yield from lift.inputs.lasting()
-
-
-def _held_by(frame: Frame) -> list[Any]:
-    return [*frame.locals, *frame.stack, frame.names, frame.function]

@@ -134,10 +134,13 @@ class Writer:
 
     def _try_group(self, depth: int, in_loop: bool) -> Statement:
         """`except*`, which may not be left by break, continue or return."""
-        handler = _line(self.one_of(["i0 = len(e.exceptions)", "l1.append(7)", f"if {self.truth()}: raise Oops(i0)"]))
+        handler = [
+            _line(self.one_of(["i0 = len(e.exceptions)", "l1.append(7)", f"if {self.truth()}: raise Oops(i0)"])),
+            _line(self.one_of(["t0 = t0.sin()", "t0 = broken(t0) + 1", "framelift.graph_break()", "raise"])),
+        ]
         raising = f"raise ExceptionGroup('g', [ValueError(i0), {self.one_of(['KeyError(s0)', 'IndexError(1, 2)'])}])"
         first = ("try:", [_line(f"if {self.truth()}: {raising}")])
-        return Statement([first, ("except* ValueError as e:", [handler]), ("except* LookupError:", [_line("i1 = 3")])])
+        return Statement([first, ("except* ValueError as e:", handler), ("except* LookupError:", [_line("i1 = 3")])])
 
     def _with(self, depth: int, in_loop: bool) -> Statement:
         body = self.body(depth, in_loop)

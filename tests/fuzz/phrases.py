@@ -248,6 +248,9 @@ HANDLERS: list[Make] = [
     lambda w: "e.add_note(s0); l1.append(len(e.__notes__))",
     lambda w: f"if {w.truth()}: raise broken(e)",
     lambda w: "i0 = len(traceback.extract_tb(e.__traceback__))",
+    lambda w: "s0 = repr(sys.exception())[:5]; framelift.graph_break(); s0 += repr(sys.exc_info()[1])[:3]",
+    lambda w: "t0 = held(t0 + 1, l1); i0 = int(sys.exception() is e)",
+    lambda w: "l1.append(broken(len(repr(e.__context__))))",
 ]
 LOOPS: list[Make] = [
     lambda w: f"for i0 in range({w.random.randint(0, 4)}):",

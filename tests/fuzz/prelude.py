@@ -9,6 +9,7 @@ import functools
 import itertools
 import operator
 import random
+import sys
 import traceback
 import warnings
 from dataclasses import dataclass, field, replace

@@ -154,6 +154,8 @@ def pretrained(name: str, layers: int) -> tuple[Any, tuple[torch.Tensor, ...]]:
         "ViT": ("ViT", {**NARROW, "num_hidden_layers": layers, "image_size": 32, "patch_size": 8}),
         "T5": ("T5", {"d_model": 64, "d_ff": 128, "d_kv": 16, "num_heads": 4, "num_layers": layers, "vocab_size": 256}),
         "GPT-2": ("GPT2", {"n_embd": 64, "n_head": 4, "n_layer": layers, "n_positions": 128, "vocab_size": 256}),
+        "Qwen3": ("Qwen3", {**text, "num_key_value_heads": 2, "head_dim": 16}),
+        "Gemma3": ("Gemma3Text", {**text, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 8}),
         "Mixtral": ("Mixtral", {**text, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2}),
     }
     family, sizes = kinds[name]

@@ -70,7 +70,7 @@ def test_the_best_repeat_is_found(seed):
     generator = random.Random(seed)
     for _ in range(200):
         tokens = [generator.randrange(3) for _ in range(generator.randrange(30))]
-        found = best_repeat(tokens, 2, 1, lambda repeat: repeat.worth(1))
+        found = best_repeat(tokens, 2, 1)
         assert (found.worth(1) if found is not None else 0) == _most_saved(tokens, 2, 1), tokens
         if found is not None:
             stretches = {tuple(tokens[start : start + found.length]) for start in found.starts}
@@ -81,11 +81,19 @@ def test_the_best_repeat_is_found(seed):
 def test_what_a_repeat_saves_is_asked():
     """Layers of five: by itself one call of two layers is better than two calls; not if each item costs something."""
     tokens = [9, *[1, 2, 3, 4, 5] * 8, 8]
-    assert best_repeat(tokens, 2, 3, lambda repeat: repeat.worth(3)) == Repeat((1, 11, 21, 31), 10)
-    assert best_repeat(tokens, 2, 3, lambda repeat: repeat.worth(3) - 2 * repeat.length) == Repeat(
-        (1, 6, 11, 16, 21, 26, 31, 36), 5
-    )
-    assert best_repeat(tokens, 2, 3, lambda repeat: None) is None
+    assert best_repeat(tokens, 2, 3) == Repeat((1, 11, 21, 31), 10)
+    one = Repeat((1, 6, 11, 16, 21, 26, 31, 36), 5)
+    asked = []
+
+    def saved(repeat):
+        asked.append(repeat)
+        return repeat.worth(3) - 2 * repeat.length
+
+    assert best_repeat(tokens, 2, 3, [saved]) == one
+    first = len(asked)
+    assert best_repeat(tokens, 2, 3, [lambda repeat: repeat.worth(3) - 2 * repeat.length, saved]) == one
+    assert asked[first:] == [one], "more was asked than what decides"
+    assert best_repeat(tokens, 2, 3, [lambda repeat: None]) is None
 
 
 # -- what becomes a subgraph -------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from framelift.passes import order
 from framelift.passes.effects import Memory
 from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
-from framelift.passes.regions import Region, Tokens, blockers, nodes_behind
+from framelift.passes.regions import Borders, Region, Tokens, blockers, nodes_behind
 from framelift.passes.repeats import Repeat, best_repeat
-from framelift.passes.subgraphs import INVOKED, Convention, Plan, plans
+from framelift.passes.subgraphs import FRAME, INVOKED, Convention, Plan, plans
 from framelift.report import stream
 from framelift.report.events import PassRan
 
@@ -68,61 +68,61 @@ def apply_graph_deduplication(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What may become a subgraph, and which of two possibilities is better."""
+    """What may become a subgraph, and which of two possibilities is better.
+
+    That is the one with which the fewest nodes remain over all graphs, of those that save operations.
+    """
 
     convention: Convention
     min_region_nodes: int
     ignore_profit: bool
 
-    @property
-    def price(self) -> int:
-        """The least that a call costs."""
-        return 0 if self.ignore_profit else self.convention.price(1)
+    def best(self, sequence: list[tuple[Node, int]], memory: Memory) -> list[Plan]:
+        """The plans for the best repeat."""
+        nodes = [node for node, _ in sequence]
+        borders = Borders(nodes)
 
-    def plans(self, regions: list[Region], memory: Memory) -> list[Plan]:
-        found = plans(self.convention, regions, memory)
-        return [plan for plan in found if self.ignore_profit or plan.saves() > 0]
+        def planned(repeat: Repeat) -> list[Plan]:
+            regions = [Region(nodes[start : start + repeat.length]) for start in repeat.starts]
+            found = plans(self.convention, regions, memory)
+            return [plan for plan in found if self.ignore_profit or plan.saves() > 0]
 
-    def saved(self, repeat: Repeat, found: list[Plan]) -> int | None:
-        """How many nodes fewer there are over all graphs: what counts among plans that save operations."""
-        if not found:
-            return None
-        return repeat.worth(0) if self.ignore_profit else sum(plan.saves() - plan.frame() for plan in found)
+        def bound(repeat: Repeat) -> int:
+            """What the repeat saves if all copies are wired alike and need no views outside."""
+            counts = [borders.results(start, repeat.length) for start in repeat.starts]
+            frame = FRAME + min(borders.inputs(start, repeat.length) for start in repeat.starts)
+            return repeat.worth(0) - sum(min(self.convention.price(each), repeat.length) for each in counts) - frame
+
+        def saved(repeat: Repeat) -> int | None:
+            found = planned(repeat)
+            return sum(plan.saves() - plan.frame() for plan in found) if found else None
+
+        def is_possible(repeat: Repeat) -> int | None:
+            return repeat.worth(0) if planned(repeat) else None
+
+        numbers = [number for _, number in sequence]
+        if self.ignore_profit:
+            best = best_repeat(numbers, self.min_region_nodes, 0, [is_possible])
+        else:
+            best = best_repeat(numbers, self.min_region_nodes, self.convention.price(1), [bound, saved])
+        return planned(best) if best is not None else []
 
 
 class _Look:
     """One look at the graph as it stands: the plans for what is best done next."""
 
     def __init__(self, graph: Graph, memory: Memory, choice: _Choice) -> None:
-        self.memory = memory
-        self.choice = choice
         self.dependencies = order.dependencies(graph, memory)
         self.plans: list[Plan] = []
         tokens = Tokens(graph, memory)
         walls: set[Node] = set()
-        while best := self._best(tokens.sequence(walls)):
+        while best := choice.best(tokens.sequence(walls), memory):
             regions = [region for plan in best for region in plan.regions]
             in_the_way = {node for region in regions for node in blockers(region, self.dependencies)}
             if not in_the_way:
                 self.plans = best
                 break
             walls |= in_the_way
-
-    def _best(self, sequence: list[tuple[Node, int]]) -> list[Plan]:
-        nodes = [node for node, _ in sequence]
-
-        def plans_for(repeat: Repeat) -> list[Plan]:
-            regions = [Region(nodes[start : start + repeat.length]) for start in repeat.starts]
-            return self.choice.plans(regions, self.memory)
-
-        numbers = [number for _, number in sequence]
-        best = best_repeat(
-            numbers,
-            self.choice.min_region_nodes,
-            self.choice.price,
-            lambda repeat: self.choice.saved(repeat, plans_for(repeat)),
-        )
-        return plans_for(best) if best is not None else []
 
 
 def _replace(

@@ -27,12 +27,14 @@ class Tokens:
         effects = Effects(graph, memory)
         numbers: dict[Hashable, int] = {}
         self._all: list[tuple[Node, int | None]] = []
+        eligible: set[Node] = set()
         modes: Hashable = 0
         for node in graph.nodes:
             if traits(node).is_mode:
                 modes = _modes_after(modes, node)
             number = None
-            if _is_eligible(node, effects):
+            if _is_eligible(node, effects) and all(each in eligible or is_input(each) for each in node.all_input_nodes):
+                eligible.add(node)
                 try:
                     key: Hashable = (node.op, node.target, _skeleton(node.args), _skeleton(node.kwargs), modes)
                     number = numbers.setdefault(key, len(numbers))
@@ -67,6 +69,11 @@ def _is_eligible(node: Node, effects: Effects) -> bool:
     return all(map(is_plain, tensors)) and effects.unstable.isdisjoint(effects.memory.of(node))
 
 
+def is_input(node: Node) -> bool:
+    """Whether a node's value may be handed to a subgraph."""
+    return isinstance(value(node), torch.Tensor | torch.SymInt)
+
+
 def _skeleton(found: Any) -> Hashable:
     """Arguments without their tensors: what must be equal for two calls to be the same call on other tensors."""
     if isinstance(found, Node):
@@ -91,6 +98,24 @@ def _signature(found: Any) -> Hashable:
     if isinstance(found, list | tuple):
         return tuple(map(_signature, found))
     return (type(found), str(found))
+
+
+class Borders:
+    """How many values go into and come out of stretches of some nodes."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        places = {node: place for place, node in enumerate(nodes)}
+        self._operands = [node.all_input_nodes for node in nodes]
+        self._places = places
+        self._last_use = [max((places.get(user, len(nodes)) for user in node.users), default=0) for node in nodes]
+
+    def inputs(self, start: int, length: int) -> int:
+        operands = {each for given in self._operands[start : start + length] for each in given}
+        return sum(1 for each in operands if self._places.get(each, -1) < start)
+
+    def results(self, start: int, length: int) -> int:
+        end = start + length
+        return sum(1 for last in self._last_use[start:end] if last >= end)
 
 
 class Region:

@@ -6,6 +6,7 @@ a stretch is worth grows with its length and with the number of copies that do n
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,24 +25,27 @@ class Repeat:
 
 
 def best_repeat(
-    tokens: Sequence[int], shortest: int, price: int, saved: Callable[[Repeat], int | None]
+    tokens: Sequence[int], shortest: int, price: int, measures: Sequence[Callable[[Repeat], int | None]] = ()
 ) -> Repeat | None:
     """The repeat that saves most; of equals the one that starts first.
 
-    `saved` says what a repeat really saves, None if nothing: never more than if each copy costs `price`.
+    What a repeat saves is at most its worth, if each copy costs `price`. The `measures` tell it better and better, none
+    more than the one before; None is a repeat that cannot be. Each is asked only where its answer may decide.
 
-    >>> best_repeat([7, 1, 2, 3, 1, 2, 3, 9], shortest=2, price=1, saved=lambda repeat: repeat.worth(1))
+    >>> best_repeat([7, 1, 2, 3, 1, 2, 3, 9], shortest=2, price=1)
     Repeat(starts=(1, 4), length=3)
     """
-    best: Repeat | None = None
-    most: int | None = None
-    for repeat in sorted(_candidates(tokens, shortest, price), key=lambda each: (-each.worth(price), each.starts)):
-        if most is not None and repeat.worth(price) <= most:
-            break
-        found = saved(repeat)
-        if found is not None and (most is None or found > most):
-            best, most = repeat, found
-    return best
+    queue = [(-each.worth(price), each.starts, each.length, 0) for each in _candidates(tokens, shortest, price)]
+    heapq.heapify(queue)
+    while queue:
+        _, starts, length, asked = heapq.heappop(queue)
+        repeat = Repeat(starts, length)
+        if asked == len(measures):
+            return repeat
+        saved = measures[asked](repeat)
+        if saved is not None:
+            heapq.heappush(queue, (-saved, starts, length, asked + 1))
+    return None
 
 
 def _candidates(tokens: Sequence[int], shortest: int, price: int) -> set[Repeat]:

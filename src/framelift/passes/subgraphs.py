@@ -15,9 +15,12 @@ from framelift.graph.emit import append_node
 from framelift.passes import ops, order
 from framelift.passes.effects import Memory
 from framelift.passes.facts import value
-from framelift.passes.regions import Region
+from framelift.passes.regions import Region, is_input
 
 T = TypeVar("T")
+
+# What a subgraph has besides its inputs and what it computes: its output, and the node that holds it in the graph.
+FRAME = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,8 @@ class Plan:
         return (copies - 1) * size - copies * (self.convention.price(len(self.outputs)) + len(self.kept))
 
     def frame(self) -> int:
-        """The nodes that a subgraph needs besides: its inputs, its output, and the one that holds it in the graph."""
-        return len(self.operands) + 2
+        """The nodes that the subgraph needs besides."""
+        return len(self.operands) + FRAME
 
     def subgraph(self) -> GraphModule:
         """The first region as a graph of its own."""
@@ -122,7 +125,7 @@ def _plan(convention: Convention, regions: list[Region], memory: Memory) -> Plan
         # Two slots share an input only if they share their operand in every region.
         operands = tuple(slot for slot in slots if isinstance(slot, Node))
         inputs.append(numbers.setdefault(operands, len(numbers)) if operands else None)
-    if not all(isinstance(value(operand), torch.Tensor | torch.SymInt) for given in numbers for operand in given):
+    if not all(is_input(operand) for given in numbers for operand in given):
         return None
     found = _outputs(regions, list(numbers), memory)
     return Plan(convention, regions, list(numbers), inputs, *found) if found is not None and found[0] else None

@@ -158,10 +158,11 @@ def common_reasons(all_compared: dict[str, Comparison], shown: int) -> list[str]
 
 
 def verdict(lifted: dict[str, Comparison], complete: bool) -> list[str]:
-    """What is wrong: differences that are not allowed, too many that are, allowed ones that do not occur."""
+    """What is wrong: differences that are not allowed, too many that are, modules without a test."""
     allowed = allowed_differences()
     different = {test for one in lifted.values() for test in one.different}
     wrong = [f"not allowed to differ: {test}" for test in sorted(different - allowed.keys())]
+    wrong += [f"no test of {module} ran" for module, one in lifted.items() if complete and not one.ran]
     ran = sum(len(one.ran) for one in lifted.values())
     if complete and len(different) > ALLOWED_SHARE * ran:
         wrong.append(f"{len(different)} differences are more than {ALLOWED_SHARE:.1%} of {ran} tests")

@@ -10,7 +10,7 @@ Each case runs in a process of its own, without the backend's caches, on one thr
     in graph     the graph itself, with its inputs: mostly parameters, which are the same with and without
     in all       the graph and its subgraphs, with the inputs of both
 
-The inputs set a bound: they, a call per layer, and one layer are left however well layers are found.
+The inputs set a bound, "at best": they, a call per layer, and one layer are left however well layers are found.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ def compare(name: str, given: argparse.Namespace) -> None:
         print(f"{name:10} {case:13} {counts} {one['seconds']:8.1f} s", flush=True)
     plain, less = found
     fewer = {key: plain[key] / less[key] for key in ("computed", "in graph", "in all", "seconds")}
-    counts = f"{'':6} {fewer['computed']:9.1f} {fewer['in graph']:9.1f} {fewer['in all']:7.1f}"
+    counts = f"{'':6} {fewer['computed']:9.2f} {fewer['in graph']:9.2f} {fewer['in all']:7.2f}"
     print(f"{name:10} {'times less':13} {counts} {fewer['seconds']:8.1f}")
     best = plain["in all"] / less["bound"]
-    print(f"{name:10} {'at best':13} {'':26} {best:7.1f}   {less['bound']} nodes: inputs, a call per layer, one layer")
+    print(f"{name:10} {'at best':13} {'':26} {best:7.2f}   {less['bound']} nodes: inputs, a call per layer, one layer")
 
 
 def main() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import operator
 import sys
 import types
 import typing
 
+import pytest
+
+import framelift
 from framelift import config
 from tests.helpers import check
 from tests.values.programs import Programs, x
@@ -179,6 +184,108 @@ def super_of_nothing(x):
         super(None)
     except TypeError as error:
         return x + 1, str(error)
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+class Number(int):
+    pass
+
+
+class Words(str):
+    pass
+
+
+class Twice:
+    def __index__(self):
+        return 2
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def operands_go_by_their_own_names(x):
+    found = []
+    for left in (Number(3), Words("a"), collections.OrderedDict()):
+        for right in (2.5, 1j, "s", [1], (2,), None):
+            for function in (operator.and_, operator.lt, operator.ge, operator.ior, operator.sub, divmod):
+                found.append((answer(function, left, right), answer(function, right, left)))
+    return x + 1, found
+
+
+@programs(expect_breaks=None, expect_ops=0, expect_hit=False)
+def sequences_are_not_repeated_in_place(x):
+    found = [answer(operator.imul, left, right) for left in (Number(2), Twice(), {}, 2) for right in ("ab", [1])]
+    return x + 1, found, answer(operator.mul, Twice(), "ab")
+
+
+@programs
+def numbers_that_answer_objects(x):
+    return x + 1, divmod(Number(7), 2.5), divmod(7.5, Number(2)), divmod(Number(7), Number(2))
+
+
+@pytest.mark.parametrize("other", [2j, "ab", b"ab", None])
+def test_symbolic_numbers_with_other_constants(other):
+    def f(x, n, other):
+        found = [
+            answer(function, left, right)
+            for function in (operator.add, operator.mul, operator.ior, operator.lt, operator.eq, divmod)
+            for left, right in ((n, other), (other, n))
+        ]
+        return x + n, found
+
+    check(f, x(), 3, other, changed=[(x(), n, other) for n in (4, 5, 6)], expect_breaks=None, expect_ops=0)
+
+
+# -- objects that hold themselves ------------------------------------------------------------------------------------
+
+
+class Holder:
+    def __init__(self, name, held=None):
+        self.name = name
+        self.held = held
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return self is other
+
+
+@programs(expect_breaks=None)
+def sets_that_hold_themselves(x):
+    x = x + 1
+    members = set()
+    members.add(Holder("a", members))
+    framelift.graph_break()
+    (member,) = members
+    return x, member.held is members
+
+
+@programs(expect_breaks=None)
+def tuples_and_frozen_sets_that_hold_themselves(x):
+    x = x + 1
+    first, second = Holder("a"), Plain()
+    pair, frozen = (first, 1), frozenset([second])
+    first.held, second.held = pair, frozen
+    framelift.graph_break()
+    (member,) = frozen
+    return x, pair[0].held is pair, member.held is frozen, first is pair[0], second is member
+
+
+class Plain:
+    pass
+
+
+class SlottedList(list):
+    __slots__ = ["label"]  # noqa: RUF012
+
+
+@programs
+def slots_named_in_a_list(x):
+    made = SlottedList([1, 2])
+    made.label = "a"
+    copied = copy.copy(made)
+    return x + 1, copied, copied.label
 
 
 # -- modules ---------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
 from framelift.values import protocol as py
-from framelift.values.absent import refuse_comparison, refuse_operation
+from framelift.values.absent import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
@@ -457,6 +457,10 @@ class Lift:
     def refuse_comparison(self, symbol: str, left: type, right: type) -> NoReturn:
         """Say what Python says of two objects that have no order."""
         refuse_comparison(symbol, left, right)
+
+    def refuse_operands(self, symbol: str, left: type, right: type) -> NoReturn:
+        """Say what Python says of two objects that have no such operation."""
+        refuse_operands(symbol, left, right)
 
     def spend(self, amount: int, what: str) -> None:
         """Account for work: a program that would be traced for minutes is left to Python."""

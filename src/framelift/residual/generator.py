@@ -62,6 +62,8 @@ class Generator:
         self._output_index = {id(value): i for i, value in enumerate(outputs)}
         # With the value itself: one that was made for this use would else give its address to the next.
         self._remembered: dict[int, tuple[Value, str]] = {}
+        # Values that are being rebuilt: a tuple may hold an object that holds the tuple. Whether that made it already.
+        self._unfinished: dict[int, bool] = {}
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -74,9 +76,20 @@ class Generator:
         elif value.source is not None:
             self.source(value.source)
         else:
+            self._rebuild(value)
+
+    def _rebuild(self, value: Value) -> None:
+        if not value.shared:
             value.rebuild(self)
-            if value.shared and id(value) not in self._remembered:
-                self.remember(value)
+            return
+        is_outer = id(value) not in self._unfinished
+        self._unfinished[id(value)] = not is_outer
+        value.rebuild(self)
+        if is_outer and self._unfinished.pop(id(value)):
+            self.pop_top()
+            self.load_remembered(value)
+        elif id(value) not in self._remembered:
+            self.remember(value)
 
     def constant(self, constant: Any) -> None:
         if type(constant) is slice:

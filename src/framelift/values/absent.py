@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import is_fixed
 from framelift.values.exceptions import raise_error
@@ -42,3 +43,18 @@ def refuse_comparison(symbol: str, left: type, right: type) -> NoReturn:
     """Raise TypeError for objects neither of which knows an order."""
     names = [name_in_errors(kind) for kind in (left, right)]
     raise_error(TypeError, f"'{symbol}' not supported between instances of '{names[0]}' and '{names[1]}'")
+
+
+def refuse_operands(symbol: str, left: type, right: type) -> NoReturn:
+    """Raise TypeError for objects neither of which knows an operator with the other."""
+    plain = symbol.removesuffix("=")
+    names = [name_in_errors(kind) for kind in (left, right)]
+    if plain == "*" and (py.is_sequence(left) or py.is_sequence(right)):
+        times = names[1] if py.is_sequence(left) else names[0]
+        raise_error(TypeError, f"can't multiply sequence by non-int of type '{times}'")
+    if plain == "+" and left is bytes:
+        raise_error(TypeError, f"can't concat {names[1]} to bytes")
+    if plain == "+" and py.is_sequence(left):
+        raise_error(TypeError, f'can only concatenate {names[0]} (not "{names[1]}") to {names[0]}')
+    shown = "** or pow()" if symbol == "**" else symbol
+    raise_error(TypeError, f"unsupported operand type(s) for {shown}: '{names[0]}' and '{names[1]}'")

@@ -348,11 +348,16 @@ def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: An
     return py.fold(lift, function, lift.constant(value))
 
 
+def _is_container(value: Any) -> bool:
+    return any(is_subclass(py.type_of(value), kind) for kind in (tuple, list, dict, set))
+
+
 @primitive(divmod)
 def _divmod(lift: Lift, left: Any, right: Any, /) -> Any:
-    if isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue):
+    symbolic = isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue)
+    if symbolic and all(isinstance(operand, SymbolicValue) or is_number(operand) for operand in (left, right)):
         return lift.tuple([py.binary(lift, "//", left, right), py.binary(lift, "%", left, right)])
-    if isinstance(left, UserObjectValue) or isinstance(right, UserObjectValue):
+    if any(isinstance(operand, UserObjectValue) or _is_container(operand) for operand in (left, right)):
         return divmod_of_objects(lift, left, right)
     calculated = lift.calculate(divmod, left, right)
     if calculated is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, raw_lookup, special_method
+from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, raw_lookup, scalar_base, special_method
 from framelift.values.natives import fold_call
 from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.primitives import primitive
@@ -59,11 +59,21 @@ def divmod_of_objects(lift: Lift, left: Any, right: Any) -> Any:
         if is_subclass(theirs, mine) and raw_lookup(theirs, "__rdivmod__") is not raw_lookup(mine, "__rdivmod__"):
             asked.reverse()
     for value, name, other in asked:
-        method = special_method(lift, value, value.cls, name) if isinstance(value, UserObjectValue) else None
-        result = NotImplemented if method is None else plain_answer(lift, py.call(lift, method, [other], {}))
+        if not isinstance(value, UserObjectValue):
+            result = _answer_of_number(lift, value, name, other)
+        else:
+            method = special_method(lift, value, value.cls, name)
+            result = NotImplemented if method is None else plain_answer(lift, py.call(lift, method, [other], {}))
         if result is not NotImplemented:
             return result
     return py.fold(lift, divmod, _like(left), _like(right))
+
+
+def _answer_of_number(lift: Lift, number: Any, name: str, other: Any) -> Any:
+    """What a plain number says to an object with a number inside."""
+    if py.type_of(number) not in (int, bool, float) or scalar_base(py.type_of(other)) is None:
+        return NotImplemented
+    return py.fold(lift, getattr(py.type_of(number), name), lift.constant(number), lift.constant(other))
 
 
 def _register_roundings() -> None:

@@ -16,7 +16,7 @@ from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.exceptions import is_raised, raise_error, raised_from
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -114,6 +114,19 @@ def has_type(value: Any, *classes: type) -> bool:
 def describe(value: Any) -> str:
     """What a value is, for reasons of breaks."""
     return value.describe() if isinstance(value, Value) else type(value).__name__
+
+
+def unless_refused(lift: Lift, operation: Callable[..., Any], *args: Any) -> Any:
+    """What an operator gives for plain operands; NotImplemented where they do not know each other.
+
+    Python then names the operands as the program wrote them.
+    """
+    try:
+        return operation(lift, *args)
+    except Raised as raised:
+        if is_raised(raised, TypeError):
+            return NotImplemented
+        raise
 
 
 def truth(lift: Lift, value: Any) -> bool:
@@ -299,12 +312,13 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         if result is not NotImplemented:
             return result
     if plain == "*" and not (symbol == "*=" and type_of(left) is list):
-        for sequence, times in ((left, right), (right, left)):
-            if _is_sequence(type_of(sequence)) and isinstance(times, Value) and lift.has_index(times):
+        # (In place, no object of a class says how often to repeat something: it might be a sequence itself.)
+        for sequence, times in ((left, right), (right, left))[: 1 if plain != symbol else 2]:
+            if is_sequence(type_of(sequence)) and isinstance(times, Value) and lift.has_index(times):
                 return binary(lift, "*", sequence, lift.as_index(times))
     known = _operands_are_known(left) and _operands_are_known(right)
     if known and not _has_own_ways(symbol, type_of(left), type_of(right)):
-        raise_error(TypeError, _no_operation(symbol, type_of(left), type_of(right)))
+        lift.refuse_operands(symbol, type_of(left), type_of(right))
     raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
 
 
@@ -312,20 +326,11 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
 _SEQUENCES = (list, tuple, str, bytes)
 
 
-def _is_sequence(cls: type) -> bool:
+_NUMBERS = (int, bool, float, complex)
+
+
+def is_sequence(cls: type) -> bool:
     return any(cls is sequence for sequence in _SEQUENCES)  # not `in`: a metaclass may have an `==`
-
-
-def _no_operation(symbol: str, left: type, right: type) -> str:
-    plain = symbol.removesuffix("=")
-    if plain == "*" and (_is_sequence(left) or _is_sequence(right)):
-        return f"can't multiply sequence by non-int of type '{(right if _is_sequence(left) else left).__name__}'"
-    if plain == "+" and left is bytes:
-        return f"can't concat {right.__name__} to bytes"
-    if plain == "+" and _is_sequence(left):
-        return f'can only concatenate {left.__name__} (not "{right.__name__}") to {left.__name__}'
-    shown = "** or pow()" if symbol == "**" else symbol
-    return f"unsupported operand type(s) for {shown}: '{left.__name__}' and '{right.__name__}'"
 
 
 def _repeated_size(left: Any, right: Any) -> int:
@@ -374,11 +379,13 @@ def _has_own_ways(symbol: str, left: type, right: type) -> bool:
     """
     if symbol == ">>" and left is types.BuiltinFunctionType:
         return True
-    if not _is_sequence(left) and any(map(_is_sequence, _mro(left))):
+    if not is_sequence(left) and any(map(is_sequence, _mro(left))):
         return True
-    if symbol.removesuffix("=") != "*" or not (_is_sequence(left) or _is_sequence(right)):
+    if symbol.removesuffix("=") != "*" or not (is_sequence(left) or is_sequence(right)):
         return False
-    return any("__index__" in _namespace(base) for base in _mro(right if _is_sequence(left) else left))
+    if symbol == "*=" and not is_sequence(left) and not any(left is number for number in _NUMBERS):
+        return True
+    return any("__index__" in _namespace(base) for base in _mro(right if is_sequence(left) else left))
 
 
 def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:

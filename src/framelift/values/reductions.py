@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.reduction import holds_more_than
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue, note_mro
 from framelift.values.lookup import class_lookup, is_plain_class, mro_of, name_of, own_entries
@@ -34,7 +35,11 @@ def _slotnames(lift: Lift, cls: Any, /) -> Any:
     found = class_lookup(lift, cls.concrete, "__slots__")
     names: list[Any] = []
     if found is not None:
-        found.note_identity(lift)
+        if type(found.raw) is list:  # one that may change, and that guards cannot hold
+            for name in py.items(lift, lift.wrap(found.raw, found.source)):
+                lift.constant(name)
+        else:
+            found.note_identity(lift)
         note_mro(lift, cls.concrete, len(mro_of(cls.concrete)))
         names = [name for base in mro_of(cls.concrete) for name in _own_slots(base)]
     kept = own_entries(cls.concrete).get("__slotnames__", names)

@@ -16,7 +16,7 @@ from framelift.guards.source import Source
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.classes import ClassValue, note_instantiable
+from framelift.values.classes import ClassValue, is_fixed, note_instantiable
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import has_default, name_of, raw_lookup, scalar_base
 from framelift.values.natives import fold_call, refuse_unsteady
@@ -56,6 +56,7 @@ def made_of(plain: Any) -> tuple[Any, ...]:
 _OPERATORS = frozenset(
     [*COMPARE_METHODS.values(), *UNARY_METHODS.values(), *[name for pair in BINARY_METHODS.values() for name in pair]]
 )
+_NUMBERS = (int, float, complex, bool)
 # A sequence type has no reflected addition: the left operand's own method takes the object as what it is.
 _NOT_REFLECTED = frozenset({"__radd__", "__rmul__"})
 
@@ -133,11 +134,13 @@ class ScalarObjectValue(UserObjectValue):
         return super().truth(lift)
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        if operator == "*=" and self.base in _NUMBERS and py.is_sequence(py.type_of(other)):
+            raise GraphBreak(FL0102, what=f"{self.describe()} *= a sequence")  # repeats none, as `*` does
         # (The C types have no operations in place.)
         plain = NotImplemented if operator.endswith("=") else self.plain(lift, BINARY_METHODS[operator][0])
         if plain is NotImplemented:
             return super().binary(lift, operator, other)
-        return py.binary(lift, operator, plain, other)
+        return self._asked(lift, py.binary, operator, plain, other, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         method = BINARY_METHODS[operator][1]
@@ -151,7 +154,14 @@ class ScalarObjectValue(UserObjectValue):
             return super().reflected(lift, operator, other)
         if operator == "%" and py.has_type(other, str, bytes):
             return NotImplemented  # numbers leave formatting to the text, which asks the object for its own
-        return py.binary(lift, operator, other, plain)
+        return self._asked(lift, py.binary, operator, other, plain, other)
+
+    def _asked(self, lift: Lift, operation: Callable[..., Any], symbol: str, left: Any, right: Any, other: Any) -> Any:
+        """An operation on the plain value and `other`, which are `left` and `right`."""
+        has_own_words = operation is py.binary and self.base in (str, bytes)
+        if has_own_words or not is_fixed(py.type_of(other)):  # that may run the user's code
+            return operation(lift, symbol, left, right)
+        return py.unless_refused(lift, operation, symbol, left, right)
 
     def unary(self, lift: Lift, operator: str) -> Any:
         plain = self.plain(lift, UNARY_METHODS[operator])
@@ -162,7 +172,7 @@ class ScalarObjectValue(UserObjectValue):
         if plain is not NotImplemented:
             if isinstance(other, ScalarObjectValue) and other.base is not None:
                 return _compared(plain, operator, other._plain_value)
-            return py.compare(lift, operator, plain, other)
+            return self._asked(lift, py.compare, operator, plain, other, other)
         result = super().compare(lift, operator, other)
         if result is NotImplemented and not isinstance(other, Value) and self.base is not None:
             return _compared(other, py.MIRRORED[operator], self._plain_value)

@@ -366,9 +366,20 @@ class SetValue(Value, models=(set, frozenset)):
 
     def rebuild(self, generate: Generator) -> None:
         members, way = self.ordered_members(self.kind, copied_set if self.kind is set else frozen_copied_set)
-        generate.callable(way)
-        generate.list_of([py.from_key(member) for member in members])
+        parts = [py.from_key(member) for member in members]
+        may_hold_itself = way is set and any(isinstance(part, Value) for part in parts)
+        if may_hold_itself:  # then it is made first and filled after
+            generate.callable(set)
+            generate.call(0)
+            generate.remember(self)
+            generate.load_method("update")
+        else:
+            generate.callable(way)
+        generate.list_of(parts)
         generate.call(1)
+        if may_hold_itself:
+            generate.pop_top()
+            generate.load_remembered(self)
 
 
 def copied_set(members: list[Any]) -> set[Any]:

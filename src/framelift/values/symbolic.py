@@ -16,7 +16,7 @@ from framelift.shapes.presuming import depends_on_data
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
-from framelift.values.scalars import is_number
+from framelift.values.scalars import ScalarValue, is_number
 from framelift.values.settled import SettledValue
 
 if TYPE_CHECKING:
@@ -133,22 +133,24 @@ class SymbolicValue(SettledValue):
         return fold(lift, UNARY[operator], self.constant(lift)) if calculated is None else calculated
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator.removesuffix("="), self, other)
+        return self._combine(lift, operator, self, other)
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator.removesuffix("="), other, self)
+        return self._combine(lift, operator, other, self)
 
-    def _combine(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+    def _combine(self, lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         other = right if left is self else left
         if not isinstance(other, SymbolicValue) and not is_number(other):
-            return NotImplemented if isinstance(other, Value) else self._settled(lift, operator, left, right)
+            is_plain = not isinstance(other, Value) or isinstance(other, ScalarValue)
+            return self._settled(lift, symbol, left, right) if is_plain else NotImplemented
         if bool in (py.type_of(left), py.type_of(right)):
-            return self._settled(lift, operator, left, right)
+            return self._settled(lift, symbol, left, right)
+        operator = symbol.removesuffix("=")
         if operator == "**" and type(right) is int and 1 <= right <= _MOST_FACTORS and self.python_type() is int:
             return self._power(lift, right)
         if operator in _OPEN or (operator in _DIVISIONS and self._divides(lift, operator, left, right)):
             return self._computed(lift, operator, left, right)
-        return self._settled(lift, operator, left, right)
+        return self._settled(lift, symbol, left, right)
 
     def _power(self, lift: Lift, exponent: int) -> Any:
         """A product: guards know it, so it may be a size."""
@@ -163,11 +165,11 @@ class SymbolicValue(SettledValue):
             return False
         return py.truth(lift, right)
 
-    def _settled(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
-        calculated = lift.calculate(BINARY[operator], left, right)
+    def _settled(self, lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+        calculated = lift.calculate(BINARY[symbol.removesuffix("=")], left, right)
         if calculated is not None:
             return calculated
-        return py.binary(lift, operator, _plain(lift, left), _plain(lift, right))
+        return py.unless_refused(lift, py.binary, symbol, _plain(lift, left), _plain(lift, right))
 
     def _computed(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
         result = lift.call_on_numbers(BINARY[operator], (left, right))
@@ -185,7 +187,8 @@ class SymbolicValue(SettledValue):
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not isinstance(other, SymbolicValue) and not is_number(other):
-            return NotImplemented if isinstance(other, Value) else self._compared(lift, operator, other)
+            is_plain = not isinstance(other, Value) or isinstance(other, ScalarValue)
+            return self._compared(lift, operator, other) if is_plain else NotImplemented
         if bool in (self.python_type(), py.type_of(other)):
             return self._compared(lift, operator, other)
         result = lift.call_on_numbers(COMPARE[operator], (self, other))
@@ -194,7 +197,7 @@ class SymbolicValue(SettledValue):
         return self._compared(lift, operator, other) if result is NotImplemented else result
 
     def _compared(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.compare(lift, operator, self.constant(lift), _plain(lift, other))
+        return py.unless_refused(lift, py.compare, operator, self.constant(lift), _plain(lift, other))
 
     # -- the way back ------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextlib
 import functools
@@ -241,6 +242,34 @@ def test_saving_a_tensor():
 
     checked = check(fn, x().detach(), inputs=lambda: (x().detach(), io.BytesIO()), expect_breaks=1)
     assert [len(graph_ops(graph)) for graph in checked.graphs] == [2, 2]
+
+
+def test_no_tensor_goes_over_the_break():
+    def made(size):
+        return torch.ones(size)
+
+    held = [made]
+
+    def fn(x, size):
+        log = [float(x.detach().sum())]
+        graph_break()
+        y = held[0](size)
+        return y.sin() + 1, log
+
+    assert graphs_of(fn, x(), 3)[-1] == 3
+
+
+def test_a_coroutine():
+    async def later(v):
+        await asyncio.sleep(0)
+        return v + 1
+
+    def fn(x):
+        y = x.sin()
+        z = asyncio.run(later(y))
+        return z.cos() * 2
+
+    assert graphs_of(fn, x()) == [1, 2]
 
 
 def test_a_comprehension():

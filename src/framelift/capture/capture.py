@@ -213,6 +213,9 @@ class _Capture:
         ending = self._trace()
         self._lap("interpretation")
         captured = self._finish(ending, state)
+        if self.broke and captured.graph_module is not None:
+            for part in self._parts():
+                self.request.pieces.of(part.code).segments.computes = True
         outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
         ops = 0 if captured.graph_module is None else _count_ops(captured.graph_module)
         seconds = time.perf_counter() - self.started

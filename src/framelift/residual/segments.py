@@ -50,6 +50,8 @@ class Segments:
         self._known_chains = chains
         self.own_slots = len(slot_names(code)) - len(code.co_freevars)
         self._keeps_variables = _MAKES_CLASS in code.co_code[::2] or not _SEE_VARIABLES.isdisjoint(code.co_names)
+        # Whether operations on tensors were captured in it.
+        self.computes = False
         self._liveness: Liveness | None = None
         self._shapes: dict[int, tuple[StackTag, ...]] | None = None
         self._held: frozenset[int] = frozenset()

@@ -147,9 +147,15 @@ class Context:
         if self._is_unpromising(function, slots):
             stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
             return None
-        if options is None or not any(has_tensors_in_sight(f.code, f.function, tuple(f.arguments)) for f in frames):
+        if options is None or not any(map(self._may_compute, frames)):
             return None
         return self.capture(function, slots, options)
+
+    def _may_compute(self, frame: Part) -> bool:
+        """Whether a frame that goes on may have to do with tensors: it did before, or there are some."""
+        if self.runtime.pieces.of(frame.code).segments.computes:
+            return True
+        return has_tensors_in_sight(frame.code, frame.function, tuple(frame.arguments))
 
     def _is_unpromising(self, function: FunctionType, slots: tuple[Any, ...]) -> bool:
         """Whether entries of a resume function are for one call each: a number or an object that is always another."""

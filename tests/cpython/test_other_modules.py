@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import copy
 import operator
+import os
+import string
 import sys
 import types
 import typing
@@ -286,6 +288,35 @@ def slots_named_in_a_list(x):
     made.label = "a"
     copied = copy.copy(made)
     return x + 1, copied, copied.label
+
+
+# -- plain data ------------------------------------------------------------------------------------------------------
+
+
+class Path:
+    def __init__(self, path):
+        self.path = path
+
+    def __fspath__(self):
+        return self.path
+
+
+@programs
+def paths_of_anything(x):
+    found = [answer(os.fspath, value) for value in ("a", b"b", Path("c"), Path(5), 5, None)]
+    return x + 1, found, type(os.fspath(Words("d"))), answer(os.path.join, "a", 3), os.path.join("a", Path("b"))
+
+
+@programs
+def interned_texts(x):
+    return x + 1, answer(sys.intern, "a"), answer(sys.intern, Words("b")), answer(sys.intern, 5)
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def templates_that_end_in_an_error(x):
+    return x + 1, [
+        answer(lambda text: list(string.Formatter().parse(text)), text) for text in ("{a!r}", "b{a!rr}", "{")
+    ]
 
 
 # -- modules ---------------------------------------------------------------------------------------------------------

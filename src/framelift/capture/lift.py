@@ -199,7 +199,11 @@ class Lift:
         if isinstance(result, type):
             return self.known_object(result)
         if hasattr(type(result), "__next__"):
-            return SequenceIterator([self.from_constant(item) for item in result], type(result))
+            try:
+                items = list(result)
+            except Exception:  # noqa: BLE001  (whatever it raises, the program hears of it later, from Python)
+                raise GraphBreak(FL0102, what=f"{type(result).__name__}, which raises before its end") from None
+            return SequenceIterator([self.from_constant(item) for item in items], type(result))
         raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
 
     def tuple(self, items: Sequence[Any]) -> Any:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.values import protocol as py
+from framelift.values.exceptions import raise_error
+from framelift.values.lookup import class_lookup, is_subclass, name_of
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
-_FUNCTIONS: tuple[Callable[..., Any], ...] = (json.loads, sys.intern, struct.pack, struct.unpack, struct.calcsize)
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (json.loads, struct.pack, struct.unpack, struct.calcsize)
 
 
 def _register() -> None:
@@ -58,6 +60,25 @@ def _dumps(
 
 @primitive(os.fspath)
 def _fspath(lift: Lift, path: Any) -> Any:
-    if py.has_type(path, str, bytes):
+    kind = lift.type_of(path)
+    if _is_text(kind):
         return path
-    return py.call(lift, lift.special_method(path, "__fspath__", "path"), [], {})
+    if class_lookup(lift, kind, "__fspath__") is None:
+        raise_error(TypeError, f"expected str, bytes or os.PathLike object, not {name_of(kind)}")
+    found = py.call(lift, lift.special_method(path, "__fspath__", "path"), [], {})
+    if not _is_text(py.type_of(found)):
+        what = f"expected {name_of(kind)}.__fspath__() to return str or bytes, not {name_of(py.type_of(found))}"
+        raise_error(TypeError, what)
+    return found
+
+
+def _is_text(kind: type) -> bool:
+    return is_subclass(kind, str) or is_subclass(kind, bytes)
+
+
+@primitive(sys.intern)
+def _intern(lift: Lift, text: Any, /) -> Any:
+    kind = lift.type_of(text)
+    if kind is not str and is_subclass(kind, str):
+        raise_error(TypeError, f"can't intern {name_of(kind)}")
+    return py.fold(lift, sys.intern, lift.constant(text))

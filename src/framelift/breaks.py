@@ -82,6 +82,11 @@ FL0108 = _reason(
     "tracing it takes too long: {what}",
     "Do this outside the compiled function, or raise framelift.config.trace_limit.",
 )
+FL0109 = _reason(
+    "FL0109",
+    "letting go of {what} may run code of the program's",
+    "Close it, or finish it, before.",
+)
 # 02xx: objects and protocols
 FL0201 = _reason(
     "FL0201", "{operation} of {type} is not modelled", "Use a plain Python type, or do this outside the function."

@@ -110,6 +110,56 @@ def replaced_in_a_loop(x):
     return x, alive
 
 
+@framelift.disable
+def _closing(closed):
+    return Closing(closed)
+
+
+def deleted(x):
+    closed = []
+    closing = _closing(closed)
+    x = x + 1
+    del closing
+    closed.append(2)
+    return x, closed
+
+
+def replaced(x):
+    closed = []
+    closing = other = _closing(closed)
+    x = x + 1
+    closing = 1
+    closed.append(2)
+    other = 2
+    closed.append(3)
+    return x, closed, closing, other
+
+
+def never_stored(x):
+    closed = []
+    _closing(closed)
+    closed.append(2)
+    return x + 1, closed
+
+
+def of_an_inner_frame_that_ends(x):
+    closed = []
+
+    def inner(x):
+        closing = _closing(closed)  # noqa: F841
+        return x + 1
+
+    x = inner(x)
+    closed.append(2)
+    return x * 2, closed
+
+
+@pytest.mark.parametrize("program", [deleted, replaced, never_stored, of_an_inner_frame_that_ends])
+def test_ends_where_it_is_let_go(program):
+    checked = check(program, X, expect_breaks=None)
+    assert any("FL0109" in event.id for event in checked.record.breaks)
+
+
 @pytest.mark.parametrize(
     "program",
     [

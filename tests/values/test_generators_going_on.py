@@ -31,6 +31,10 @@ def logging(log, n):
         log.append("end")
 
 
+def count_up(log):
+    return logging(log, 5)
+
+
 @programs(**broken)
 def break_in_the_loop(x):
     out = []
@@ -134,6 +138,100 @@ def closing(x):
     log.append("before")
     g.close()
     return y, log, list(g)
+
+
+@programs(**broken)
+def dropped_after_the_break(x):
+    log = []
+    g = logging(log, 3)
+    y = x + next(g)
+    print("a break")
+    log.append("before")
+    del g
+    log.append("after")
+    return y, log
+
+
+@programs(**broken)
+def lives_as_long_as_the_frame(x):
+    log = []
+
+    def inner():
+        g = logging(log, 3)
+        y = x + next(g)
+        print("a break")
+        log.append("before")
+        return y * 2
+
+    y = inner()
+    log.append("after")
+    return y, log
+
+
+@programs(**broken)
+def left_by_break(x):
+    log = []
+    for i in logging(log, 5):
+        print("a break")
+        x = x + i
+        if i == 2:
+            break
+    log.append("after")
+    return x, log
+
+
+@programs(**broken)
+def left_by_return(x):
+    log = []
+
+    def inner(x):
+        for i in logging(log, 5):
+            print("a break")
+            if i == 1:
+                return x + i
+
+    y = inner(x)
+    log.append("after")
+    return y, log
+
+
+@programs(**broken)
+def left_by_an_exception(x):
+    log = []
+    try:
+        for i in logging(log, 5):
+            print("a break")
+            x = x + i
+            if i == 1:
+                raise ValueError
+    except ValueError:
+        log.append("handled")
+    return x, log
+
+
+@programs(**broken)
+def replaced(x):
+    log = []
+    g = logging(log, 3)
+    y = x + next(g)
+    print("a break")
+    h = g
+    g = None
+    log.append("one is left")
+    h = 1
+    log.append("none is left")
+    return y + h, log
+
+
+@programs(args=(x(), [1, 2, 3]), changed=[(x(), count_up)], **broken)
+def over_what_it_is_given(x, given):
+    log = []
+    for i in given(log) if callable(given) else given:
+        print("a break")
+        if i == 2:
+            break
+    log.append("after")
+    return x + i, log
 
 
 @programs(**broken)

@@ -108,7 +108,8 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
             graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
             lift = Lift(programs, graph, request.pieces, request.pieces.argument_names(code), policy)
             lift.answers = answers
-            lift.steps = Steps(break_before=break_before, depth=depth or 0)
+            is_piece = request.pieces.is_piece(code)
+            lift.steps = Steps(break_before=break_before, depth=depth or 0, owns_arguments=is_piece)
             answers.begin()
             try:
                 return _Capture(request, lift, number, depth).run()
@@ -239,6 +240,7 @@ class _Capture:
         try:
             while True:
                 part = waiting.pop()
+                lift.steps.are_waiting = bool(waiting)
                 lift.handled = handled_by(request.pieces, waiting)
                 result = lift.run_frame(self._frame(part))
                 if not waiting:

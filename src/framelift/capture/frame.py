@@ -156,6 +156,12 @@ class Frame:
         self.stack.append(raised.value)
         return handler.target
 
+    def let_go(self, value: Any) -> None:
+        """A reference to a value is about to go. What this frame holds others hold, too, if it is seen to die."""
+
+    def let_all_go(self) -> None:
+        """The frame is about to return."""
+
     def holds(self) -> list[Any]:
         """What the frame keeps alive."""
         return [*self.locals, *self.stack, self.names, self.function]

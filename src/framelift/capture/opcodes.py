@@ -37,7 +37,7 @@ def nop(frame: Frame, arg: Any) -> None:
 
 @opcode("POP_TOP")
 def pop_top(frame: Frame, arg: Any, item: Any) -> None:
-    pass
+    frame.let_go(item)
 
 
 @control("COPY")
@@ -78,12 +78,13 @@ def load_fast_and_clear(frame: Frame, slot: int) -> Any:
 
 @opcode("STORE_FAST")
 def store_fast(frame: Frame, slot: int, value: Any) -> None:
+    frame.let_go(frame.locals[slot])
     frame.locals[slot] = value
 
 
 @opcode("DELETE_FAST")
 def delete_fast(frame: Frame, slot: int) -> None:
-    load_fast(frame, slot)
+    frame.let_go(load_fast(frame, slot))
     frame.locals[slot] = NULL
 
 
@@ -499,6 +500,7 @@ def for_iter(frame: Frame, target: int) -> int | None:
 
 @control("RETURN_VALUE")
 def return_value(frame: Frame, arg: Any) -> int:
+    frame.let_all_go()
     frame.result = frame.stack.pop()
     return LEAVE
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0401, GraphBreak
+from framelift.breaks import FL0109, FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
 from framelift.capture.frame import Frame
-from framelift.values.base import NULL, Raised
+from framelift.values.base import NULL, Raised, Value
 from framelift.values.functions import BoundMethodValue
 from framelift.values.lookup import special_method
 from framelift.values.objects import UserObjectValue
+from framelift.values.reachability import end_shows, is_argument
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -60,6 +61,10 @@ class Steps:
     raised_at: int = 0
     # How deep calls are stepped through.
     depth: int = 0
+    # Whether nobody else is known to hold the arguments: those of a resume function.
+    owns_arguments: bool = False
+    # Whether frames wait for the outermost one that is being traced.
+    are_waiting: bool = False
 
 
 class SteppingFrame(Frame):
@@ -98,6 +103,9 @@ class SteppingFrame(Frame):
             raise _leaving(raised) from raised  # no name for it here: a frame in its traceback would hold it
         if not _is_traced(self.lift.handled) and step.op != "RERAISE":
             steps.raised_at = steps.count
+        if step.handler is not None:
+            for item in self.stack[step.handler.depth :]:
+                self.let_go(item)
         return super().unwind(raised)
 
     def _is_handled(self) -> bool:
@@ -108,6 +116,19 @@ class SteppingFrame(Frame):
                 return True
             frame = frame.caller
         return False
+
+    # -- what ends before the frame does: code of the user's that runs then must run there ----------------------------
+
+    def let_go(self, value: Any) -> None:
+        if isinstance(value, Value) and is_argument(value) and self.lift.steps.owns_arguments:
+            is_last = sum(item is value for item in (*self.locals, *self.stack)) == 1
+            if is_last and end_shows(self.lift, value):
+                raise GraphBreak(FL0109, what=value.describe())
+
+    def let_all_go(self) -> None:
+        if self.lift.steps.are_waiting:
+            for value in self.locals:
+                self.let_go(value)
 
     def _take_back(self, reason: GraphBreak) -> None:
         lift: Lift = self.lift

@@ -245,6 +245,11 @@ class Pieces:
         names, entry = slot_names(code), piece.entry
         return tuple(names[number] if kind == "slot" else f"stack[{number}]" for kind, number in entry.order)
 
+    def is_piece(self, code: CodeType) -> bool:
+        """Whether a code object was made here."""
+        piece = self._origins.get(code)
+        return self.is_chain(code) or (piece is not None and not piece.is_whole)
+
     def is_chain(self, code: CodeType) -> bool:
         return self._chains.get(code) is not None
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.base import Value
+from framelift.values.classes import is_fixed
+from framelift.values.lookup import class_lookup, defines
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -47,6 +49,20 @@ def death_shows(value: Any) -> bool:
     if not isinstance(value, Value) or (value.source is not None and value.source.parent is not None):
         return False
     return value.death_shows or any(isinstance(part, Value) and part.death_shows for part in value.parts())
+
+
+def is_argument(value: Value) -> bool:
+    """Whether an object is an argument of the frame itself."""
+    return value.source is not None and value.source.access == "ARG"
+
+
+def end_shows(lift: Lift, value: Value) -> bool:
+    """Whether something runs when an object ends that existed before: its `__del__`, or the rest of a generator."""
+    kind = value.python_type()
+    if not value.noted:
+        assert value.source is not None
+        lift.guard(value.source, "TYPE", kind)
+    return defines(kind, "__del__") if is_fixed(kind) else class_lookup(lift, kind, "__del__") is not None
 
 
 def _roots(lift: Lift) -> Iterator[Any]:

@@ -507,7 +507,7 @@ def escapes_from_inlined(x):
     return inner(y)
 
 
-@programs(expect_breaks=1, expect_ops=0)
+@programs(expect_breaks=2, expect_ops=0)
 def escapes_with_cause(x):
     y = x + 1
     try:
@@ -536,7 +536,7 @@ def type_error_escapes(x):
     return y.dim() + "a"
 
 
-@programs(expect_breaks=1, expect_ops=1)
+@programs(expect_breaks=2, expect_ops=1)
 def finally_runs_when_escaping(x):
     y = x + 1
     try:
@@ -562,7 +562,7 @@ def test_the_traceback_names_the_users_line():
 # -- breaks while an exception is handled ----------------------------------------------------------------------------
 
 
-@programs(expect_breaks=1, expect_ops=1)
+@programs(expect_breaks=2, expect_ops=1)
 def break_in_handler(x):
     y = x + 1
     try:
@@ -594,7 +594,7 @@ def break_in_try_body(x):
     return y + 1
 
 
-@programs(expect_breaks=1, expect_ops=1)
+@programs(expect_breaks=2, expect_ops=1)
 def break_in_handler_of_inlined(x):
     def inner(y):
         try:
@@ -634,7 +634,7 @@ def break_in_nested_handler(x):
     return y
 
 
-@programs(expect_breaks=1, expect_ops=1)
+@programs(expect_breaks=2, expect_ops=1)
 def effects_before_break_in_handler(x):
     items = []
     y = x + 1

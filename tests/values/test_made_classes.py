@@ -507,3 +507,22 @@ def test_a_doc_that_is_a_descriptor():
         return x + 1, type(Made.__doc__), Made().__doc__, OfTheClass.__doc__()
 
     check(fn, torch.ones(2), expect_breaks=None)
+
+
+def test_equal_numbers_as_attributes_are_different_ones():
+    """A number given as 1 and one that is 1 are the same object, and yet not the same value."""
+
+    def fn(x, first, second, word):
+        class One:
+            number = first
+            other = second
+
+        class Two:
+            number = 0
+
+        Two.number = len(word)
+        return x * 2, One.number, One.other, Two.number
+
+    lifted = framelift.compile(fn, backend="eager")
+    for numbers in ((1, 1), (2, 1), (1, 3), (4, 5)):
+        assert str(lifted(torch.ones(2), *numbers, "k")) == str(fn(torch.ones(2), *numbers, "k"))

@@ -134,7 +134,7 @@ class MadeClasses:
             raw = value.kind(*[self.stand_in(part) for part in value.given])
         elif isinstance(value, FunctionLike):
             raw = types.FunctionType(_does_nothing.__code__, {})
-        elif value.concrete is not None:
+        elif value.concrete is not None and not is_constant(value.concrete):  # of those there is one for many values
             raw = value.concrete
         elif type(value) is UserObjectValue and is_plain_class(value.cls):
             raw = object.__new__(value.cls)  # of its class, for that may be a descriptor

@@ -130,3 +130,26 @@ def test_in_python_it_does_nothing():
     assert torch.equal(must_not_break(X), broken(X))
     with pytest.raises(TypeError, match="True or False"):
         framelift.error_on_graph_break(1)
+
+
+def test_an_exception_on_its_way_is_not_stopped():
+    """That an exception leaves the function is a break, and would be an error."""
+    log = []
+
+    class Manager:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            log.append(error[0])
+
+    def fn(x):
+        y = x + 1
+        with Manager(), framelift.error_on_graph_break(False):
+            graph_break()
+            int("one")
+        return y
+
+    with pytest.raises(ValueError, match="one"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(X)
+    assert log == [ValueError]

@@ -349,7 +349,7 @@ def closure_over_loop(x):
     return x + sum(adds()), total
 
 
-@programs(expect_breaks=1, expect_ops=1)
+@programs(expect_breaks=2, expect_ops=1)
 def escapes(x):
     y = x + 1
     return list(escape(scaled(y, 2)))

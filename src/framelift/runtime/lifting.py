@@ -27,7 +27,7 @@ from framelift.locks import Lock
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.report import events, stream
-from framelift.residual.chains import Part, join, run_by_python, split
+from framelift.residual.chains import Part, handled_by, join, run_by_python, split
 from framelift.residual.segments import Pieces
 from framelift.runtime.histories import Histories, Known, note_arguments, wishes_for
 from framelift.runtime.keys import WeakOptions
@@ -149,6 +149,8 @@ class Context:
             return None
         if options is None or not any(map(self._may_compute, frames)):
             return None
+        if options.fullgraph and handled_by(self.runtime.pieces, frames) is not None:
+            return None  # an exception is on its way; a break that is an error must not get in its way
         return self.capture(function, slots, options)
 
     def _may_compute(self, frame: Part) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import framelift
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 from tests.values.test_twins import copy_of
 
@@ -146,3 +147,16 @@ def test_the_reason_of_a_break_inside_a_generator_is_told():
 
     with pytest.raises(framelift.errors.FullGraphError, match="open"):
         framelift.compile(program, backend="eager", fullgraph=True)(X)
+
+
+def test_a_partial_as_attribute_of_a_class_made_in_the_program():
+    """From 3.13 on one warns, found through an instance."""
+
+    def program(x):
+        class Holder:
+            scaled_twice = functools.partial(scaled, by=2)
+            static = staticmethod(functools.partial(scaled, by=3))
+
+        return Holder().scaled_twice(x), Holder.scaled_twice(x), Holder().static(x)
+
+    check(program, X, expect_breaks=None, expect_hit=False)

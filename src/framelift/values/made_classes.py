@@ -138,8 +138,8 @@ class MadeClasses:
             raw = value.concrete
         elif type(value) is UserObjectValue and is_plain_class(value.cls):
             raw = object.__new__(value.cls)  # of its class, for that may be a descriptor
-        else:
-            raw = StandIn()
+        else:  # partials are descriptors that warn, from 3.13 on
+            raw = _Descriptor() if raw_lookup(value.python_type(), "__get__") is not NotImplemented else StandIn()
         self.represent(raw, value)
         return raw
 
@@ -153,6 +153,12 @@ class MadeClasses:
         for made in self._classes.values():
             for base in _bases(made.concrete):
                 _core.forget_subclass(base, made.concrete)
+
+
+class _Descriptor(StandIn):
+    """Something that C code binds to instances."""
+
+    __get__ = classmethod.__dict__["__get__"]
 
 
 class _Shield:

@@ -93,10 +93,10 @@ class Comparison:
         self.plain, self.other = plain, other
         self.ran = [test for test, said in plain.items() if not said["outcome"][0].startswith("skipped")]
         self.passed = [test for test in self.ran if plain[test]["outcome"] == ["ok"]]
-        self.different = [test for test in plain if test not in other or not self._is_same(test)]
+        self.different = [test for test in plain if not self._is_same(test)]
 
     def _is_same(self, test: str) -> bool:
-        return bool(self.plain[test]["outcome"] == self.other[test]["outcome"])
+        return test in self.other and bool(self.plain[test]["outcome"] == self.other[test]["outcome"])
 
     @property
     def captured(self) -> list[str]:

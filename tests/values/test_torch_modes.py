@@ -211,3 +211,15 @@ def test_casts_are_remembered_across_a_break():
 
     torch.manual_seed(0)
     check(function, torch.randn(4, 4), torch.randn(4, 4, requires_grad=True), expect_breaks=1)
+
+
+def test_a_copy_of_what_dropout_gives_in_inference_mode():
+    """Dropout that is off gives its argument, for fake tensors as well: the copy is needed."""
+
+    def fn(x):
+        y = torch.nn.functional.dropout(x, 0.5, False).clone()
+        framelift.graph_break()
+        return y.add_(1)
+
+    with torch.inference_mode():
+        check(fn, inputs=lambda: (torch.ones(3),), expect_breaks=1)

@@ -34,6 +34,9 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gua
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
+# In inference mode operators arrive before they are taken apart, and torch's rule for fake tensors makes a copy where the
+# kernel of these hands its argument on.
+HANDING_ON = frozenset({"aten::dropout"})
 # Operators that write a result of the common type back, and whose rules do not ask whether it can be cast.
 CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})
 
@@ -69,7 +72,7 @@ class Place:
 class OperatorTraits:
     """What an operator's schema says about its effects, worked out once per operator."""
 
-    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back")
+    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on")
 
     def __init__(self, operator: OpOverload) -> None:
         self.casts_back = operator._schema.name in CASTING_BACK
@@ -85,6 +88,7 @@ class OperatorTraits:
         self.writes = tuple(writes)
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
         self.random_flags = tuple(place for place in places if place.name in RANDOM_ONLY_IF)
+        self.hands_on = operator._schema.name in HANDING_ON
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
@@ -112,6 +116,9 @@ class ObservingFakeMode(FakeTensorMode):
         traits = self._traits.get(func)
         if traits is None:
             traits = self._traits[func] = OperatorTraits(func)
+        if traits.hands_on:
+            with self:
+                return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         if traits.writes or traits.is_random:
             traits.observe(args, kwargs, self.seen)
         return super().__torch_dispatch__(func, types, args, kwargs)

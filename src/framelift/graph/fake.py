@@ -34,8 +34,8 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gua
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
-# In inference mode operators arrive before they are taken apart, and torch's rule for fake tensors makes a copy where the
-# kernel of these hands its argument on.
+# In inference mode operators arrive before they are taken apart, and torch's rule for fake tensors makes a copy where
+# the kernel of these hands its argument on.
 HANDING_ON = frozenset({"aten::dropout"})
 # Operators that write a result of the common type back, and whose rules do not ask whether it can be cast.
 CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})

@@ -433,4 +433,132 @@ def left_in_a_try_without_effects(x):
     return x + number
 
 
+# -- throw() and close() while a generator delegates ------------------------------------------------------------------
+
+
+def below(log):
+    try:
+        while True:
+            try:
+                log.append((yield 1))
+            except ValueError as error:
+                log.append(str(error))
+                yield "handled"
+            except KeyError:
+                return "returned"
+    finally:
+        log.append("below is over")
+
+
+def above(log):
+    try:
+        log.append((yield from below(log)))
+        yield "behind"
+    except IndexError:
+        yield "caught"
+    finally:
+        log.append("above is over")
+
+
+def further_above(log):
+    return (yield from above(log))
+
+
+@programs(args=(x(), []))
+def thrown_to_the_one_below(x, log):
+    g = further_above(log)
+    return x + 1, [next(g), g.send(5), g.throw(ValueError("v")), next(g), g.throw(KeyError), next(g, "over")]
+
+
+@programs(args=(x(), []))
+def thrown_through_the_one_below(x, log):
+    g = further_above(log)
+    return x + 1, [next(g), g.throw(IndexError("i")), next(g, "over")]
+
+
+@programs(args=(x(), []))
+def thrown_through_all(x, log):
+    g = further_above(log)
+    next(g)
+    try:
+        g.throw(ZeroDivisionError)
+    except ZeroDivisionError:
+        log.append("out")
+    return x + 1, next(g, "over")
+
+
+@programs(args=(x(), []))
+def closed_while_it_delegates(x, log):
+    g = further_above(log)
+    next(g)
+    g.close()
+    return x + 1, next(g, "over")
+
+
+@programs(args=(x(), []))
+def thrown_beside_a_list(x, log):
+    def items():
+        try:
+            log.append((yield from [1, 2]))
+        except ValueError as error:
+            log.append(repr(error))
+        yield 3
+
+    g = items()
+    return x + 1, [next(g), g.throw(ValueError("v")), next(g, "over")]
+
+
+@programs(args=(x(), []))
+def the_end_of_a_list_thrown(x, log):
+    """From 3.12 on StopIteration that is thrown is the end of what is delegated to."""
+
+    def items():
+        log.append((yield from [1, 2]))
+        yield 3
+
+    g = items()
+    next(g)
+    try:
+        return x + 1, g.throw(StopIteration(7))
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
+@programs(args=(x(), []))
+def thrown_while_an_exception_is_handled(x, log):
+    def handling():
+        try:
+            raise KeyError("k")
+        except KeyError:
+            yield from below(log)
+
+    g = handling()
+    next(g)
+    try:
+        g.throw(IndexError)
+    except IndexError as error:
+        log.append(repr(error.__context__))
+    return x + 1
+
+
+@programs(args=(x(), []))
+def one_that_will_not_close(x, log):
+    def stubborn():
+        try:
+            yield 1
+        except GeneratorExit:
+            yield 2
+
+    def items():
+        yield from stubborn()
+
+    g = items()
+    next(g)
+    try:
+        g.close()
+    except RuntimeError as error:
+        log.append(str(error))
+    return x + 1, next(g, "over")
+
+
 test_programs = programs.test()

@@ -114,7 +114,8 @@ class Frame:
                 pc = jump
 
     def throw(self, exception: Any) -> Any:
-        """Go on, with `exception` raised where the frame stopped."""
+        """Go on, with `exception` raised where the frame stopped: at a `yield`, in place of whose result None lies."""
+        self.stack.append(None)
         handler = self.unwind(Raised(exception))
         if handler is None:
             raise Raised(exception)

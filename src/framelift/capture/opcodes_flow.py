@@ -15,7 +15,7 @@ from framelift.models.exception_groups import matched, raised_together
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.lookup import class_lookup, name_of
 
@@ -171,6 +171,14 @@ def _send(lift: Lift, receiver: Any, value: Any) -> Any:
     if value is None:
         return py.next_item(lift, receiver)
     return py.call(lift, py.attribute(lift, receiver, "send"), [value], {})
+
+
+@opcode("CLEANUP_THROW")
+def cleanup_throw(frame: Frame, arg: Any, receiver: Any, sent: Any, exception: Any) -> Any:
+    """An exception came to a `yield from`: StopIteration, wherever it comes from, is its end."""
+    if not is_raised(Raised(exception), StopIteration):
+        raise Raised(exception)
+    return None, py.attribute(frame.lift, exception, "value")
 
 
 @opcode("END_SEND")

@@ -74,7 +74,32 @@ class GeneratorValue(IteratorValue):
             self.finished = True
             raise Raised(exception)
         if self.frame.delegates:
-            self.refuse("throw() into a generator that delegates")
+            return self._throw_below(lift, self.frame.stack[-1], exception)
+        return self._run(lift, exception)
+
+    def _throw_below(self, lift: Lift, below: Any, exception: Any) -> Any:
+        """The same while it waits for another iterator in a `yield from`: a generator is thrown at first."""
+        if not isinstance(below, GeneratorValue) or below.kind is not types.GeneratorType:
+            if not isinstance(below, IteratorValue):
+                self.refuse("throw() into a generator that delegates to an iterator of the program's")
+            return self._run(lift, exception)
+        frame, outside = self.frame, lift.handled
+        self.running = True
+        lift.handled = outside if self.handled is None else self.handled
+        try:
+            if isinstance(exception, ExceptionValue) and issubclass(exception.cls, GeneratorExit):
+                below._close(lift)
+            else:
+                return below.throw_value(lift, exception)
+        except Exhausted as exhausted:  # the `yield from` is over
+            frame.stack[-1] = exhausted.args[0] if exhausted.args else None
+            frame.pc = frame.program.steps[frame.pc - 1].arg
+            exception = None
+        except Raised as raised:
+            exception = raised.value
+        finally:
+            self.running = False
+            lift.handled = outside
         return self._run(lift, exception)
 
     def _refuse_running(self) -> None:

@@ -1070,3 +1070,25 @@ def test_long_lists_are_rebuilt_in_pieces():
     x = torch.ones(1)
     _, items, queue, numbers = framelift.compile(f, backend="eager", fullgraph=True)(x)
     assert items == [(n, x) for n in range(3000)] and list(queue) == items and numbers == set(range(3000))
+
+
+def test_what_iterators_give_that_are_iterators_themselves():
+    def fn(x):
+        first, _ = itertools.tee([1, 2])
+        _, group = next(itertools.groupby("aab"))
+        return x + 1, type(first).__name__, type(group).__name__, hasattr(first, "send"), list(first), list(group)
+
+    check(fn, torch.ones(2), fullgraph=True)
+
+
+def test_the_module_of_a_class_made_in_the_program():
+    def fn(x):
+        made = collections.namedtuple("made", "a b")
+
+        @dataclasses.dataclass
+        class Holder:
+            pair: made
+
+        return x + 1, made.__module__ + "!", repr(made), tuple(dataclasses.asdict(Holder(made(1, 2)))["pair"])
+
+    check(fn, torch.ones(2), expect_breaks=None)

@@ -23,6 +23,6 @@ from framelift.models import (  # noqa: F401  (register their models)
     pickling,
     reduction,
 )
-from framelift.models.registry import inner_model, is_of_models, model_function, models
+from framelift.models.registry import inner_model, is_of_models, kind_of_generators, model_function, models
 
-__all__ = ["inner_model", "is_of_models", "models", "model_function"]
+__all__ = ["inner_model", "is_of_models", "kind_of_generators", "models", "model_function"]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from framelift.models.registry import models
+from framelift.models.registry import goes_by, models
 
 
 class _Missing:
@@ -298,6 +298,9 @@ def _retold(iterator: Iterator[Any], taken: list[Any], running: list[bool]) -> I
         position += 1
 
 
+goes_by(type(itertools.tee(())[0]), _retold)
+
+
 if hasattr(itertools, "batched"):
 
     @models(itertools.batched)
@@ -358,3 +361,6 @@ def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterat
                 return
         given = found
         yield found, group(number, found)
+
+
+goes_by(type(next(itertools.groupby("a"))[1]), _groups, "group")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, GeneratorType
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,6 +53,25 @@ def model_function(target: Any) -> Callable[..., Any] | None:
     """The function that stands for `target`, if there is one."""
     found = _MODELS.get(id(target))
     return None if found is None else found[1]
+
+
+# By the identity of code objects: what the generators of a model are to the program.
+_GENERATORS: dict[int, tuple[CodeType, type]] = {}
+
+
+def goes_by(kind: type, model: FunctionType | Callable[..., Any], inner: str = "") -> None:
+    """Generators of a model, or of the function `inner` that it defines, are iterators of type `kind` in C."""
+    assert isinstance(model, FunctionType)
+    code = model.__code__
+    if inner:
+        code = next(part for part in code.co_consts if isinstance(part, CodeType) and part.co_name == inner)
+    _GENERATORS[id(code)] = code, kind
+
+
+def kind_of_generators(code: CodeType) -> type:
+    """The type that a program sees of generators with this code."""
+    found = _GENERATORS.get(id(code))
+    return GeneratorType if found is None else found[1]
 
 
 def is_of_models(code: CodeType) -> bool:

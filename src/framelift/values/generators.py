@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.models import is_of_models
+from framelift.models import is_of_models, kind_of_generators
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
@@ -40,7 +40,7 @@ class GeneratorValue(IteratorValue):
         # The instruction of the outermost frame that made it.
         self.born = born
         # A model of an iterator in C is a generator that goes by that iterator's type.
-        self.kind: type = types.GeneratorType
+        self.kind: type = kind_of_generators(frame.program.canonical.code)
 
     def python_type(self) -> type:
         return self.kind

@@ -55,6 +55,10 @@ _bases = type.__dict__["__bases__"].__get__
 _AT_BIRTH = ("__module__", "__qualname__", "__doc__", "__slots__")
 
 
+# What the type of classes makes words of.
+_READ_BY_TYPE = frozenset({"__module__", "__name__", "__qualname__", "__doc__"})
+
+
 class StandIn:
     """Represents a value that is no function and no descriptor."""
 
@@ -126,16 +130,16 @@ class MadeClasses:
             return raw
         return lift.known_object(raw) if can_be_held(raw) else _OfTheTemplate(None, raw)
 
-    def stand_in(self, value: Any) -> Any:
-        """What represents a value in a template."""
+    def stand_in(self, value: Any, name: str = "") -> Any:
+        """What represents a value in a template, as its attribute `name`."""
         if not isinstance(value, Value):
             return value
         if isinstance(value, MadeDescriptor):
             raw = value.kind(*[self.stand_in(part) for part in value.given])
         elif isinstance(value, FunctionLike):
             raw = types.FunctionType(_does_nothing.__code__, {})
-        elif value.concrete is not None and not is_constant(value.concrete):  # of those there is one for many values
-            raw = value.concrete
+        elif value.concrete is not None and (name in _READ_BY_TYPE or not is_constant(value.concrete)):
+            raw = value.concrete  # not so a constant: one object would stand for several values
         elif type(value) is UserObjectValue and is_plain_class(value.cls):
             raw = object.__new__(value.cls)  # of its class, for that may be a descriptor
         else:  # partials are descriptors that warn, from 3.13 on
@@ -232,7 +236,7 @@ class MadeClassValue(ClassValue):
             self.refuse(f"assignment of the class attribute {name!r}")
         lift.journal.touch(self)
         self.entries[name] = value
-        type.__setattr__(self.concrete, name, lift.made.stand_in(value))
+        type.__setattr__(self.concrete, name, lift.made.stand_in(value, name))
 
     def plain_delete_attribute(self, lift: Lift, name: str) -> None:
         if name not in self.entries:
@@ -391,7 +395,7 @@ def make_class(
         lift.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
     for attribute, value in entries.items():
         if attribute not in _AT_BIRTH or attribute == "__doc__":
-            type.__setattr__(made.concrete, attribute, lift.made.stand_in(value))
+            type.__setattr__(made.concrete, attribute, lift.made.stand_in(value, attribute))
     if cell is not None:
         cell.set(lift, made)
     name_attributes(lift, made)

@@ -87,6 +87,11 @@ FL0109 = _reason(
     "letting go of {what} may run code of the program's",
     "Close it, or finish it, before.",
 )
+FL0110 = _reason(
+    "FL0110",
+    "handlers of log records or warnings may read or change {what}",
+    "Use it before the record or in another function, or let the handler keep it to itself.",
+)
 # 02xx: objects and protocols
 FL0201 = _reason(
     "FL0201", "{operation} of {type} is not modelled", "Use a plain Python type, or do this outside the function."
@@ -110,6 +115,11 @@ FL0303 = _reason(
     "Write to inputs after the operations that check their data.",
 )
 FL0304 = _reason("FL0304", "{what} of a tensor is not traced", "Do this outside the compiled function.")
+FL0305 = _reason(
+    "FL0305",
+    "operators of tensors are replaced: {what}",
+    "Put torch's own operators back, or use a subclass of torch.Tensor.",
+)
 # 04xx: exceptions
 FL0401 = _reason(
     "FL0401",

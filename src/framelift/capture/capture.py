@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
-from framelift.breaks import FL0105, FL0106, FL0107, FL0108, GraphBreak
+from framelift.breaks import FL0105, FL0106, FL0107, FL0108, FL0305, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import opcodes, opcodes_class, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
@@ -204,16 +204,16 @@ class _Capture:
         self.whole = whole_frame(self.code)
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
+        self.state = _core.torch_state()
 
     def run(self) -> Captured:
         code = self.code
         again = self.depth is not None or self.lift.steps.break_before is not None
         if not again and not self.lift.answers.reconsidered and not self.lift.policy.reconsidered:
             self._announce()
-        state = _core.torch_state()
         ending = self._trace()
         self._lap("interpretation")
-        captured = self._finish(ending, state)
+        captured = self._finish(ending, self.state)
         if self.broke and captured.graph_module is not None:
             for part in self._parts():
                 self.request.pieces.of(part.code).segments.computes = True
@@ -232,10 +232,11 @@ class _Capture:
     def _trace(self) -> Ending:
         lift, request = self.lift, self.request
         self.slots = [lift.wrap(slot, lift.sources.argument(index)) for index, slot in enumerate(request.slots)]
+        replaced = self.state.values["operators of tensors"]
+        if replaced:
+            return self._untraced(GraphBreak(FL0305, what=replaced))
         if lift.programs.of(self.code).is_generator:
-            reason = GraphBreak(FL0105, what=self.code.co_qualname)
-            self._report_break(reason, self.code.co_firstlineno)
-            return self._all_in_python(reason)
+            return self._untraced(GraphBreak(FL0105, what=self.code.co_qualname))
         waiting = self._parts()
         try:
             while True:
@@ -255,6 +256,10 @@ class _Capture:
             ending = self._rest_of(left.frame, waiting, left.reason)
             self._report_break(left.reason, left.frame.line)
             return ending
+
+    def _untraced(self, reason: GraphBreak) -> Rest:
+        self._report_break(reason, self.code.co_firstlineno)
+        return self._all_in_python(reason)
 
     def _parts(self) -> list[Part]:
         """The frames to go on with, outermost first: one, unless several were left together."""
@@ -443,7 +448,8 @@ class _Capture:
     def _note_distinct_objects(self) -> None:
         """An object that was changed must not be any other input of its type, a key no other key of its type."""
         lift = self.lift
-        kinds = [value.python_type() for value in lift.journal.changed if value.has_twins]
+        changing = [*lift.journal.changed, *lift.listeners.values()]
+        kinds = [value.python_type() for value in changing if value.has_twins]
         changed = {id(kind): kind for kind in kinds}
         for kind in changed.values():
             self._note_distinct(lift.inputs.of_type(kind))

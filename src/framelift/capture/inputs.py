@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
-from framelift.breaks import FL0202, GraphBreak
+from framelift.breaks import FL0110, FL0202, GraphBreak
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
@@ -56,6 +56,8 @@ class Inputs:
         self.keyed: dict[int, Value] = {}
         self._arrays: list[TensorValue] = []
         self._values: dict[int, Value] = {}
+        # Objects that somebody else may change before the program would see them, by identity.
+        self._avoided: dict[int, Any] = {}
         self._numbers: dict[Quantity, SymbolicValue] = {}
         self._calculated: dict[Any, SymbolicValue] = {}
         self._origins: dict[int, Quantity | Calculated] = {}
@@ -68,6 +70,8 @@ class Inputs:
         model = MODELS.get(id(kind))
         if model is ScalarValue:
             return self._wrap_scalar(lift, obj, source)
+        if id(obj) in self._avoided:
+            raise GraphBreak(FL0110, what=f"an object of type {kind.__name__}")
         known = self._values.get(id(obj))
         if known is not None and known.concrete is obj:
             _note_alias(lift, known, source)
@@ -78,6 +82,10 @@ class Inputs:
         value.noted = value.noted or source.access == "KNOWN"
         self._values[id(obj)] = value
         return value
+
+    def avoid(self, obj: Any) -> None:
+        """Have the program stop where it comes across an object."""
+        self._avoided[id(obj)] = obj
 
     def value_of(self, obj: Any) -> Any:
         """The value of an object that the program came across; None: it did not."""

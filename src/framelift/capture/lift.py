@@ -116,6 +116,8 @@ class Lift:
         self._outside: BaseException | None = sys.exception()
         # Whether the program asked for other warnings than those before it.
         self.has_changed_filters = False
+        # Who heard records and warnings of the program: id of the value -> value.
+        self.listeners: dict[int, Value] = {}
         self._left_to_spend = config.trace_limit
         self.steps = Steps()
         self.suspended: list[GeneratorValue] = []

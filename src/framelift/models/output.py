@@ -104,6 +104,11 @@ def _frame_above(level: int) -> FrameType:
 PACKAGE = __file__.removesuffix("models/output.py")
 
 
+def told(listeners: list[Any]) -> None:
+    """Note who will hear what is journaled next; the interpreter keeps the program off what they know."""
+    raise NotImplementedError  # never called: values/ has a primitive for it
+
+
 # -- warnings ----------------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +129,9 @@ def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = 
         raise message if isinstance(message, Warning) else category(message)
     if hears_otherwise():
         _tell(_action(text, category, where), message, category, where)
-    elif where.above:
+        return
+    told([warnings.showwarning, warnings._showwarnmsg_impl])  # type: ignore[attr-defined]
+    if where.above:
         warn_above(message, category, where.above)
     else:
         warn_at(message, category, where.filename, where.line, where.namespace)
@@ -225,11 +232,22 @@ def log(
 ) -> None:
     if exc_info or stack_info or type(logger).findCaller is not logging.Logger.findCaller:
         controls.graph_break("a log record with a traceback, or about a line its logger finds")
+    told(_listeners(logger))
     where = place(stacklevel, logging._srcfile or "")
     if where.above:
         log_above(logger, level, msg, args, extra, where.above)
     else:
         log_at(logger, level, where.filename, where.line, msg, args, where.function, extra)
+
+
+def _listeners(logger: logging.Logger) -> list[Any]:
+    """Filters of a logger, and the handlers on the way up."""
+    found: list[Any] = list(logger.filters)
+    above: logging.Logger | None = logger
+    while above is not None:
+        found += above.handlers
+        above = above.parent if above.propagate else None
+    return found
 
 
 @afterwards

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from framelift.native import core
+from framelift.native.tensor_operators import replaced_operators, same_operators
 from framelift.native.tensor_spec import TensorSpec
 
 # Tensors with other dispatch keys (sparse, nested, functorch, subclasses that dispatch in Python, ...) may keep or
@@ -330,6 +331,7 @@ def state_parts() -> list[StatePart]:
         StatePart("inference mode", _quietly(torch.is_inference_mode_enabled), None, "dispatch keys"),
         StatePart("torch function modes", _function_modes, _same_modes),
         StatePart("dispatch modes", _dispatch_modes, _same_modes),
+        StatePart("operators of tensors", replaced_operators, same_operators),
         StatePart("default dtype", _quietly(torch.get_default_dtype)),
         StatePart("autocast cache", _quietly(torch.is_autocast_cache_enabled)),
     ]

@@ -15,6 +15,7 @@ typedef enum {
     OVERRIDE,       /* whether the thread has torch functions disabled */
     FUNCTION_MODES, /* number of the thread's torch function modes; Python says which if there are any */
     DISPATCH_MODES, /* none while the dispatch keys say so; otherwise Python says which */
+    CLASS_VERSION,  /* nobody set an attribute of a class; otherwise Python says whether it matters */
     BYTE,           /* a global byte */
     CALL_FLAG,      /* uint8_t f(void) */
     CALL_DEVICE,    /* int8_t f(int8_t device type) */
@@ -42,6 +43,7 @@ static const NativePart native_parts[] = {
     {"torch function override", THREAD_FUNCTIONS, OVERRIDE, 0, 0},
     {"torch function modes", THREAD_FUNCTIONS, FUNCTION_MODES, 0, 0},
     {"dispatch modes", THREAD_KEYS, DISPATCH_MODES, 0, 0},
+    {"operators of tensors", NULL, CLASS_VERSION, 0, 0},
     {"default dtype", "_ZN3c1031get_default_dtype_as_scalartypeEv", CALL_FLAG, 0, 0},
     {"autocast cache", "_ZN2at8autocast25is_autocast_cache_enabledEv", CALL_FLAG, 0, 0},
     {"autocast dtype of cpu", AUTOCAST_DTYPE, CALL_DEVICE, 0, 0},
@@ -73,6 +75,7 @@ typedef struct {
     union {
         void *symbol;
         const uint8_t *byte;
+        const PyTypeObject *cls;
         uint8_t (*flag)(void);
         int8_t (*device)(int8_t);
         uint8_t (*context)(const void *);
@@ -82,6 +85,8 @@ typedef struct {
     PyObject *name;
     PyObject *getter; /* () -> value */
     PyObject *same;   /* (old, new) -> bool, or NULL: constants_equal */
+    PyObject *last;   /* what the getter of a CLASS_VERSION said at version `last_version`, or NULL */
+    int64_t last_version;
 } Part;
 
 #define MAX_PARTS_OF_STATE 64
@@ -166,15 +171,41 @@ static inline int64_t read_part(const Part *part, const ThreadState *thread)
         return function_override(thread);
     case FUNCTION_MODES:
         return function_modes(thread);
+    case CLASS_VERSION:
+        return part->read.cls->tp_version_tag;
     default:
         return 0;
     }
 }
 
-/* 1 same, 0 not, -1 error: the slow way, in Python. */
-static int python_same(const Part *part, PyObject *old)
+/* A class gets its version when an attribute of it is looked up. */
+static int64_t version_of(const PyTypeObject *cls)
 {
-    PyObject *now = PyObject_CallNoArgs(part->getter);
+    PyObject *found = PyObject_GetAttrString((PyObject *)cls, "__init__");
+    if (found == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(found);
+    return cls->tp_version_tag;
+}
+
+/* What Python says of a part; of a class nobody changed since, what it said before. */
+static PyObject *ask(Part *part)
+{
+    if (part->reader != CLASS_VERSION) {
+        return PyObject_CallNoArgs(part->getter);
+    }
+    if (part->last == NULL || part->last_version == 0 || part->last_version != part->read.cls->tp_version_tag) {
+        Py_XSETREF(part->last, PyObject_CallNoArgs(part->getter));
+        part->last_version = version_of(part->read.cls);
+    }
+    return Py_XNewRef(part->last);
+}
+
+/* 1 same, 0 not, -1 error: the slow way, in Python. */
+static int python_same(Part *part, PyObject *old)
+{
+    PyObject *now = ask(part);
     if (now == NULL) {
         return -1;
     }
@@ -188,6 +219,16 @@ static int python_same(const Part *part, PyObject *old)
     }
     Py_DECREF(now);
     return same;
+}
+
+/* Which modes are active is only asked if there are any; how many was compared before. A class that somebody changed
+ * has no version, or another. */
+static inline bool must_ask(const Part *part, int64_t then)
+{
+    if (part->reader == CLASS_VERSION) {
+        return then == 0 || part->read.cls->tp_version_tag != then;
+    }
+    return part->reader == BY_PYTHON || then != 0;
 }
 
 int torch_state_matches(PyObject *snapshot)
@@ -216,11 +257,13 @@ int torch_state_matches(PyObject *snapshot)
     }
     for (int i = 0; i < nasked; i++) {
         int index = asked_parts[i];
-        /* Which modes are active is only asked if there are any; how many was compared above. */
-        if (parts[index].reader == BY_PYTHON || state->native[index] != 0) {
+        if (must_ask(&parts[index], state->native[index])) {
             int same = python_same(&parts[index], PyTuple_GET_ITEM(state->values, index));
             if (same != 1) {
                 return same;
+            }
+            if (parts[index].reader == CLASS_VERSION) {
+                state->native[index] = read_part(&parts[index], thread);
             }
         }
     }
@@ -233,7 +276,7 @@ static PyObject *getter_values(void)
 {
     PyObject *values = PyTuple_New(nparts);
     for (int i = 0; values != NULL && i < nparts; i++) {
-        PyObject *value = PyObject_CallNoArgs(parts[i].getter);
+        PyObject *value = ask(&parts[i]);
         if (value == NULL) {
             Py_CLEAR(values);
             break;
@@ -303,7 +346,7 @@ static PyObject *in_words(PyObject *value)
 }
 
 /* Adds "grad mode was on, now off" if the part differs. */
-static int add_difference(PyObject *texts, const Part *part, PyObject *old, PyObject *new)
+static int add_difference(PyObject *texts, Part *part, PyObject *old, PyObject *new)
 {
     int same = part->same == NULL ? constants_equal(old, new) : python_same(part, old);
     if (same != 0) {
@@ -455,6 +498,19 @@ static Py_ssize_t find_autograd_flags(void)
     return changed == 1 ? found : -1;
 }
 
+/* The class of parameters, whose version changes with that of every class it derives from. It is there for good. */
+static PyObject *parameter_class(void)
+{
+    PyObject *module = PyImport_ImportModule("torch.nn");
+    PyObject *cls = module != NULL ? PyObject_GetAttrString(module, "Parameter") : NULL;
+    Py_XDECREF(module);
+    if (cls == NULL || !PyType_Check(cls)) {
+        PyErr_Clear();
+        Py_CLEAR(cls);
+    }
+    return cls;
+}
+
 /* Finds the native reader of a part; leaves it to Python where this torch has none. */
 static void resolve(Part *part)
 {
@@ -464,8 +520,8 @@ static void resolve(Part *part)
         if (strcmp(native->name, name) != 0) {
             continue;
         }
-        void *symbol = torch_symbol(native->symbol);
         Reader reader = native->reader;
+        void *symbol = reader == CLASS_VERSION ? parameter_class() : torch_symbol(native->symbol);
         if (symbol == NULL || (context == NULL && (reader == CALL_CONTEXT || reader == CALL_PRECISION)) ||
             (reader == AUTOGRAD && autograd_flags < 0)) {
             continue;
@@ -488,6 +544,7 @@ static void forget_parts(void)
         Py_CLEAR(parts[i].name);
         Py_CLEAR(parts[i].getter);
         Py_CLEAR(parts[i].same);
+        Py_CLEAR(parts[i].last);
     }
     nparts = nbytes = ncalls = nasked = 0;
 }
@@ -498,10 +555,10 @@ static void sort_parts(void)
         Reader reader = parts[i].reader;
         if (reader == BYTE) {
             bytes[nbytes++] = parts[i].read.byte;
-        } else if (reader != BY_PYTHON && reader != COVERED && reader != DISPATCH_MODES) {
+        } else if (reader != BY_PYTHON && reader != COVERED && reader != DISPATCH_MODES && reader != CLASS_VERSION) {
             call_parts[ncalls++] = i;
         }
-        if (reader == BY_PYTHON || reader == FUNCTION_MODES || reader == DISPATCH_MODES) {
+        if (reader == BY_PYTHON || reader == FUNCTION_MODES || reader == DISPATCH_MODES || reader == CLASS_VERSION) {
             asked_parts[nasked++] = i;
         }
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 import framelift
@@ -526,3 +527,58 @@ def test_equal_numbers_as_attributes_are_different_ones():
     lifted = framelift.compile(fn, backend="eager")
     for numbers in ((1, 1), (2, 1), (1, 3), (4, 5)):
         assert str(lifted(torch.ones(2), *numbers, "k")) == str(fn(torch.ones(2), *numbers, "k"))
+
+
+def test_properties_know_the_names_of_their_attributes():
+    def fn(x):
+        class Made:
+            @property
+            def read_only(self):
+                return x + 1
+
+            @property
+            def settable(self):
+                return 1
+
+            @settable.setter
+            def settable(self, new):
+                pass
+
+        Made.later = property(lambda self: 2)
+        Made.again = Made.read_only
+        words = []
+        for name in ("read_only", "later", "again"):
+            try:
+                setattr(Made(), name, 1)
+            except AttributeError as error:
+                words.append(str(error))
+        try:
+            del Made().settable
+        except AttributeError as error:
+            words.append(str(error))
+        return Made().read_only, words
+
+    check(fn, torch.ones(2))
+
+
+def test_properties_of_a_class_that_is_given_back_know_their_names():
+    class Holder:
+        pass
+
+    def fn(x, holder):
+        class Made:
+            @property
+            def read_only(self):
+                return 1
+
+        holder.made = Made
+        return x + 1
+
+    words = []
+    for function in (fn, framelift.compile(fn, backend="eager")):
+        holder = Holder()
+        function(torch.ones(2), holder)
+        with pytest.raises(AttributeError) as raised:
+            holder.made().read_only = 1
+        words.append(str(raised.value))
+    assert words[0] == words[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import pytest
@@ -223,6 +224,22 @@ def deleted_names(x):
         return z  # noqa: F821
     except UnboundLocalError as error:
         return y, str(error)
+
+
+@cases(X)
+def iterators_are_asked_for_no_more_than_is_unpacked(x):
+    def numbers():
+        for number in itertools.count():
+            asked.append(number)
+            yield x + number
+
+    asked, words, going_on = [], [], numbers()
+    for given in (going_on, itertools.count(), iter("abc")):
+        try:
+            _first, _second = given
+        except ValueError as error:
+            words.append(str(error))
+    return next(going_on), asked, words
 
 
 @cases((1, X), {"k": X})

@@ -390,7 +390,8 @@ def get_len(frame: Frame, arg: Any, sized: Any) -> Any:
 
 @opcode("UNPACK_SEQUENCE")
 def unpack_sequence(frame: Frame, count: int, sequence: Any) -> Any:
-    items = _unpacked(frame, sequence)
+    # One more shows that there are too many; an iterator that goes on is not asked for the rest.
+    items = py.first_items(frame.lift, _iterable(frame, sequence), count + 1)
     if len(items) < count:
         raise_error(ValueError, f"not enough values to unpack (expected {count}, got {len(items)})")
     if len(items) > count:
@@ -400,7 +401,7 @@ def unpack_sequence(frame: Frame, count: int, sequence: Any) -> Any:
 
 @opcode("UNPACK_EX")
 def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
-    items = _unpacked(frame, iterable)
+    items = py.items(frame.lift, _iterable(frame, iterable))
     needed = arg.before + arg.after
     if len(items) < needed:
         raise_error(ValueError, f"not enough values to unpack (expected at least {needed}, got {len(items)})")
@@ -410,7 +411,8 @@ def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
     return result[0] if len(result) == 1 else result
 
 
-def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
+def _iterable(frame: Frame, iterable: Any) -> Any:
+    """What is to be unpacked, if it can be."""
     if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
@@ -419,7 +421,7 @@ def _unpacked(frame: Frame, iterable: Any) -> list[Any]:
         frame.lift.type_of(iterable)
         if not defines(iterable.cls, "__iter__") and not defines(iterable.cls, "__getitem__"):
             raise_error(TypeError, f"cannot unpack non-iterable {name_of(iterable.cls)} object")
-    return py.items(frame.lift, iterable)
+    return iterable
 
 
 # -- jumps -----------------------------------------------------------------------------------------------------------

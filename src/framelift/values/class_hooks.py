@@ -11,6 +11,7 @@ from framelift.values.base import Raised
 from framelift.values.classes import SuperValue
 from framelift.values.exceptions import ExceptionValue
 from framelift.values.lookup import mro_of, name_of, own_entries, raw_lookup, special_method
+from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
@@ -28,6 +29,8 @@ def name_attributes(lift: Lift, made: MadeClassValue) -> None:
             method = special_method(lift, value, value.cls, "__set_name__")
             if method is not None:
                 _set_name(lift, method, value, made, name)
+        elif isinstance(value, MadeDescriptor):
+            value.set_name(lift, own_entries(made.concrete)[name], name)
 
 
 def _set_name(lift: Lift, method: Any, attribute: UserObjectValue, made: MadeClassValue, name: str) -> None:

@@ -136,8 +136,10 @@ class MadeClasses:
             return value
         if isinstance(value, MadeDescriptor):
             raw = value.kind(*[self.stand_in(part) for part in value.given])
+            if value.name is not None:
+                raw.__set_name__(None, value.name)
         elif isinstance(value, FunctionLike):
-            raw = types.FunctionType(_does_nothing.__code__, {})
+            raw = types.FunctionType(_does_nothing.__code__, {}, value.code.co_name)
         elif value.concrete is not None and (name in _READ_BY_TYPE or not is_constant(value.concrete)):
             raw = value.concrete  # not so a constant: one object would stand for several values
         elif type(value) is UserObjectValue and is_plain_class(value.cls):

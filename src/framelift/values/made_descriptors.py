@@ -28,12 +28,14 @@ _SETTERS = {"getter": 0, "setter": 1, "deleter": 2}
 class MadeDescriptor(Value):
     """`kind(*given)`."""
 
-    __slots__ = ("kind", "given")
+    __slots__ = ("kind", "given", "name")
 
     def __init__(self, kind: Callable[..., Any], given: Sequence[Any]) -> None:
         super().__init__()
         self.kind = kind
         self.given = list(given)
+        # A property's, by which it calls itself in errors: of the attribute of the first class that it was made in.
+        self.name: str | None = None
 
     def python_type(self) -> type:
         assert isinstance(self.kind, type)
@@ -90,12 +92,27 @@ class MadeDescriptor(Value):
     def _with(self, position: int, function: Any) -> MadeDescriptor:
         given = list(self.given)
         given[position] = function
-        return MadeDescriptor(property, given)
+        made = MadeDescriptor(property, given)
+        made.name = self.name
+        return made
+
+    def set_name(self, lift: Lift, raw: Any, name: str) -> None:
+        """Tell it, and what stands for it in a class, the name of its attribute."""
+        if self.kind is property:
+            lift.journal.touch(self)
+            self.name = name
+            raw.__set_name__(None, name)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.kind is not staticmethod:
             self.refuse("calling")
         return py.call(lift, self.given[0], args, kwargs)
+
+    def state(self) -> Any:
+        return self.name
+
+    def restore(self, state: Any) -> None:
+        self.name = state
 
     def parts(self) -> list[Any]:
         return self.given
@@ -105,6 +122,14 @@ class MadeDescriptor(Value):
         for part in self.given:
             generate.value(part)
         generate.call(len(self.given))
+        if self.name is not None:
+            generate.remember(self)
+            generate.load_method("__set_name__")
+            generate.constant(None)
+            generate.constant(self.name)
+            generate.call(2)
+            generate.pop_top()
+            generate.load_remembered(self)
 
 
 def _is_abstract(lift: Lift, part: Any) -> bool:

@@ -208,6 +208,20 @@ def items(lift: Lift, iterable: Any) -> list[Any]:
         return found
 
 
+def first_items(lift: Lift, iterable: Any, most: int) -> list[Any]:
+    """The first items of an iterable, which is asked for no more than these."""
+    if type(iterable) is tuple:
+        return list(iterable[:most])
+    iterator = iterate(lift, iterable)
+    found: list[Any] = []
+    try:
+        while len(found) < most:
+            found.append(iterator.next(lift))
+    except Exhausted:
+        pass
+    return found
+
+
 # Items are counted by the thousand: most iterables have fewer.
 _MANY = 1000
 

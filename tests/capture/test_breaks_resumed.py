@@ -85,6 +85,84 @@ def test_what_only_returns_is_not_captured():
     assert checked.record.captures == 1
 
 
+class Slotted:
+    __slots__ = ("v",)
+
+    def __init__(self, v):
+        self.v = v
+
+    def twice(self):
+        return self.v * 2
+
+
+def in_a_cell(v):
+    graph_break()
+    return [v * k for k in (2, 3)][0] + 1
+
+
+def in_a_closure(v):
+    def inner():
+        return v * 2
+
+    graph_break()
+    return inner() + 1
+
+
+def in_a_slot(v):
+    holder = Slotted(v)
+    graph_break()
+    return holder.v * 2 + 1
+
+
+def behind_a_method(v):
+    method = Slotted(v).twice
+    graph_break()
+    return method() + 1
+
+
+def in_a_partial(v):
+    held = functools.partial(torch.mul, v)
+    graph_break()
+    return held(2) + 1
+
+
+def in_a_queue(v):
+    held = collections.deque([v])
+    graph_break()
+    return held[0] * 2 + 1
+
+
+def in_an_iterator(v):
+    held = iter([v, v])
+    graph_break()
+    return next(held) * 2 + 1
+
+
+def deep_within(v):
+    held = {"a": [(Slotted(v),)]}
+    graph_break()
+    return held["a"][0][0].v * 2 + 1
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        in_a_cell,
+        in_a_closure,
+        in_a_slot,
+        behind_a_method,
+        in_a_partial,
+        in_a_queue,
+        in_an_iterator,
+        deep_within,
+    ],
+)
+def test_tensors_that_something_holds_over_the_break(program):
+    """What follows is captured whole, although no variable is a tensor and no operation came before."""
+    checked = check(program, x(), expect_breaks=1)
+    assert len(checked.graphs) == 1 and checked.ops >= 2
+
+
 def test_a_try():
     def fn(x):
         y = x + 1

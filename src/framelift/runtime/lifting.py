@@ -33,7 +33,7 @@ from framelift.runtime.histories import Histories, Known, note_arguments, wishes
 from framelift.runtime.keys import WeakOptions
 from framelift.runtime.limits import reached_limit
 from framelift.runtime.misfits import misfits, refused, what_keeps_failing
-from framelift.runtime.policy import foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
+from framelift.runtime.policy import STEPS_OF_A_REST, foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 from framelift.runtime.stance import current as current_stance
 from framelift.runtime.stance import forced_backend, lift_anew_with
 from framelift.values.untraceable import has_own_builtins
@@ -157,7 +157,7 @@ class Context:
         """Whether a frame that goes on may have to do with tensors: it did before, or there are some."""
         if self.runtime.pieces.of(frame.code).segments.computes:
             return True
-        return has_tensors_in_sight(frame.code, frame.function, tuple(frame.arguments))
+        return has_tensors_in_sight(frame.code, frame.function, frame.arguments, STEPS_OF_A_REST)
 
     def _is_unpromising(self, function: FunctionType, slots: tuple[Any, ...]) -> bool:
         """Whether entries of a resume function are for one call each: a number or an object that is always another."""

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import gc
 import sysconfig
+from collections.abc import Iterable
+from itertools import chain, islice
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.utils._device import DeviceContext
 
 from framelift.controls import disabled_mark
-from framelift.values.lookup import has_instance_dict, is_subclass
+from framelift.values.lookup import is_subclass
 
 _STDLIB = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _SITE = ("/site-packages/", "/dist-packages/")
 _TORCH = torch.__path__[0] + "/"
 _OWN = __file__.removesuffix("runtime/policy.py")
 
-# A container is looked into this deep, and at so many of its items.
-_DEPTH, _WIDTH = 2, 16
+#: How many steps are taken from a frame to find tensors: where any frame might be lifted ...
+STEPS_IN_SIGHT = 2
+#: ... and where a function that was lifted goes on.
+STEPS_OF_A_REST = 4
+# At so many things one holds, and at so many in one step.
+_WIDTH, _MOST = 16, 256
 
 
 def worth_lifting(code: CodeType, function: FunctionType) -> bool:
@@ -43,33 +49,43 @@ def is_cut_off(function: FunctionType) -> bool:
     return bool(function.__dict__.get("_torchdynamo_disable")) or "_torchdynamo_orig_callable" in function.__dict__
 
 
-def has_tensors_in_sight(code: CodeType, function: FunctionType, slots: tuple[Any, ...]) -> bool:
-    """Whether tensors, or torch itself, can be reached from a frame in a step or two. Runs no code of the user's."""
-    if any(_shows_tensors(slot, _DEPTH) for slot in slots):
+def has_tensors_in_sight(
+    code: CodeType, function: FunctionType, slots: Iterable[Any], steps: int = STEPS_IN_SIGHT
+) -> bool:
+    """Whether tensors, or torch itself, can be reached from a frame in a few steps. Runs no code of the user's."""
+    named = [*map(function.__globals__.get, code.co_names)]
+    if any(_is_torch(obj) or _is_tensor(obj) for obj in named):
         return True
-    names = function.__globals__
-    if any(_is_torch(names.get(name)) or _shows_tensors(names.get(name), 0) for name in code.co_names):
-        return True
-    return any(_shows_tensors(cell.cell_contents, _DEPTH) for cell in function.__closure__ or () if _is_set(cell))
+    reached = [*slots, *_contents(function)]
+    for _ in range(steps):
+        if any(map(_is_tensor, reached)):
+            return True
+        reached = [*islice(chain.from_iterable(map(_held, reached)), _MOST)]
+    return any(map(_is_tensor, reached))
 
 
-def _shows_tensors(obj: Any, depth: int) -> bool:
+def _is_tensor(obj: Any) -> bool:
+    return is_subclass(type(obj), torch.Tensor) or is_subclass(type(obj), torch.nn.Module)
+
+
+def _held(obj: Any) -> Iterable[Any]:
+    """Some of what an object holds."""
     kind = type(obj)
-    if is_subclass(kind, torch.Tensor) or is_subclass(kind, torch.nn.Module):
-        return True
-    if depth == 0:
-        return False
     if kind is list or kind is tuple:  # not `in`: a metaclass may have an `==`
-        return any(_shows_tensors(item, depth - 1) for item in obj[:_WIDTH])
+        return cast("list[Any]", obj[:_WIDTH])
     if kind is dict:
-        return any(_shows_tensors(item, depth - 1) for item in list(obj.values())[:_WIDTH])
+        return [*obj.values()][:_WIDTH]  # at once: another thread may change it
+    if kind is FunctionType:
+        return _contents(obj)
     if is_subclass(kind, type) or is_subclass(kind, ModuleType):
-        return False
-    if kind is FunctionType or not has_instance_dict(kind):
-        return False
+        return ()
     # Not by way of `__dict__`: asked for it, an instance makes one, and is slower ever after.
     held = gc.get_referents(obj)[:_WIDTH]
-    return any(_shows_tensors(item, 1 if type(item) is dict else 0) for item in held)
+    return chain.from_iterable(_held(item) if type(item) is dict else (item,) for item in held)
+
+
+def _contents(function: FunctionType) -> list[Any]:
+    return [cell.cell_contents for cell in function.__closure__ or () if _is_set(cell)]
 
 
 def _is_torch(obj: Any) -> bool:

@@ -39,3 +39,15 @@ def test_of_a_constant(container: Any) -> None:
         return x + 1, found
 
     check(fn, X, VALUES, expect_breaks=None)
+
+
+def test_what_equals_nothing_is_found_where_it_is_itself() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        nan = float("nan")
+        other = float("nan")
+        items = [1.0, nan]
+        found = (nan in items, items.count(nan), items.index(nan), items == [1.0, nan], (nan,) == (nan,))
+        missed = (other in items, items.count(other), items == [1.0, other], nan == nan)
+        return x + 1, found, missed
+
+    check(fn, X)

@@ -436,9 +436,7 @@ def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
 
 def equal(lift: Lift, left: Any, right: Any) -> bool:
     """Equality as containers use it: identity first."""
-    if isinstance(left, Value) and left is right:
-        return True
-    return truth(lift, compare(lift, "==", left, right))
+    return left is right or truth(lift, compare(lift, "==", left, right))
 
 
 def same(lift: Lift, left: Any, right: Any) -> bool:

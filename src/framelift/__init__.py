@@ -16,6 +16,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from framelift.own_builtins import keep_builtins
+
+keep_builtins()
+
 if TYPE_CHECKING:
     from framelift import config as config
     from framelift.api import compile as compile

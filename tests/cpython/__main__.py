@@ -4,6 +4,7 @@
     python -m tests.cpython --modules dict list re        some of them, or others of the package
     python -m tests.cpython --match test_setdefault -v    some methods, with the reasons of breaks
     python -m tests.cpython --fullgraph --torch           also the share that lifts with fullgraph=True, beside torch's
+    python -m tests.cpython --stressed                    with what follows a break captured, tensors or not
     python -m tests.cpython --keep FOLDER                 keep the results; what a run left there is not run again
 
 A method counts as the same when its outcome is: passed, skipped, or failed with the same exception and words. One that
@@ -174,6 +175,7 @@ def main() -> int:
     parser.add_argument("--modules", nargs="*", default=MODULES, metavar="NAME")
     parser.add_argument("--match", default="", help="only the methods whose name contains this")
     parser.add_argument("--fullgraph", action="store_true", help="also with fullgraph=True")
+    parser.add_argument("--stressed", action="store_true", help="capture what follows a break, tensors or not")
     parser.add_argument("--torch", action="store_true", help="also with torch.compile(fullgraph=True)")
     parser.add_argument("--seconds", type=float, default=120, help="for one method")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -183,7 +185,8 @@ def main() -> int:
     if given.keep and given.match:
         parser.error("--keep is for whole modules, without --match")
     kept = Kept(given.keep)
-    ways = ["lifted", *["fullgraph"] * given.fullgraph, *["torch"] * given.torch]
+    judged = "stressed" if given.stressed else "lifted"
+    ways = [judged, *["fullgraph"] * given.fullgraph, *["torch"] * given.torch]
     FORKS.set_forkserver_preload(["tests.cpython.child", "framelift.api"])
     compared: dict[str, dict[str, Comparison]] = {way: {} for way in ways}
 
@@ -194,11 +197,11 @@ def main() -> int:
         for module, results in pool.map(measure, given.modules):
             for way in ways:
                 compared[way][module] = Comparison(results["plain"], results[way])
-            report(module, compared["lifted"][module], given.verbose)
-    print("why captures ended:", *common_reasons(compared["lifted"], 20), sep="\n")
+            report(module, compared[judged][module], given.verbose)
+    print("why captures ended:", *common_reasons(compared[judged], 20), sep="\n")
     for way in ways:
         print(summary(way, compared[way]))
-    wrong = verdict(compared["lifted"], complete=given.modules == MODULES and not given.match)
+    wrong = verdict(compared[judged], complete=given.modules == MODULES and not given.match)
     print(*wrong, sep="\n")
     return bool(wrong)
 

@@ -71,6 +71,16 @@ class Lifted:
         }
 
 
+class Stressed(Lifted):
+    """Lifted, and what follows a break is captured again with no tensor in sight, as it is where there are some."""
+
+    def __init__(self) -> None:
+        from framelift.runtime.lifting import Context  # noqa: PLC0415
+
+        super().__init__(fullgraph=False)
+        Context._may_compute = lambda context, frame: True  # type: ignore[method-assign]
+
+
 class Torch:
     """With torch.compile, which is allowed everything it can trace."""
 
@@ -102,6 +112,7 @@ WAYS: dict[str, Callable[[], Way]] = {
     "plain": Plain,
     "lifted": lambda: Lifted(fullgraph=False),
     "fullgraph": lambda: Lifted(fullgraph=True),
+    "stressed": Stressed,
     "torch": Torch,
 }
 

@@ -26,6 +26,7 @@ from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.locks import Lock
 from framelift.native import _core, calibrate
 from framelift.options import Options
+from framelift.own_builtins import replaced_builtins
 from framelift.report import events, stream
 from framelift.residual.chains import Part, handled_by, join, run_by_python, split
 from framelift.residual.segments import Pieces
@@ -279,6 +280,9 @@ def _why_not(function: FunctionType, known: Known) -> str | None:
         return "its capture failed before"
     if has_own_builtins(function):
         return "it has builtins of its own"
+    replaced = replaced_builtins()
+    if replaced:
+        return f"builtins are replaced: {', '.join(replaced)}"
     reason = foreign_mode()
     if reason is None and not Headroom().suffices:
         reason = "the stack is nearly used up"

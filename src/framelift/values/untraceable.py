@@ -10,6 +10,7 @@ import torch
 
 from framelift.breaks import FL0102, FL0104, GraphBreak
 from framelift.controls import disabled_mark
+from framelift.own_builtins import OWN
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -43,4 +44,4 @@ def _refuse_marked(function: FunctionLike, concrete: FunctionType) -> None:
 def has_own_builtins(function: Any) -> bool:
     """Whether a function's globals name other builtins; the empty ones of named tuples are asked for nothing."""
     own = function.__builtins__
-    return own is not builtins.__dict__ and bool(own)
+    return own is not builtins.__dict__ and own is not OWN and bool(own)

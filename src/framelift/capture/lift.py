@@ -14,7 +14,6 @@ import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
 from framelift.breaks import (
     FL0102,
-    FL0105,
     FL0106,
     FL0108,
     FL0201,
@@ -46,6 +45,7 @@ from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant
 from framelift.values.contexts import Contexts
+from framelift.values.coroutines import kind_of_generator
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
@@ -439,9 +439,7 @@ class Lift:
         return bind_arguments(self, function, args, {})
 
     def make_generator(self, frame: Frame) -> Value:
-        if frame.program.is_coroutine:
-            raise GraphBreak(FL0105, what=frame.program.canonical.code.co_qualname)
-        generator = GeneratorValue(frame, self.steps.count)
+        generator = kind_of_generator(frame.program.canonical.code)(frame, self.steps.count)
         self.suspended.append(generator)
         return generator
 

@@ -1,4 +1,4 @@
-"""Handlers for exceptions, `with` blocks, generators and imports."""
+"""Handlers for exceptions, `with` blocks, generators, `await` and imports."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from framelift.models.exception_groups import matched, raised_together
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
+from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.lookup import class_lookup, name_of
@@ -99,7 +100,8 @@ def load_assertion_error(frame: Frame, arg: Any) -> Any:
 
 # What the interpreter does by itself where code raises or leaves.
 _INTRINSICS: dict[str, Callable[..., Any]] = {
-    "STOPITERATION_ERROR": lambda lift, error: stop_iteration_error(error),
+    "STOPITERATION_ERROR": lambda lift, error: stop_iteration_error(lift.frame.program.canonical.code, error),
+    "ASYNC_GEN_WRAP": lambda lift, value: GivenOut(value),
     "PREP_RERAISE_STAR": lambda lift, *errors: py.call(lift, lift.known_object(raised_together), list(errors), {}),
 }
 
@@ -117,14 +119,18 @@ def call_intrinsic(frame: Frame, arg: Intrinsic, *operands: Any) -> Any:
 
 @opcode("BEFORE_WITH")
 def before_with(frame: Frame, arg: Any, manager: Any) -> Any:
+    enter, leave = _entering(frame, manager, "__enter__", "__exit__", "context manager")
+    return leave, py.call(frame.lift, enter, [], {})
+
+
+def _entering(frame: Frame, manager: Any, enter: str, leave: str, what: str) -> list[Any]:
+    """The two methods of a context manager, both looked up before the first is called."""
     lift = frame.lift
     kind = lift.type_of(manager)
-    for name, addition in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
+    for name, addition in ((enter, ""), (leave, f" (missed {leave} method)")):
         if class_lookup(lift, kind, name) is None:
-            raise_error(TypeError, f"'{name_of(kind)}' object does not support the context manager protocol{addition}")
-    enter = lift.special_method(manager, "__enter__", "context manager")
-    leave = lift.special_method(manager, "__exit__", "context manager")
-    return leave, py.call(lift, enter, [], {})
+            raise_error(TypeError, f"'{name_of(kind)}' object does not support the {what} protocol{addition}")
+    return [lift.special_method(manager, name, what) for name in (enter, leave)]
 
 
 @control("WITH_EXCEPT_START")
@@ -151,7 +157,7 @@ def yield_value(frame: Frame, arg: Any) -> int:
 
 @opcode("GET_YIELD_FROM_ITER")
 def get_yield_from_iter(frame: Frame, arg: Any, iterable: Any) -> Any:
-    return py.iterate(frame.lift, iterable)
+    return delegated(frame.lift, frame.program.canonical.code, iterable)
 
 
 @control("SEND")
@@ -166,11 +172,16 @@ def send(frame: Frame, target: int) -> int | None:
 
 
 def _send(lift: Lift, receiver: Any, value: Any) -> Any:
-    if isinstance(receiver, GeneratorValue):
+    if isinstance(receiver, (GeneratorValue, DrivenBelow)):
         return receiver.send_value(lift, value)
     if value is None:
         return py.next_item(lift, receiver)
-    return py.call(lift, py.attribute(lift, receiver, "send"), [value], {})
+    try:
+        return py.call(lift, py.attribute(lift, receiver, "send"), [value], {})
+    except Raised as raised:
+        if not is_raised(raised, StopIteration):
+            raise
+        raise Exhausted(py.attribute(lift, raised.value, "value")) from None
 
 
 @opcode("CLEANUP_THROW")
@@ -184,6 +195,40 @@ def cleanup_throw(frame: Frame, arg: Any, receiver: Any, sent: Any, exception: A
 @opcode("END_SEND")
 def end_send(frame: Frame, arg: Any, receiver: Any, value: Any) -> Any:
     return value
+
+
+# -- await -----------------------------------------------------------------------------------------------------------
+
+
+@opcode("GET_AWAITABLE")
+def get_awaitable(frame: Frame, place: int, value: Any) -> Any:
+    """What `await` asks, where that may be in an `async with`."""
+    return awaited(frame.lift, value, _PLACES.get(place))
+
+
+_PLACES = {1: "__aenter__", 2: "__aexit__"}
+
+
+@opcode("BEFORE_ASYNC_WITH")
+def before_async_with(frame: Frame, arg: Any, manager: Any) -> Any:
+    enter, leave = _entering(frame, manager, "__aenter__", "__aexit__", "asynchronous context manager")
+    return leave, py.call(frame.lift, enter, [], {})
+
+
+@opcode("GET_AITER")
+def get_aiter(frame: Frame, arg: Any, value: Any) -> Any:
+    return async_iterator(frame.lift, value)
+
+
+@opcode("GET_ANEXT")
+def get_anext(frame: Frame, arg: Any, iterator: Any) -> Any:
+    return iterator, next_awaitable(frame.lift, iterator)
+
+
+@opcode("END_ASYNC_FOR")
+def end_async_for(frame: Frame, arg: Any, awaitable: Any, exception: Any) -> None:
+    if not is_raised(Raised(exception), StopAsyncIteration):
+        raise Raised(exception)
 
 
 # -- imports ---------------------------------------------------------------------------------------------------------

@@ -61,7 +61,6 @@ class Program:
         "_stepping_runs",
         "steps",
         "is_generator",
-        "is_coroutine",
         "filename",
         "first_line",
         "__weakref__",
@@ -76,8 +75,7 @@ class Program:
         ]
         self._stepping_runs: list[Run] = []
         code = canonical.code
-        self.is_generator = bool(code.co_flags & (_GENERATOR | _COROUTINE))
-        self.is_coroutine = bool(code.co_flags & _COROUTINE)
+        self.is_generator = bool(code.co_flags & _GENERATORS)
         self.filename = code.co_filename
         self.first_line = code.co_firstlineno
 
@@ -101,9 +99,8 @@ class Program:
         return self.steps[pc].positions[0] or self.first_line
 
 
-_GENERATOR = 0x20
-# Coroutines, coroutines made of generators, and asynchronous generators.
-_COROUTINE = 0x80 | 0x100 | 0x200
+# Generators, coroutines, and asynchronous generators.
+_GENERATORS = 0x20 | 0x80 | 0x200
 
 
 class Programs:

@@ -98,12 +98,12 @@ def make_resume(
 class ResumeMaker:
     """Builds one resume code: which argument goes where, the prologue, the copy of the original."""
 
-    # What kind of function the original must be, and which of the flags of generators that has.
+    # What kind of function the original must be, and which of the flags of generators that may have.
     kind = "plain function"
-    generator_flags = 0
+    generator_flags: tuple[int, ...] = (0,)
 
     def __init__(self, code: CodeType, offset: int, live: Iterable[int], tags: Sequence[StackTag], boxed: bool) -> None:
-        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS != self.generator_flags:
+        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS not in self.generator_flags:
             raise CannotResume(f"{code.co_name} is not a {self.kind}")
         self.original = code
         self.body = decode(code)

@@ -1,5 +1,7 @@
 """Generators that have yielded, made again: a generator function whose generators begin at a `yield`.
 
+Coroutines are made in the same way: their `await` is a `yield from`.
+
 The frame of a generator is entered like any other (`resume.py`), only that the generator is made first, and what the
 frame holds comes later, in a list. So a generator can be among what it refers to itself.
 
@@ -21,6 +23,7 @@ from framelift.bytecode.stack_shapes import NULL, VALUE, StackTag, stack_shapes
 from framelift.residual.resume import CannotResume, ResumeCode, ResumeMaker
 
 _GENERATOR: Final = 0x20
+_COROUTINE: Final = 0x80
 # What a frame does that goes on after a `yield from`: unlike others, it does not look for signals.
 _UNINTERRUPTED: Final = 2
 
@@ -54,7 +57,7 @@ class _SuspendedMaker(ResumeMaker):
     """A resume code that gives a generator."""
 
     kind = "generator function"
-    generator_flags = _GENERATOR
+    generator_flags = (_GENERATOR, _COROUTINE)
 
     def _emit_frame(self) -> None:
         super()._emit_frame()

@@ -313,8 +313,8 @@ def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
     raise Raised(ExceptionValue(cls, args))
 
 
-def is_raised(raised: Raised, cls: type[BaseException]) -> bool:
-    """Whether what the traced program raised is an exception of a class."""
+def is_raised(raised: Raised, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
+    """Whether what the traced program raised is an exception of a class, or of one of several."""
     return isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, cls)
 
 

@@ -6,13 +6,14 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from framelift.breaks import FL0107, GraphBreak
+from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.frames import FrameObjectValue
 from framelift.values.iterators import IteratorValue
 from framelift.values.lookup import is_subclass
 from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
@@ -28,6 +29,9 @@ class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
     __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind")
+    # What errors call it, and what the names of its attributes begin with.
+    noun = "generator"
+    prefix = "gi_"
 
     def __init__(self, frame: Frame, born: int) -> None:
         super().__init__()
@@ -46,7 +50,7 @@ class GeneratorValue(IteratorValue):
         return self.kind
 
     def describe(self) -> str:
-        return f"generator {self.frame.program.canonical.code.co_qualname}"
+        return f"{self.noun} {self.frame.program.canonical.code.co_qualname}"
 
     # -- going on ------------------------------------------------------------------------------------------------
 
@@ -59,7 +63,7 @@ class GeneratorValue(IteratorValue):
         if self.finished:
             raise Exhausted
         if not self.started and value is not None:
-            raise_error(TypeError, "can't send non-None value to a just-started generator")
+            raise_error(TypeError, f"can't send non-None value to a just-started {self.noun}")
         lift.journal.touch(self)
         if self.started:
             self.frame.stack.append(value)
@@ -79,16 +83,16 @@ class GeneratorValue(IteratorValue):
 
     def _throw_below(self, lift: Lift, below: Any, exception: Any) -> Any:
         """The same while it waits for another iterator in a `yield from`: a generator is thrown at first."""
-        if not isinstance(below, GeneratorValue) or below.kind is not types.GeneratorType:
-            if not isinstance(below, IteratorValue):
-                self.refuse("throw() into a generator that delegates to an iterator of the program's")
+        if not isinstance(below, IteratorValue):
+            self.refuse("throw() into a generator that delegates to an iterator of the program's")
+        if not below.takes_throws:
             return self._run(lift, exception)
         frame, outside = self.frame, lift.handled
         self.running = True
         lift.handled = outside if self.handled is None else self.handled
         try:
             if isinstance(exception, ExceptionValue) and issubclass(exception.cls, GeneratorExit):
-                below._close(lift)
+                below.close_value(lift)
             else:
                 return below.throw_value(lift, exception)
         except Exhausted as exhausted:  # the `yield from` is over
@@ -104,9 +108,9 @@ class GeneratorValue(IteratorValue):
 
     def _refuse_running(self) -> None:
         if self.running:
-            if self.kind is not types.GeneratorType:  # iterators in C have their own ways when they are re-entered
+            if not self.takes_throws:  # iterators in C have their own ways when they are re-entered
                 self.refuse("next() of an iterator that is being asked already")
-            raise_error(ValueError, "generator already executing")
+            raise_error(ValueError, f"{self.noun} already executing")
 
     def _run(self, lift: Lift, exception: Any) -> Any:
         frame = self.frame
@@ -118,7 +122,7 @@ class GeneratorValue(IteratorValue):
             result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
         except Raised as raised:
             self.finished = True
-            raise Raised(stop_iteration_error(raised.value)) from None
+            raise Raised(stop_iteration_error(frame.program.canonical.code, raised.value)) from None
         finally:
             frame.enter(None)
             self.running = False
@@ -131,45 +135,36 @@ class GeneratorValue(IteratorValue):
 
     # -- methods -------------------------------------------------------------------------------------------------
 
+    @property
+    def takes_throws(self) -> bool:  # type: ignore[override]
+        return self.kind is types.GeneratorType
+
     def attribute(self, lift: Lift, name: str) -> Any:
-        if self.kind is not types.GeneratorType:
+        if not self.takes_throws:
             return super().attribute(lift, name)
-        if name == "send":
-            return lift.builtin_method(self, name, partial(self._send, lift))
-        if name == "throw":
-            return lift.builtin_method(self, name, partial(self._throw, lift))
-        if name == "close":
-            return lift.builtin_method(self, name, partial(self._close, lift))
+        if name in DRIVERS:
+            return driver(lift, self, name)
+        if name.startswith(self.prefix):
+            return self._of_the_frame(lift, name.removeprefix(self.prefix), name)
         return super().attribute(lift, name)
 
-    def _send(self, lift: Lift, value: Any, /) -> Any:
-        try:
-            return self.send_value(lift, value)
-        except Exhausted as exhausted:
-            raise_error(StopIteration, *exhausted.args)
+    def _of_the_frame(self, lift: Lift, what: str, name: str) -> Any:
+        """Where it stands, as its attributes tell."""
+        waits = self.started and not self.finished and not self.running
+        if what == "running":
+            return self.running
+        if what == "suspended":
+            return waits
+        if what in ("yieldfrom", "await"):
+            return self.frame.stack[-1] if waits and self.frame.delegates else None
+        if what == "code":
+            return lift.known_object(self.frame.program.canonical.code)
+        if what == "frame":
+            return None if self.finished else FrameObjectValue(self.frame)
+        return super().attribute(lift, name)
 
-    def _throw(self, lift: Lift, kind: Any, /, *rest: Any) -> Any:
-        if len(rest) > 2 or (rest and sys.version_info >= (3, 12)):
-            self.refuse("throw() with these arguments")  # newer versions warn
-        try:
-            return self.throw_value(lift, self._exception(lift, kind, rest[0] if rest else None))
-        except Exhausted as exhausted:
-            raise_error(StopIteration, *exhausted.args)
-
-    def _exception(self, lift: Lift, kind: Any, value: Any) -> ExceptionValue:
-        """What `throw(kind, value)` means: an instance, a class, or a class and an instance of it."""
-        if isinstance(kind, ExceptionValue) and value is None:
-            return kind
-        if isinstance(kind, ClassValue) and is_subclass(kind.concrete, BaseException):
-            kind.note(lift)
-            if isinstance(value, ExceptionValue) and issubclass(value.cls, kind.concrete):
-                return value
-            made = lift.call(kind, []) if value is None else None
-            if isinstance(made, ExceptionValue):
-                return made
-        self.refuse("throw() with these arguments")
-
-    def _close(self, lift: Lift) -> Any:
+    def close_value(self, lift: Lift) -> Any:
+        """`close()`: what it returns."""
         self._refuse_running()
         if self.finished or not self.started:
             lift.journal.touch(self)
@@ -185,7 +180,7 @@ class GeneratorValue(IteratorValue):
             ):
                 return None
             raise
-        raise_error(RuntimeError, "generator ignored GeneratorExit")
+        raise_error(RuntimeError, f"{self.noun} ignored GeneratorExit")
 
     # -- undoing, and the way back -------------------------------------------------------------------------------
 
@@ -205,7 +200,7 @@ class GeneratorValue(IteratorValue):
         journal, graph = lift.journal, lift.graph.mark()
         journal.begin_step()
         try:
-            self._close(lift)
+            self.close_value(lift)
         except (Raised, GraphBreak):
             return False
         # Exceptions change by being raised: here the one that ends the generator, which nobody else has.
@@ -268,10 +263,75 @@ class GeneratorValue(IteratorValue):
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
 
-def stop_iteration_error(error: Any) -> Any:
-    """StopIteration that leaves a generator is a mistake of its author's."""
-    if not isinstance(error, ExceptionValue) or not issubclass(error.cls, StopIteration):
+class Driven(Protocol):
+    """What `send()`, `throw()` and `close()` drive."""
+
+    def send_value(self, lift: Lift, value: Any) -> Any: ...
+
+    def throw_value(self, lift: Lift, exception: Any) -> Any: ...
+
+    def close_value(self, lift: Lift) -> Any: ...
+
+
+def driver(lift: Lift, driven: Any, name: str) -> Value:
+    """The method `send`, `throw` or `close` of something driven."""
+    return lift.builtin_method(driven, name, partial(DRIVERS[name], lift, driven))
+
+
+def _send(lift: Lift, driven: Driven, value: Any, /) -> Any:
+    try:
+        return driven.send_value(lift, value)
+    except Exhausted as exhausted:
+        raise_error(StopIteration, *exhausted.args)
+
+
+def _throw(lift: Lift, driven: Driven, kind: Any, /, *rest: Any) -> Any:
+    try:
+        return driven.throw_value(lift, thrown(lift, kind, *rest))
+    except Exhausted as exhausted:
+        raise_error(StopIteration, *exhausted.args)
+
+
+def _close(lift: Lift, driven: Driven) -> Any:
+    return driven.close_value(lift)
+
+
+DRIVERS: dict[str, Callable[..., Any]] = {"send": _send, "throw": _throw, "close": _close}
+
+
+def thrown(lift: Lift, kind: Any, *rest: Any) -> ExceptionValue:
+    """What `throw(kind, value)` means: an instance, a class, or a class and an instance of it."""
+    if len(rest) > 2 or (rest and sys.version_info >= (3, 12)):
+        _refuse_throw()  # newer versions warn
+    value = rest[0] if rest else None
+    if isinstance(kind, ExceptionValue) and value is None:
+        return kind
+    if isinstance(kind, ClassValue) and is_subclass(kind.concrete, BaseException):
+        kind.note(lift)
+        if isinstance(value, ExceptionValue) and issubclass(value.cls, kind.concrete):
+            return value
+        made = lift.call(kind, []) if value is None else None
+        if isinstance(made, ExceptionValue):
+            return made
+    _refuse_throw()
+
+
+def _refuse_throw() -> NoReturn:
+    raise GraphBreak(FL0102, what="throw() with these arguments")
+
+
+_COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
+
+
+def stop_iteration_error(code: types.CodeType, error: Any) -> Any:
+    """An exception that means the end of an iterator, when it leaves a generator, is a mistake of its author's."""
+    is_async = bool(code.co_flags & _ASYNC_GENERATOR)
+    ends = (StopIteration, StopAsyncIteration) if is_async else (StopIteration,)
+    if not isinstance(error, ExceptionValue) or not issubclass(error.cls, ends):
         return error
-    replaced = ExceptionValue(RuntimeError, ("generator raised StopIteration",))
+    noun = "async generator" if is_async else "coroutine" if code.co_flags & _COROUTINE else "generator"
+    end = next(end for end in ends if issubclass(error.cls, end))
+    replaced = ExceptionValue(RuntimeError, (f"{noun} raised {end.__name__}",))
     replaced.cause = replaced.context = error
+    replaced.suppress_context = True
     return replaced

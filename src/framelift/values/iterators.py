@@ -28,6 +28,16 @@ class IteratorValue(Value):
 
     __slots__ = ()
     is_read_by_items = True
+    # Whether an exception thrown at a generator that waits for it in a `yield from` is thrown at it first.
+    takes_throws = False
+
+    def close_value(self, lift: Lift) -> Any:
+        """`close()`, of those that take throws."""
+        raise NotImplementedError
+
+    def throw_value(self, lift: Lift, exception: Any) -> Any:
+        """`throw(exception)`, of those that take throws."""
+        raise NotImplementedError
 
     def iterate(self, lift: Lift) -> Any:
         return self

@@ -35,7 +35,7 @@ def begin_at_yield(function: FunctionType, code: CodeType, arguments: list[Any])
 def go_to_yield(generator: _Made, arguments: list[Any], items: list[Any]) -> None:
     """Give such a generator what its frame holds: from then on it stands at its `yield`."""
     arguments += items
-    next(generator)
+    generator.send(None)
 
 
 def ended(function: FunctionType) -> _Made:

@@ -7,10 +7,13 @@ places: at the top, in an inlined call, in a generator, behind a break, in a loo
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import os
+import threading
 import traceback
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -24,6 +27,7 @@ from framelift.errors import BackendError, FullGraphError
 from framelift.guards.guardset import GuardSet
 from framelift.native import _core
 from framelift.residual.generator import Generator
+from framelift.residual.segments import Segments
 from tests.helpers.record import Record
 
 X = torch.linspace(0, 1, 3)
@@ -259,6 +263,87 @@ def test_while_a_graph_runs(error: type[BaseException], broken: bool) -> None:
         else:
             assert log == ["before", "finally"]
     assert len(calls) == 3
+
+
+def interrupt_this_thread(error: type[BaseException]) -> None:
+    """An exception comes as signals do: at the next moment when the interpreter looks."""
+    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    set_exception(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(error))
+
+
+def blocked(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    with torch.no_grad():
+        try:
+            log.append("try")
+            x = x + 1
+            framelift.graph_break()
+            x = x * 2
+        finally:
+            log.append("finally")
+    return x.sin()
+
+
+def blocked_in_a_call(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+    x = blocked(x + 1, log)
+    return x - 1
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("program", [blocked, blocked_in_a_call])
+def test_modes_and_blocks_end_where_a_graph_is_interrupted(
+    program: Callable[..., Any], number: int, warm: bool
+) -> None:
+    """The first graph ends with another mode than it began with, behind the second `finally` waits."""
+    calls: list[int] = []
+
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            result = graph_module.forward(*args)
+            calls.append(1)
+            if len(calls) == number:
+                interrupt_this_thread(KeyboardInterrupt)
+            return result
+
+        return run
+
+    lifted, log = framelift.compile(program, backend=backend), []
+    if warm:
+        calls += [1, 1]
+        lifted(X, [])
+        calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        lifted(X, log)
+    assert log == [[], ["try", "finally"]][number - 1]
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("name", ["resume", "chain"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_between_the_pieces_of_a_frame(name: str, error: type[BaseException]) -> None:
+    """While framelift looks for the piece to go on with, no frame of the program runs; yet its handlers do."""
+    real, calls = getattr(Segments, name), []
+    inner = FunctionType(blocked.__code__.replace(), blocked.__globals__)  # no piece of it was made before
+
+    def program(x: torch.Tensor, log: list[str]) -> torch.Tensor:
+        return inner(x + 1, log) - 1
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 1:
+            raise error("stop")
+        return real(*args, **kwargs)
+
+    lifted, log = framelift.compile(program, backend="eager"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Segments, name, interrupted)
+        with pytest.raises(error) as info:
+            lifted(X, log)
+    assert calls
+    assert log == ["try", "finally"]
+    assert torch.is_grad_enabled()
+    assert not any(map(is_ours, files_in(info.value)))
+    assert torch.equal(lifted(X, log), program(X, []))
 
 
 def endless(x: torch.Tensor) -> torch.Tensor:

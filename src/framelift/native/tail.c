@@ -84,6 +84,22 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return (PyObject *)tail;
 }
 
+/* Asks framelift's own code something between two pieces of a frame. The frame's handlers cannot hear of what comes
+ * in between: an interrupt is put off until they can, and the question asked again. */
+static PyObject *ask(PyObject *whom, PyObject *about)
+{
+    PyThreadState *tstate = PyThreadState_Get();
+    lend_frames(tstate);
+    PyObject *answer = PyObject_CallOneArg(whom, about);
+    if (!answer && !PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyObject *interrupt = take_exception();
+        Py_XSETREF(thread_data.interrupt, interrupt);
+        answer = PyObject_CallOneArg(whom, about);
+    }
+    take_back_frames(tstate);
+    return answer;
+}
+
 /* ---- sites ---------------------------------------------------------------------------------------------------- */
 
 /* A place where step code is left. Called by the frame itself, which it empties: variables and stack become the
@@ -150,10 +166,7 @@ static bool is_order(PyObject *order, Py_ssize_t nslots, Py_ssize_t depth)
 /* Asks for a frame with this pattern, and remembers the answer. */
 static bool site_learn(Site *self, PyObject *pattern, Py_ssize_t nslots, Way *way)
 {
-    PyThreadState *tstate = PyThreadState_Get();
-    lend_frames(tstate);
-    PyObject *answer = PyObject_CallOneArg(self->find, pattern);
-    take_back_frames(tstate);
+    PyObject *answer = ask(self->find, pattern);
     if (!answer || !PyArg_ParseTuple(answer, "O!O!", &PyCode_Type, &way->code, &PyTuple_Type, &way->order)) {
         Py_XDECREF(answer);
         return false;
@@ -342,10 +355,9 @@ static Tail *tail_from(PyObject *answer)
 /* Several frames as one; takes over the tail. */
 static Tail *join(PyObject *context, Tail *tail)
 {
-    PyThreadState *tstate = PyThreadState_Get();
-    lend_frames(tstate);
-    Tail *joined = tail_from(PyObject_CallMethod(context, "join", "O", tail));
-    take_back_frames(tstate);
+    PyObject *method = PyObject_GetAttrString(context, "join");
+    Tail *joined = tail_from(method ? ask(method, (PyObject *)tail) : NULL);
+    Py_XDECREF(method);
     if (joined) {
         joined->joined = true;
     }
@@ -392,6 +404,11 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     bool failed = false, alone = false;
     Entry *entry = NULL;
     Call call;
+    if (UNLIKELY(thread->interrupt != NULL)) {
+        raise_if_exception(thread->interrupt);
+        thread->interrupt = NULL;
+        return run_by_python(thread, context, tail, false);
+    }
     Table *table = table_find_or_make((PyCodeObject *)function->func_code, key);
     if (!table) {
         return NULL;
@@ -454,6 +471,7 @@ PyObject *trampoline(ThreadData *thread, PyObject *result)
         Py_DECREF(tail);
     }
     thread->lifting = outer;
+    Py_CLEAR(thread->interrupt);
     Py_XDECREF(key);
     Py_DECREF(context);
     Py_XDECREF(kept);

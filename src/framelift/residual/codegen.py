@@ -130,6 +130,8 @@ def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, 
             builder.store_fast(_SAVED)
         with builder.protect(failed):
             _call_graph(generator, graph.function, graph.inputs)
+            if isinstance(ending, Rest) or lift.modes.calls:
+                _let_interrupts_in(generator)
         builder.unpack_sequence(len(needs.outputs))
         for index in range(len(needs.outputs)):
             builder.store_fast(output_name(index))
@@ -184,6 +186,16 @@ def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequenc
     for quantity in inputs:
         generator.quantity(quantity)
     generator.builder.call(len(inputs))
+
+
+def _let_interrupts_in(generator: Generator) -> None:
+    """Call something: what interrupted the graph is raised behind the next call of a C function.
+
+    Better here than behind the first of those that switch modes or enter blocks, which nobody would leave then.
+    """
+    generator.builder.load_callable(_core.is_suspended)
+    generator.builder.call(0)
+    generator.builder.pop_top()
 
 
 def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
@@ -252,13 +264,18 @@ def _run_again(generator: Generator, graph: GraphCall | None) -> None:
     """In the handler of a graph that raised, or of what comes before it: the function itself is to run instead.
 
     Whoever entered this code runs it. It raises, or handles, what it really raises, and no frame of ours shows in the
-    traceback.
+    traceback. What asks the program to end goes on at once, but in the modes in which the graph began.
     """
     builder = generator.builder
     run = builder.label()
     builder.load_const(Exception)
     builder.check_exc_match()
     builder.jump_if_true(run)
+    if graph is not None and graph.precautions.modes is not None:
+        builder.load_callable(graph.precautions.restore_modes)
+        builder.load_fast(_SAVED)
+        builder.call(1)
+        builder.pop_top()
     builder.reraise()
     builder.place(run)
     if graph is not None and graph.disappointed is not None:

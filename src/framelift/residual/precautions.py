@@ -61,10 +61,9 @@ class Precautions:
 
     def undo(self, saved: tuple[Any, ...], *written: torch.Tensor) -> bool:
         """Put back what can be; True if everything is as before and the original may run."""
-        random, nesting, versions, copies, memory = saved
+        random, _, versions, copies, memory = saved
         self._untried = True
-        if self.modes is not None:
-            _restore(self.modes._replace(autocast_nesting=nesting))
+        self.restore_modes(saved)
         if copies is not None:
             # All of them: batch norm writes its statistics without counting it as a change.
             with torch.no_grad():
@@ -80,6 +79,10 @@ class Precautions:
         if random is not None:
             _restore_random_states(random)
         return True
+
+    def restore_modes(self, saved: tuple[Any, ...]) -> None:
+        if self.modes is not None:
+            _restore(self.modes._replace(autocast_nesting=saved[1]))
 
 
 def _version(tensor: torch.Tensor) -> int | None:

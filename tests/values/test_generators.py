@@ -286,6 +286,40 @@ def handled_exception_stays_inside(x):
 
 
 @programs
+def contexts_of_what_is_thrown(x):
+    def waits():
+        try:
+            yield
+        except ValueError as error:
+            yield error
+
+    def handles():
+        try:
+            raise IndexError("own")
+        except IndexError:
+            try:
+                yield
+            except ValueError as error:
+                yield error
+
+    found = []
+    try:
+        raise KeyError("outer")
+    except KeyError:
+        for make in (waits, handles):
+            g = make()
+            next(g)
+            found.append(g.throw(ValueError("thrown")))
+            list(g)
+        for g in (waits(), iter(g)):
+            try:
+                g.throw(ValueError("at one that does not wait"))
+            except ValueError as error:
+                found.append(error)
+    return x + 1, [repr(error.__context__) for error in found]
+
+
+@programs
 def running_already(x):
     def me():
         yield next(g)

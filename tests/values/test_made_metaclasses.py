@@ -64,6 +64,56 @@ def numbers_and_texts(x):
     return x * n.double(), n + 1, type(n).__name__, t.upper(), isinstance(t, str), repr(Real(1.5)), Real(1.5) + 1
 
 
+class Algebra(type):
+    """Classes that can be computed with."""
+
+    def __add__(cls, other):
+        return cls.__name__, "+", other
+
+    def __rsub__(cls, other):
+        return other, "-", cls.__name__
+
+    def __imul__(cls, other):
+        return cls.__name__, "*=", other
+
+    def __or__(cls, other):
+        return cls.__name__, "|", other
+
+    def __neg__(cls):
+        return "-" + cls.__name__
+
+    def __eq__(cls, other):
+        return NotImplemented if other is None else isinstance(other, Algebra)
+
+    __hash__ = type.__hash__
+
+    def __lt__(cls, other):
+        return cls.__name__ < other.__name__
+
+
+class Known(metaclass=Algebra):
+    pass
+
+
+@cases(X)
+def operators_of_metaclasses(x):
+    class Made(metaclass=Algebra):
+        pass
+
+    found, words = [], []
+    for cls in (Known, Made):
+        changed = cls
+        changed *= 3
+        found += [cls + 1, 2 - cls, changed, cls | 4, -cls]
+        found += [cls == Known, cls != Known, cls == 5, cls != 5, cls == None, cls != None, cls < Known]  # noqa: E711
+        for wrong in (lambda cls=cls: cls - 1, lambda cls=cls: 1 + cls, lambda cls=cls: ~cls, lambda cls=cls: 1 * cls):
+            try:
+                wrong()
+            except TypeError as error:
+                words.append(str(error))
+    return x + 1, found, words
+
+
 @cases(X)
 def containers(x):
     class Names(list):

@@ -22,7 +22,7 @@ from framelift.breaks import (
 )
 from framelift.capture.arguments import bind_arguments
 from framelift.capture.compiling import Answers
-from framelift.capture.frame import Frame
+from framelift.capture.frame import Frame, give_context
 from framelift.capture.headroom import Headroom
 from framelift.capture.inputs import Inputs
 from framelift.capture.location import ProgramPoint
@@ -515,6 +515,9 @@ class Lift:
     def throw_into(self, frame: Frame, exception: Any) -> Any:
         """Run a frame that stopped at a `yield`, with an exception raised there."""
         return self.run_frame(frame, lambda: frame.throw(exception))
+
+    def give_context(self, exception: Any) -> None:
+        give_context(self, exception)
 
     def call(self, function: Any, args: list[Any]) -> Any:
         return py.call(self, function, args, {})

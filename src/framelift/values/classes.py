@@ -36,8 +36,8 @@ from framelift.values.lookup import (
     scalar_base,
     special_method,
 )
-from framelift.values.objects import UserObjectValue
-from framelift.values.operator_methods import COMPARE_METHODS
+from framelift.values.objects import UserObjectValue, plain_answer
+from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.unions import union
 
 if TYPE_CHECKING:
@@ -213,6 +213,13 @@ class ClassValue(KnownObject, models=type):
             self.refuse(f"{method} of a metaclass written in C")
         return py.call(lift, found, list(args), {})
 
+    def _by_own_metaclass(self, lift: Lift, method: str, *args: Any) -> Any:
+        """What a method of the metaclass gives that `type` does not have; NotImplemented: there is none."""
+        meta = type(self.concrete)
+        if meta is type or raw_lookup(meta, method) is raw_lookup(type, method):
+            return NotImplemented
+        return plain_answer(lift, self._by_metaclass(lift, method, "", *args))
+
     def iterate(self, lift: Lift) -> Any:
         return self._by_metaclass(lift, "__iter__", f"'{name_of(type(self.concrete))}' object is not iterable")
 
@@ -244,12 +251,11 @@ class ClassValue(KnownObject, models=type):
         return not defines(type(self.concrete), "__len__") or py.truth(lift, self.length(lift))
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        method = COMPARE_METHODS[operator]
-        meta = type(self.concrete)
-        if raw_lookup(meta, method) is getattr(object, method) or meta is type:
-            return NotImplemented
-        found = special_method(lift, self, meta, method)
-        return py.call(lift, found, [other], {})
+        result = self._by_own_metaclass(lift, COMPARE_METHODS[operator], other)
+        if operator == "!=" and raw_lookup(type(self.concrete), "__ne__") is object.__ne__:
+            result = self._by_own_metaclass(lift, "__eq__", other)
+            return result if result is NotImplemented else not py.truth(lift, result)
+        return result
 
     def key(self, lift: Lift) -> Any:
         meta = type(self.concrete)
@@ -302,12 +308,22 @@ class ClassValue(KnownObject, models=type):
         self.refuse("passing to a tensor operation")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator == "|":
-            made = union(lift, self, other)
-            if made is NotImplemented:
-                self.refuse("union with something that is no type")
-            return made
-        return NotImplemented
+        method = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
+        if operator != "|" or raw_lookup(type(self.concrete), method) is not raw_lookup(type, method):
+            return self._by_own_metaclass(lift, method, other)
+        made = union(lift, self, other)
+        if made is NotImplemented:
+            self.refuse("union with something that is no type")
+        return made
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if py.type_of(other) is type(self.concrete):
+            return NotImplemented
+        return self._by_own_metaclass(lift, BINARY_METHODS[operator][1], other)
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        message = f"bad operand type for unary {operator}: '{name_of(type(self.concrete))}'"
+        return self._by_metaclass(lift, UNARY_METHODS[operator], message)
 
     def text(self, lift: Lift, conversion: str) -> str:
         meta = type(self.concrete)

@@ -43,6 +43,12 @@ class ExceptionValue(Value):
     def python_type(self) -> type:
         return self.cls
 
+    def be_thrown(self, lift: Lift) -> None:
+        """It is thrown at a generator: unlike `raise`, that gives it no context."""
+        if self.traceback is None:
+            lift.journal.touch(self)
+            self.traceback = TracebackValue(lift.steps.count)
+
     # -- attributes ----------------------------------------------------------------------------------------------
 
     def namespace(self, lift: Lift) -> DictValue:

@@ -74,6 +74,7 @@ class GeneratorValue(IteratorValue):
         """Go on with `exception` raised at the `yield`."""
         self._refuse_running()
         lift.journal.touch(self)
+        exception.be_thrown(lift)
         if self.finished or not self.started:
             self.finished = True
             raise Raised(exception)
@@ -119,6 +120,8 @@ class GeneratorValue(IteratorValue):
         outside = lift.handled
         inside = lift.handled = outside if self.handled is None else self.handled
         try:
+            if exception is not None and self.handled is not None:
+                lift.give_context(exception)
             result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
         except Raised as raised:
             self.finished = True

@@ -475,6 +475,30 @@ def truth_added() -> Steps:
     yield MISS
 
 
+@scenario
+def methods_of_an_exception_added() -> Steps:
+    class Wrong(ValueError):
+        pass
+
+    def f(x: Any) -> Any:
+        try:
+            raise Wrong("word")
+        except ValueError as error:
+            return x + 1, str(error), repr(error), error == error, f"{error}", "yes" if error else "no"  # noqa: PLR0124
+
+    yield f, (X,)
+    Wrong.__str__ = lambda self: "other"
+    yield MISS
+    Wrong.__repr__ = lambda self: "third"
+    yield MISS
+    Wrong.__eq__ = lambda self, other: False
+    yield MISS
+    Wrong.__format__ = lambda self, spec: "fourth"
+    yield MISS
+    Wrong.__bool__ = lambda self: False
+    yield MISS
+
+
 @scenario.parametrize()
 def test_change_is_seen(steps: Any, breaks: bool) -> None:
     play(steps, breaks)

@@ -411,6 +411,15 @@ def overlapping_in_another_way() -> Steps:
     yield ANY, views(slice(0, 5), slice(5, 10))
 
 
+@scenario
+def place_in_memory() -> Steps:
+    base = torch.arange(8.0)
+    yield (lambda x: (x + 1, x.storage_offset(), x[1:].storage_offset(), x.clone()[1:].storage_offset())), (base[:4],)
+    yield MISS, (base[2:6],)
+    yield MISS, (base[4:],)
+    yield HIT, (base[:4],)
+
+
 @scenario.parametrize()
 def test_change_is_seen(steps: Any, breaks: bool) -> None:
     play(steps, breaks)

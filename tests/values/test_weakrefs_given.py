@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 
@@ -188,3 +189,38 @@ def test_an_object_that_the_program_drops():
         return x + 1, ref() is None
 
     assert framelift.compile(f, backend="eager")(x(), [Node(1)])[1] is True
+
+
+def test_captures_keep_no_object_alive():
+    """Neither what was referred to, nor what a cache was asked for: not until the collector comes by, either."""
+
+    @functools.lru_cache
+    def cached(node):
+        return 2
+
+    def entered_by_reference(node):
+        reference = weakref.ref(node)
+        return lambda x: x * reference().value
+
+    def entered_by_cache(node):
+        cached(node)
+        holder = [node]
+        return lambda x: x * cached(holder[0]) if holder else x
+
+    framelift.compile(lambda x: x + 1, backend="eager")(x())  # torch's own modules are loaded, and keep frames
+    gc.collect()
+    gc.disable()
+    try:
+        for make in (entered_by_reference, entered_by_cache):
+            node = Node(3)
+            reference = weakref.ref(node)
+            function = make(node)
+            framelift.compile(function, backend="eager")(x())
+            cached.cache_clear()
+            for cell in function.__closure__:
+                if isinstance(cell.cell_contents, list):
+                    cell.cell_contents.clear()
+            del node
+            assert reference() is None, make
+    finally:
+        gc.enable()

@@ -82,6 +82,7 @@ from framelift.values.twins import twin_of
 
 # Guards hold objects of the user's weakly, which these do not allow.
 _NEVER_KNOWN = (dict, list)
+_WRITTEN_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 class Lift:
@@ -381,12 +382,15 @@ class Lift:
     def has_own(self, cls: type, name: str) -> bool:
         """Whether a class has a method that no type of C brought."""
         found = class_lookup(self, cls, name)
-        return found is not None and type(found.raw) is not types.WrapperDescriptorType
+        if found is None or type(found.raw) not in _WRITTEN_IN_C:
+            return found is not None
+        found.note_identity(self)
+        return False
 
     def own_text_method(self, value: Any, conversion: str) -> str | None:
         """What the `__str__` or `__repr__` of an exception class written in Python gives; None where it has none."""
         name = "__repr__" if conversion == "repr" else "__str__"
-        if not isinstance(raw_lookup(value.cls, name), types.FunctionType):
+        if not self.has_own(value.cls, name):
             return None
         text: str = self.constant(py.call(self, special_method(self, value, value.cls, name), [], {}))
         return text
@@ -503,6 +507,10 @@ class Lift:
         self.frame = self.handled = self._outside = None
         self.journal = self._own_journal = Journal()
         self.inputs = Inputs(self.policy)
+        # What guards are about would live on, as weak references to it could tell.
+        self.guards = GuardSet()
+        self.sources.release()
+        self.lookups.clear()
         self.suspended.clear()
         self._shown.clear()
 

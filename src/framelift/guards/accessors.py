@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import contextvars
+import sys
 import threading
 import types
 import weakref
@@ -132,6 +133,13 @@ def reduced(obj: Any, _: Any) -> Any:
 def referent(obj: Any, _: Any) -> Any:
     alive = weakref.ref.__call__(obj) if is_instance(obj, weakref.ref) else None
     return MISSING if alive is None else alive
+
+
+@accessor("OFFSET", lambda source, arg: f"{source}.storage_offset()")
+def offset_in_memory(obj: Any, _: Any) -> Any:
+    torch = sys.modules.get("torch")
+    is_plain = torch is not None and (type(obj) is torch.Tensor or type(obj) is torch.nn.Parameter)
+    return obj.storage_offset() if is_plain else MISSING
 
 
 @accessor("RESULT", lambda source, arg: f"{source}()")

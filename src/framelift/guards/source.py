@@ -133,6 +133,16 @@ class Sources:
         self._made.append(source)
         return source
 
+    def release(self) -> None:
+        """Let go of the objects on the way: sources know their children, and these them, until the collector comes."""
+        pending = [*self._arguments, self.function, *self._known.values(), *self._made]
+        self._known.clear()
+        self._made.clear()
+        while pending:
+            source = pending.pop()
+            pending += source.children.values()
+            source.children.clear()
+
     def in_order(self, made: Sequence[Source]) -> list[Source]:
         """Sources of objects that residual code makes, in the order of the program."""
         return sorted(made, key=self._made.index)

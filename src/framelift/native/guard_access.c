@@ -1,5 +1,6 @@
 /* Accessors: one step from an object to another, by reading memory; never by calling anything of the user's. */
 #include "guard_tree.h"
+#include "tensor_probe.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -341,6 +342,8 @@ PyObject *access_step(const Node *node, PyObject *parent)
         return result_of(parent);
     case ACCESS_REFERENT:
         return referent(parent);
+    case ACCESS_OFFSET:
+        return or_nothing(tensor_offset(parent));
     case ACCESS_PROXIED:
         return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
     case ACCESS_THREAD_DICT:

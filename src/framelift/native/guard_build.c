@@ -40,7 +40,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
     }
     default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_REFERENT) {
+        if (accessor < ACCESS_ARG || accessor > ACCESS_OFFSET) {
             PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
             return -1;
         }

@@ -44,7 +44,8 @@
     X(THREAD_DICT, 28)                                                                                                 \
     X(AS_TENSOR, 29)                                                                                                   \
     X(RESULT, 30)                                                                                                      \
-    X(REFERENT, 31)
+    X(REFERENT, 31)                                                                                                    \
+    X(OFFSET, 32)
 #define CHECK_KINDS(X)                                                                                                 \
     X(TYPE, 100)                                                                                                       \
     X(IS, 101)                                                                                                         \

@@ -387,6 +387,19 @@ static inline bool is_tensor_type(PyTypeObject *type)
            PyType_IsSubtype(type, tensor_access.base);
 }
 
+PyObject *tensor_offset(PyObject *object)
+{
+    const TensorAccess *torch = &tensor_access;
+    if (Py_TYPE(object) != torch->common[0] && Py_TYPE(object) != torch->common[1]) {
+        return NULL; /* a subclass may have other ideas */
+    }
+    int64_t offset;
+    if (torch->native && !(tensor_keys(object) & ~torch->plain_keys)) {
+        return torch->get_storage_offset(tensor_handle(object), &offset) ? NULL : PyLong_FromLongLong(offset);
+    }
+    return PyObject_CallMethod(object, "storage_offset", NULL);
+}
+
 uint64_t shape_hash(PyObject *const *slots, const int *which, int n)
 {
     uint64_t hash = (uint64_t)n;

@@ -74,6 +74,9 @@ struct TensorGuard {
 TensorGuard *tensor_guard_new(PyObject *argument, Death *death);
 void tensor_guard_free(TensorGuard *guard);
 PyObject *tensor_guard_spec(const TensorGuard *guard);
+/* Where a tensor begins in its memory, as a new int; NULL: no tensor, or torch failed. */
+PyObject *tensor_offset(PyObject *object);
+
 int tensor_guard_holds(const TensorGuard *guard, PyObject *object);
 
 /* The halves of a native check: the slow one of sizes, strides, type and device; and the flags. */

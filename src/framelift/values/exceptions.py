@@ -145,6 +145,10 @@ class ExceptionValue(Value):
 
     # -- text ----------------------------------------------------------------------------------------------------
 
+    def format(self, lift: Lift, spec: Any) -> str:
+        self._refuse_own(lift, "__format__")
+        return super().format(lift, spec)
+
     def text(self, lift: Lift, conversion: str) -> str:
         method = lift.own_text_method(self, conversion)
         if method is not None:

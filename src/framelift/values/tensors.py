@@ -21,7 +21,7 @@ from framelift.values.lookup import bind, class_lookup
 from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
-from framelift.values.primitives import Arity, primitive_of
+from framelift.values.primitives import Arity, primitive, primitive_of
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part
@@ -115,6 +115,20 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     @property
     def is_input(self) -> bool:
         return self.source is not None
+
+    def offset(self, lift: Lift) -> Any:
+        """Where it begins in its memory. For what lies in that of inputs, it is guarded where these begin."""
+        given = [ref for ref in self.ref(lift).storage.refs if ref.record is None and ref.example is not None]
+        for ref in given:
+            is_plain = type(ref.example) is torch.Tensor or type(ref.example) is torch.nn.Parameter
+            if not is_plain or (ref.descriptor.is_symbolic and ref is not self._ref):
+                raise GraphBreak(FL0304, what="storage_offset")
+            source = lift.inputs.value_of(ref.example).source
+            place = ref.example.storage_offset()  # type: ignore[union-attr]
+            lift.guard(source.child("OFFSET"), "EQUALS", place)
+            if ref is self._ref and self.is_as_it_came:
+                return place
+        return call_method(lift, "storage_offset", (self,), {})
 
     @property
     def is_new(self) -> bool:
@@ -373,3 +387,8 @@ class TensorMethodValue(BoundBuiltin):
 
 
 _SIZE = Arity(size_method, 2)
+
+
+@primitive(torch.Tensor.storage_offset)
+def _storage_offset(lift: Lift, tensor: Any) -> Any:
+    return tensor.offset(lift) if isinstance(tensor, TensorValue) else tensor.refuse("storage_offset()")

@@ -10,6 +10,8 @@ import contextlib
 import ctypes
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -344,6 +346,39 @@ def test_between_the_pieces_of_a_frame(name: str, error: type[BaseException]) ->
     assert torch.is_grad_enabled()
     assert not any(map(is_ours, files_in(info.value)))
     assert torch.equal(lifted(X, log), program(X, []))
+
+
+INTERRUPTED_WHILE_TORCH_LOADS = """
+import signal, sys, threading
+import torch, framelift
+
+class Interrupting:
+    comes = "torch._inductor.config"
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.comes:
+            self.comes = None
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+framelift.config.strict = True
+finder = Interrupting()
+sys.meta_path.insert(0, finder)
+lifted = framelift.compile(lambda x: x + 1, backend="eager")
+assert finder.comes is not None, "loaded too early for this test"
+try:
+    lifted(torch.ones(2))
+except KeyboardInterrupt:
+    print("interrupted")
+assert torch.equal(lifted(torch.ones(2)), torch.full((2,), 2.0))
+print(len(lifted.table.entries), "entry")
+"""
+
+
+def test_while_torch_loads_what_it_needs() -> None:
+    """The first capture makes torch import a lot, which cannot be begun again."""
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_TORCH_LOADS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "interrupted\n1 entry\n", done.stderr
 
 
 def endless(x: torch.Tensor) -> torch.Tensor:

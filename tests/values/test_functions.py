@@ -960,15 +960,6 @@ def test_functions_with_globals_of_their_own():
     assert namespace["k"] == 9
 
 
-def test_a_builtin_is_replaced(monkeypatch):
-    import builtins
-
-    def fn(x):
-        return x + abs(-3)
-
-    follow(fn, (x(),), lambda: monkeypatch.setattr(builtins, "abs", lambda v: 100))
-
-
 def test_function_types_module(monkeypatch):
     module = types.ModuleType("made_up")
     module.k = 2

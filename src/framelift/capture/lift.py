@@ -43,7 +43,7 @@ from framelift.values.absent import refuse_comparison, refuse_operands, refuse_o
 from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
-from framelift.values.constants import is_constant
+from framelift.values.constants import is_constant, plain_text
 from framelift.values.contexts import Contexts
 from framelift.values.coroutines import kind_of_generator
 from framelift.values.dicts import DictValue
@@ -259,7 +259,7 @@ class Lift:
 
     def text(self, value: Any, conversion: str) -> str:
         if not isinstance(value, Value):
-            return repr(value) if conversion == "repr" else str(value)
+            return plain_text(value, conversion)
         value.note(self)
         again = value.text_again()
         if again is None:

@@ -525,7 +525,7 @@ def call_function_ex(frame: Frame, arg: CallEx, first: Any, second: Any, args: A
     starred = isinstance(args, Value) or hasattr(type(args), "__iter__")
     if not starred or not all(type(name) is str for name in named):
         raise GraphBreak(FL0102, what="a function with * or ** of something wrong")  # Python knows the words for it
-    return py.call(frame.lift, function, [*extra, *py.items(frame.lift, args)], named)
+    return py.call(frame.lift, function, [*extra, *py.listed(frame.lift, args)], named)
 
 
 def _callee(null: str, first: Any, second: Any) -> tuple[Any, list[Any]]:

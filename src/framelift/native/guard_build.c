@@ -3,6 +3,11 @@
 
 #include <structmember.h>
 
+bool slot_descriptor(PyObject *object)
+{
+    return Py_IS_TYPE(object, &PyMemberDescr_Type) && ((PyMemberDescrObject *)object)->d_member->type == T_OBJECT_EX;
+}
+
 static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
 {
     node->accessor = accessor;
@@ -30,8 +35,7 @@ static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
         }
         return held_init(&node->held, argument, death);
     case ACCESS_SLOT: {
-        if (!Py_IS_TYPE(argument, &PyMemberDescr_Type) ||
-            ((PyMemberDescrObject *)argument)->d_member->type != T_OBJECT_EX) {
+        if (!slot_descriptor(argument)) {
             PyErr_Format(PyExc_TypeError, "SLOT takes the descriptor of a slot, not %.100R", argument);
             return -1;
         }

@@ -167,6 +167,8 @@ static inline bool held_is(const Held *held, PyObject *found)
 }
 
 bool constant_type(PyTypeObject *type);
+/* Whether an object is the descriptor of a name in `__slots__`, which ACCESS_SLOT reads. */
+bool slot_descriptor(PyObject *object);
 bool is_constant(PyObject *object);
 bool constants_equal(PyObject *a, PyObject *b);              /* the same type and value all the way down */
 bool held_matches(const Held *held, PyObject *found);        /* constants_equal() or held_is() */

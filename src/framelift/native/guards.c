@@ -492,6 +492,12 @@ static PyObject *read_slot(PyObject *module, PyObject *args)
     return Py_NewRef(value != NULL ? value : otherwise);
 }
 
+static PyObject *is_slot(PyObject *module, PyObject *descriptor)
+{
+    (void)module;
+    return PyBool_FromLong(slot_descriptor(descriptor));
+}
+
 static PyObject *is_constant_type(PyObject *module, PyObject *type)
 {
     (void)module;
@@ -522,6 +528,7 @@ static PyObject *dict_tags_reliable(PyObject *module, PyObject *unused)
 static PyMethodDef methods[] = {
     {"dict_tags_reliable", dict_tags_reliable, METH_NOARGS,
      "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
+    {"is_slot", is_slot, METH_O, "Whether guards can read what a descriptor stands for: that of a name in __slots__."},
     {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
     {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
     {"can_look_up", can_look_up, METH_VARARGS,

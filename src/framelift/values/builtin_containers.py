@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,14 +43,14 @@ if TYPE_CHECKING:
 
 @primitive(list)
 def _list(lift: Lift, iterable: Any = (), /) -> Any:
-    return ListValue(py.items(lift, iterable))
+    return ListValue(py.listed(lift, iterable))
 
 
 @primitive(tuple)
 def _tuple(lift: Lift, iterable: Any = (), /) -> Any:
     if py.type_of(iterable) is tuple:
         return iterable
-    return lift.tuple(py.items(lift, iterable))
+    return lift.tuple(py.listed(lift, iterable))
 
 
 @primitive(set)
@@ -151,14 +152,14 @@ def _reversed_object(lift: Lift, sequence: UserObjectValue) -> Any:
 
 @primitive(sorted)
 def _sorted(lift: Lift, iterable: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
-    items = _in_any_order(lift, iterable, key)
+    items = _in_any_order(lift, iterable, key, py.listed)
     return ListValue(sort_items(lift, items, key, direction(lift, reverse)))
 
 
-def _in_any_order(lift: Lift, iterable: Any, key: Any) -> list[Any]:
+def _in_any_order(lift: Lift, iterable: Any, key: Any, read: Callable[[Lift, Any], list[Any]]) -> list[Any]:
     """The items, for a use whose result does not depend on the order of a set."""
     members = iterable.sortable(lift) if isinstance(iterable, SetValue) and key is None else None
-    return py.items(lift, iterable) if members is None else members
+    return read(lift, iterable) if members is None else members
 
 
 @primitive(sum)
@@ -224,7 +225,7 @@ def _extreme(lift: Lift, name: str, symbol: str, args: tuple[Any, ...], key: Any
         raise GraphBreak(FL0102, what=f"{name}() with a default and several arguments")
     if key is not None and py.same(lift, key, None):
         key = None
-    items = list(args) if len(args) > 1 else _in_any_order(lift, args[0], key)
+    items = list(args) if len(args) > 1 else _in_any_order(lift, args[0], key, py.items)
     if not items:
         if default is MISSING:
             py.fold(lift, max if name == "max" else min, ())

@@ -154,7 +154,7 @@ def _has_known_hash(key: Any) -> bool:
     """Whether a key has the hash of what it stands for."""
     if type(key) is py.TupleKey:
         return all(map(_has_known_hash, key.keys))
-    return type(key) is py.EqualKey or is_constant(key)
+    return type(key) is py.EqualKey or (is_constant(key) and key == key)  # a NaN has that of its address
 
 
 @primitive(hasattr)

@@ -243,6 +243,13 @@ class DequeValue(ListValue, models=deque):
     sort = None  # type: ignore[assignment]
 
     def replay(self, generate: Generator) -> None:
+        if self._items is not None and not self.structure:  # iterators over it go on
+            for position, item in enumerate(self._items):
+                generate.value(item)
+                generate.source(self.source)
+                generate.constant(position)
+                generate.store_subscript()
+            return
         if self._items is not None:
             generate.source(self.source)
             generate.load_method("clear")

@@ -39,6 +39,11 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         self.reordered = False
         self._namespace: DictValue | None = None
 
+    def note_facts(self, lift: Lift) -> None:
+        if len(list(OrderedDict.__iter__(self.concrete))) != dict.__len__(self.concrete):
+            self.refuse("use after methods of dict changed it")
+        super().note_facts(lift)
+
     def namespace(self, lift: Lift) -> DictValue:
         """The attributes that instances may have."""
         if self._namespace is None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0102, FL0202, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.by_items import by_items
+from framelift.models.collecting import length_hint
+from framelift.native import _core
 from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
@@ -48,6 +52,12 @@ _ITEM_ITERATOR: type = type(iter(_HasItems()))
 def plain_answer(lift: Lift, result: Any) -> Any:
     """What a special method gave; NotImplemented as itself."""
     return lift.constant(result) if py.type_of(result) is type(NotImplemented) else result
+
+
+def _empty_slot(obj: Any, name: str) -> None:
+    """What residual code does to a slot that the program emptied, perhaps after it had filled it."""
+    with suppress(AttributeError):
+        object.__delattr__(obj, name)
 
 
 class UserObjectValue(Value):
@@ -95,6 +105,8 @@ class UserObjectValue(Value):
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         found = self.slots.get(descriptor, MISSING)
         if found is MISSING and self.source is not None:
+            if not _core.is_slot(descriptor):
+                raise GraphBreak(FL0203, type=name_of(self.cls), name=descriptor.__name__)
             try:
                 real = descriptor.__get__(self.concrete, self.cls)
             except AttributeError:
@@ -152,8 +164,11 @@ class UserObjectValue(Value):
                 return found
             fallback = self._fallback(lift)
             if fallback is None:
-                instances.raise_missing(self, name)
+                self.raise_missing(name)
         return py.call(lift, fallback, [name], {})
+
+    def raise_missing(self, name: str) -> NoReturn:
+        instances.raise_missing(self, name)
 
     def _fallback(self, lift: Lift) -> Any:
         return special_method(lift, self, self.cls, "__getattr__")
@@ -217,6 +232,11 @@ class UserObjectValue(Value):
         if not isinstance(length, SymbolicValue) and py.truth(lift, py.compare(lift, ">", length, sys.maxsize)):
             raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
         return length
+
+    def ask_length(self, lift: Lift) -> None:
+        found = [class_lookup(lift, self.cls, name) for name in ("__len__", "__length_hint__")]
+        if any(one is not None and type(one.raw) is not types.WrapperDescriptorType for one in found):
+            py.call(lift, lift.known_object(length_hint), [self], {})
 
     def is_exactly(self, cls: type) -> bool:
         return False  # its class may override what the C type has
@@ -357,13 +377,18 @@ class UserObjectValue(Value):
 
     def _store_slot(self, generate: Generator, descriptor: Any, load: Callable[[], None]) -> None:
         value = self.slots[descriptor]
-        generate.known_object(object)
-        generate.load_method("__delattr__" if value is DELETED else "__setattr__")
-        load()
-        generate.constant(descriptor.__name__)
-        if value is not DELETED:
+        if value is DELETED:
+            generate.callable(_empty_slot)
+            load()
+            generate.constant(descriptor.__name__)
+            generate.call(2)
+        else:
+            generate.known_object(object)
+            generate.load_method("__setattr__")
+            load()
+            generate.constant(descriptor.__name__)
             generate.value(value)
-        generate.call(2 if value is DELETED else 3)
+            generate.call(3)
         generate.pop_top()
 
     def parts(self) -> list[Any]:

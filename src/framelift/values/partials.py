@@ -106,14 +106,18 @@ class PartialValue(UserObjectValue, models=functools.partial):
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not has_default(lift, self.cls, "__call__", raw_lookup(self.base, "__call__")):
             return super().call(lift, args, kwargs)
+        return self._call_function(lift, args, kwargs)
+
+    def _call_function(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         first, named = self.first(lift)
+        if not all(isinstance(name, str) for name in named):
+            raise_error(TypeError, "keywords must be strings")
         return py.call(lift, self.part(lift, "func"), [*first, *args], named | kwargs)
 
     def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C class."""
         if name == "__call__":
-            first, named = self.first(lift)
-            return py.call(lift, self.part(lift, "func"), [*first, *args], named | kwargs)
+            return self._call_function(lift, args, kwargs)
         method = _METHODS.get(name)
         if method is None or kwargs or len(args) != method[1]:
             self.refuse(f"{name}() with these arguments")

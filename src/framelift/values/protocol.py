@@ -197,7 +197,20 @@ def items(lift: Lift, iterable: Any) -> list[Any]:
     """All items of an iterable."""
     if type(iterable) is tuple:
         return list(iterable)
+    return _rest(lift, iterate(lift, iterable))
+
+
+def listed(lift: Lift, iterable: Any) -> list[Any]:
+    """All items, for a list or tuple of them: who makes one also asks how many there are."""
+    if type(iterable) is tuple:
+        return list(iterable)
     iterator = iterate(lift, iterable)
+    if isinstance(iterable, Value):
+        iterable.ask_length(lift)
+    return _rest(lift, iterator)
+
+
+def _rest(lift: Lift, iterator: Any) -> list[Any]:
     found = []
     try:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0202, GraphBreak
 from framelift.values import instances
@@ -11,11 +11,22 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import instance_dict, raw_lookup
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+
+
+def _variables(lift: Lift, module: types.ModuleType) -> DictValue:
+    if instance_dict(module) is None:
+        raise GraphBreak(FL0202, type="a module that was not initialised")
+    return lift.module_namespace(module)
+
+
+def _raise_missing(module: Value, name: str) -> NoReturn:
+    own = vars(module.concrete).get("__name__")
+    raise_error(AttributeError, f"module{f' {own!r}' if isinstance(own, str) else ''} has no attribute '{name}'")
 
 
 class PyModuleValue(Value, models=types.ModuleType):
@@ -31,7 +42,7 @@ class PyModuleValue(Value, models=types.ModuleType):
         """Its dictionary; a class of its own may do anything with attributes."""
         if type(self.concrete) is not types.ModuleType:
             raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
-        return lift.module_namespace(self.concrete)
+        return _variables(lift, self.concrete)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         namespace = self.namespace(lift)
@@ -49,7 +60,7 @@ class PyModuleValue(Value, models=types.ModuleType):
         fallback = namespace.get_key(lift, "__getattr__")
         if fallback is not MISSING:
             return py.call(lift, fallback, [name], {})
-        raise_error(AttributeError, f"module '{self.concrete.__name__}' has no attribute '{name}'")
+        _raise_missing(self, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         self._refuse_own(name)
@@ -67,7 +78,7 @@ class PyModuleValue(Value, models=types.ModuleType):
             self.refuse(f"assignment of {name}")
 
     def describe(self) -> str:
-        return f"module {self.concrete.__name__}"
+        return f"module {(instance_dict(self.concrete) or {}).get('__name__', 'without a name')}"
 
 
 class ModuleObjectValue(UserObjectValue):
@@ -76,7 +87,10 @@ class ModuleObjectValue(UserObjectValue):
     __slots__ = ()
 
     def namespace(self, lift: Lift) -> DictValue:
-        return lift.module_namespace(self.concrete)
+        return _variables(lift, self.concrete)
+
+    def raise_missing(self, name: str) -> NoReturn:
+        _raise_missing(self, name)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:

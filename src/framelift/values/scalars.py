@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.base import Raised, Value
-from framelift.values.constants import SCALAR_TYPES
+from framelift.values.constants import SCALAR_TYPES, plain_text
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.settled import SettledValue
@@ -102,8 +102,7 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         return self.constant(lift)
 
     def text(self, lift: Lift, conversion: str) -> str:
-        constant = self.constant(lift)
-        return repr(constant) if conversion == "repr" else str(constant)
+        return plain_text(self.constant(lift), conversion)
 
     def format(self, lift: Lift, spec: Any) -> str:
         return lift.format(self.constant(lift), spec)

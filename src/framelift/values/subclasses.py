@@ -265,8 +265,10 @@ class DefaultDictStorage(Storage, DefaultDictValue):
     def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
         assert owner.source is not None
         storage = cls(None, owner.source, _read_dict(owner))._own(owner)
-        factory = defaultdict.__dict__["default_factory"].__get__(owner.concrete)
-        storage._factory = lift.wrap(factory, owner.source.child("SLOT", defaultdict.__dict__["default_factory"]))
+        member = defaultdict.__dict__["default_factory"]
+        if not has_default(lift, owner.cls, "default_factory", member):
+            owner.refuse("use with a default_factory that its class hides")
+        storage._factory = lift.wrap(member.__get__(owner.concrete), owner.source.child("GETATTR", "default_factory"))
         return storage
 
     def missing(self, lift: Lift, key: Any) -> Any:
@@ -315,7 +317,7 @@ class ListStorage(Storage, ListValue):
         return cls(None, owner.source, list(list.__iter__(owner.concrete)))._own(owner)
 
     def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
-        new = py.items(lift, iterable)
+        new = py.listed(lift, iterable)
         self.change(lift)[:] = new
 
     def replay(self, generate: Generator) -> None:

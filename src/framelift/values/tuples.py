@@ -147,7 +147,7 @@ def tuple_class_model(target: Any) -> Model | None:
 @primitive(tuple.__new__)
 def _tuple_new(lift: Lift, cls: Any, iterable: Any = (), /) -> Any:
     cls.note(lift)
-    items = py.items(lift, iterable)
+    items = py.listed(lift, iterable)
     if cls.concrete is tuple:
         return lift.tuple(items)
     if not is_tuple_class(cls.concrete):

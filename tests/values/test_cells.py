@@ -174,4 +174,24 @@ def two_levels_of_nonlocal(x):
     return x + a
 
 
+@programs
+def contents_that_are_assigned_by_hand(x):
+    n = 1
+
+    def read():
+        return n
+
+    cell = read.__closure__[0]
+    cell.cell_contents = 5
+    found = [n, read(), cell.cell_contents]
+    del cell.cell_contents
+    for empty in (lambda: cell.cell_contents, read):
+        try:
+            empty()
+        except (ValueError, NameError) as error:
+            found.append(str(error))
+    n = 7
+    return x + cell.cell_contents, found
+
+
 test_programs = programs.test()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -694,6 +696,32 @@ def test_an_error_of_an_operation_is_caught():
             return y * 2
 
     check(fn, x(), expect_breaks=None)
+
+
+@programs
+def histories_that_are_none(x):
+    error, other, words = ValueError("a"), KeyError("b"), []
+    error.__cause__ = other
+    words.append((error.__suppress_context__, error.__cause__ is other))
+    for name in ("__cause__", "__context__", "__traceback__"):
+        try:
+            setattr(error, name, 3)
+        except TypeError as wrong:
+            words.append(str(wrong))
+    error.__cause__ = None
+    error.args = [3, 4]
+    return x + 1, words, error.args, str(error), error.__cause__
+
+
+@programs
+def leaving_python(x):
+    found = []
+    for status in ((), (None,), (3,), ("bye",), ((1, 2),)):
+        try:
+            sys.exit(*status)
+        except SystemExit as error:
+            found.append((error.code, error.args, str(error)))
+    return x + 1, found
 
 
 test_programs = programs.test()

@@ -114,6 +114,33 @@ def operators_of_metaclasses(x):
     return x + 1, found, words
 
 
+class Level(enum.StrEnum):
+    LOW = enum.auto()
+    HIGH = "hi"
+
+
+@cases(X)
+def enumerations_made_by_a_call(x):
+    Letter = enum.Enum("Letter", "A B")
+    Number = enum.IntEnum("Number", {"ONE": 1, "TWO": 2})
+    return x * Number.TWO, Letter.B.value, [letter.name for letter in Letter], "-".join(Level)
+
+
+class OfAMetaclass(metaclass=Meta):
+    pass
+
+
+@cases(X)
+def dataclasses_with_annotations_of_all_kinds(x):
+    sizes = dataclasses.field(default_factory=list)
+    fields = [("data", torch.Tensor), ("owner", OfAMetaclass, None), ("sizes", list[int], sizes)]
+    fields += [("names", dict[str, list[torch.Tensor]] | None, None), ("shape", tuple[int, ...], ())]
+    State = dataclasses.make_dataclass("State", fields)
+    state = State(x)
+    state.sizes.append(2)
+    return state.data * state.sizes[0], State.__doc__, dataclasses.replace(state, data=1).data
+
+
 @cases(X)
 def containers(x):
     class Names(list):

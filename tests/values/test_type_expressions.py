@@ -189,6 +189,20 @@ def kinds_of_bound_methods(x):
     return x + 1, [type(method) for method in bound]
 
 
+@cases(X)
+def texts(x):
+    made = (
+        list[int],
+        dict[str, torch.Tensor],
+        tuple[()],
+        tuple[int, ...],
+        list[list[int]],
+        int | None,
+        str | list[int],
+    )
+    return x + 1, [str(expression) for expression in made], repr(made[0])
+
+
 test_programs = cases.test
 
 

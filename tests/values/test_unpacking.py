@@ -252,6 +252,40 @@ def arguments_unpacked_in_loops(pair, table):
     return total, table["k"] + 1
 
 
+class Called:
+    def method(self, a):
+        return a
+
+
+@cases(X)
+def calls_with_what_is_no_sequence_or_mapping(x):
+    def f(a, b=0, **k):
+        return a
+
+    called, words = Called(), []
+    for call in (
+        lambda: f(1, b=2, **{"b": 3}),  # noqa: PLE1132
+        lambda: f(**{"a": 1}, **{"a": 2}),  # noqa: PLE1132
+        lambda: f(*5),
+        lambda: f(**5),
+        lambda: f(**{1: 2}),
+        lambda: f(*None),
+        lambda: f(1, **[]),
+        lambda: called.method(*5),
+        lambda: called.method(**3),
+        lambda: called.method(a=1, **{"a": 2}),  # noqa: PLE1132
+        lambda: Called(**3),
+        lambda: print(*5),
+        lambda: dict(**{"a": 1}, **{"a": 2}),  # noqa: PLE1132
+        lambda: int(**{1: 2}),
+    ):
+        try:
+            words.append(call())
+        except TypeError as error:
+            words.append(str(error))
+    return x + 1, words
+
+
 test = cases.test
 
 

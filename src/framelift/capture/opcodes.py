@@ -373,14 +373,38 @@ def dict_update(frame: Frame, depth: int, mapping: Any) -> None:
 
 @opcode("DICT_MERGE")
 def dict_merge(frame: Frame, depth: int, mapping: Any) -> None:
-    target = frame.stack[-1 - depth]
-    if not isinstance(mapping, Value) or not frame.lift.has_attribute(mapping, "keys"):
-        raise GraphBreak(FL0102, what=f"a function with ** of {py.describe(mapping)}")
-    for key, value in pairs(frame.lift, mapping):
-        name = frame.lift.constant(key)
-        if type(name) is not str or name in target.overlay:
-            raise GraphBreak(FL0102, what=f"a function with the keyword {name!r} twice")
-        target.set_key(frame.lift, name, value)
+    target, lift = frame.stack[-1 - depth], frame.lift
+    if not isinstance(mapping, Value) or not lift.has_attribute(mapping, "keys"):
+        found = name_of(lift.type_of(mapping))
+        raise_error(TypeError, f"{_merged_for(frame, depth)} argument after ** must be a mapping, not {found}")
+    for key, value in pairs(lift, mapping):
+        name = lift.constant(key)
+        if name in target.overlay:
+            if type(name) is not str:
+                raise GraphBreak(FL0102, what=f"a function with the keyword {name!r} twice")
+            words = f"got multiple values for keyword argument '{name}'"
+            raise_error(TypeError, f"{_merged_for(frame, depth)} {words}")
+        target.set_key(lift, name, value)
+
+
+def _merged_for(frame: Frame, depth: int) -> str:
+    """The name of the function whose keyword arguments are put together `depth` below the top of the stack."""
+    below = frame.stack[-3 - depth]
+    return _name_in_calls(frame, frame.stack[-4 - depth] if below is NULL else below)
+
+
+def _name_in_calls(frame: Frame, function: Any) -> str:
+    """What errors call a function that is called with * or ** of something wrong."""
+    lift = frame.lift
+    if not isinstance(function, Value) or not lift.has_attribute(function, "__qualname__"):
+        raise GraphBreak(FL0102, what="a function with * or ** of something wrong")  # Python knows the words for it
+    name = lift.constant(py.attribute(lift, function, "__qualname__"))
+    module = (
+        lift.constant(py.attribute(lift, function, "__module__"))
+        if lift.has_attribute(function, "__module__")
+        else None
+    )
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @opcode("GET_LEN")
@@ -522,9 +546,12 @@ def call(frame: Frame, arg: Call, first: Any, second: Any, *arguments: Any) -> A
 def call_function_ex(frame: Frame, arg: CallEx, first: Any, second: Any, args: Any, *kwargs: Any) -> Any:
     function, extra = _callee(arg.null, first, second)
     named = {frame.lift.constant(key): value for key, value in pairs(frame.lift, kwargs[0])} if kwargs else {}
-    starred = isinstance(args, Value) or hasattr(type(args), "__iter__")
-    if not starred or not all(type(name) is str for name in named):
-        raise GraphBreak(FL0102, what="a function with * or ** of something wrong")  # Python knows the words for it
+    kind = frame.lift.type_of(args)
+    if not defines(kind, "__iter__") and not defines(kind, "__getitem__"):
+        name = _name_in_calls(frame, function)
+        raise_error(TypeError, f"{name} argument after * must be an iterable, not {name_of(kind)}")
+    if not all(type(name) is str for name in named):
+        raise_error(TypeError, "keywords must be strings")
     return py.call(frame.lift, function, [*extra, *py.listed(frame.lift, args)], named)
 
 

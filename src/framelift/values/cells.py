@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values.base import Value
+from framelift.values.exceptions import raise_error
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -50,9 +51,21 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
         self._contents = contents
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "cell_contents" and self.get(lift) is not EMPTY:
+        if name == "cell_contents":
+            if self.get(lift) is EMPTY:
+                raise_error(ValueError, "Cell is empty")
             return self.get(lift)
         return super().attribute(lift, name)
+
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if name != "cell_contents":
+            return super().set_attribute(lift, name, value)
+        self.set(lift, value)
+
+    def delete_attribute(self, lift: Lift, name: str) -> None:
+        if name != "cell_contents":
+            return super().delete_attribute(lift, name)
+        self.set(lift, EMPTY)
 
     def state(self) -> Any:
         return self._contents

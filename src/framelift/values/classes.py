@@ -129,6 +129,8 @@ class ClassValue(KnownObject, models=type):
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         name = descriptor.__name__
+        if descriptor is _CLASS_OF:
+            return lift.known_object(type(self.concrete))
         if type.__dict__.get(name) is not descriptor:
             self.refuse(f"attribute {name!r} of its metaclass")
         return self.computed(lift, name)
@@ -392,6 +394,7 @@ class ClassDictValue(DictValue):
 
 _READING = frozenset({"get", "keys", "values", "items", "copy", "__contains__", "__getitem__", "__iter__", "__len__"})
 _NUMBER_DTYPES = ((int, torch.int64), (float, torch.float64), (bool, torch.bool), (complex, torch.complex128))
+_CLASS_OF = object.__dict__["__class__"]
 _PLAIN_ATTRIBUTES = frozenset({"__name__", "__qualname__", "__mro__", "__bases__", "__base__"})
 # The attributes of a class that `type` stores or computes: they go before what the class itself says.
 _TYPE_ATTRIBUTES = frozenset(name for name, found in type.__dict__.items() if is_data_descriptor(found))

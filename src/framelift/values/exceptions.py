@@ -140,6 +140,8 @@ class ExceptionValue(Value):
             self.context = value
         elif name == "__traceback__" and (value is None or isinstance(value, TracebackValue)):
             self.traceback = value
+        elif name in _HISTORY and not issubclass(lift.type_of(value), _HISTORY[name][0]):
+            raise_error(TypeError, _HISTORY[name][1])
         else:
             self.refuse(f"assignment of {name}")
 
@@ -209,6 +211,14 @@ class ExceptionValue(Value):
 
     def describe(self) -> str:
         return f"{_name_of(self.cls)}({', '.join(map(repr, self.args))})"
+
+
+# What these attributes take besides None, and what is said of anything else.
+_HISTORY: dict[str, tuple[type, str]] = {
+    "__cause__": (BaseException, "exception cause must be None or derive from BaseException"),
+    "__context__": (BaseException, "exception context must be None or derive from BaseException"),
+    "__traceback__": (types.TracebackType, "__traceback__ must be a traceback or None"),
+}
 
 
 class ExceptionGroupValue(ExceptionValue):

@@ -15,6 +15,7 @@ from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.lookup import bind, class_lookup
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
+from framelift.values.unions import GenericAliasValue, UnionValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -176,6 +177,11 @@ def _annotation(lift: Lift, value: Any) -> Any:
     if isinstance(value, ClassValue) and _is_of_the_library(type(value.concrete)):
         value.note(lift)
         return value.concrete
+    if isinstance(value, ClassValue):  # its metaclass may have a say in what it is called
+        module, name = [lift.constant(py.attribute(lift, value, part)) for part in ("__module__", "__qualname__")]
+        return _Shown(name if module == "builtins" else f"{module}.{name}")
+    if isinstance(value, (GenericAliasValue, UnionValue)):
+        return _Shown(lift.text(value, "repr"))
     if isinstance(value, Value) and value.source is not None and _is_of_the_library(type(value.concrete)):
         lift.guard(value.source, "IS", value.concrete)
         return value.concrete

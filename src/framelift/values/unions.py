@@ -61,6 +61,9 @@ class UnionValue(Value, models=types.UnionType):
             return NotImplemented
         return union(lift, self, other)
 
+    def text(self, lift: Lift, conversion: str) -> str:
+        return " | ".join("None" if _is_none(member) else _shown(lift, member) for member in self.members(lift))
+
     def parts(self) -> list[Any]:
         return self.given or []
 
@@ -117,6 +120,10 @@ class GenericAliasValue(Value, models=types.GenericAlias):
     def key(self, lift: Lift) -> Any:
         self.refuse("use as a key")
 
+    def text(self, lift: Lift, conversion: str) -> str:
+        origin, args = [py.attribute(lift, self, name) for name in ("__origin__", "__args__")]
+        return f"{_shown(lift, origin)}[{', '.join(_shown(lift, item) for item in py.items(lift, args)) or '()'}]"
+
     def parts(self) -> list[Any]:
         return [self.origin, self.args]
 
@@ -134,6 +141,21 @@ _BUILTIN = (list, dict, tuple, set, frozenset, deque, defaultdict)
 @primitive(types.GenericAlias, *(cls.__dict__["__class_getitem__"] for cls in _BUILTIN))
 def _generic_alias(lift: Lift, cls: Any, key: Any, /) -> Any:
     return GenericAliasValue(cls, key if py.type_of(key) is tuple else lift.tuple([key]))
+
+
+def _is_none(member: Any) -> bool:
+    return member is None or (isinstance(member, Value) and member.concrete is type(None))
+
+
+def _shown(lift: Lift, item: Any) -> str:
+    """How an expression of types shows one of its parts: types by their names, all else as it is."""
+    if item is ...:
+        return "..."
+    is_alias = lift.has_attribute(item, "__origin__") and lift.has_attribute(item, "__args__")
+    if is_alias or not all(lift.has_attribute(item, name) for name in ("__qualname__", "__module__")):
+        return lift.text(item, "repr")
+    name, module = [lift.constant(py.attribute(lift, item, name)) for name in ("__qualname__", "__module__")]
+    return f"{name}" if module == "builtins" else f"{module}.{name}"
 
 
 def union(lift: Lift, left: Any, right: Any) -> Any:

@@ -97,6 +97,58 @@ def else_clauses(x):
     return x + 1, found
 
 
+def below_two(v, *_):
+    if v >= 2:
+        raise StopIteration("enough")
+    return v
+
+
+@cases(vector())
+def functions_that_end_the_iterators_that_call_them(x):
+    class Items:
+        def __getitem__(self, index):
+            return below_two(index)
+
+    numbers, found = [1, 2, 1], []
+    for make in (
+        lambda: list(map(below_two, numbers)),
+        lambda: [v for v in filter(below_two, numbers)],
+        lambda: sum(itertools.starmap(below_two, zip(numbers))),
+        lambda: tuple(itertools.takewhile(below_two, numbers)),
+        lambda: [*itertools.filterfalse(below_two, [0, *numbers])],
+        lambda: [key for key, _ in itertools.groupby(numbers, below_two)],
+        lambda: dict(zip("abc", map(below_two, numbers))),
+        lambda: 5 in map(below_two, numbers),
+        lambda: next(map(below_two, [2]), "none"),
+        lambda: next(map(below_two, [2])),
+        lambda: list(Items()),
+        lambda: list(below_two(v) for v in numbers),
+        lambda: sorted(numbers, key=below_two),
+    ):
+        try:
+            found.append(make())
+        except (StopIteration, RuntimeError) as error:
+            found.append(repr(error))
+    going_on = map(below_two, numbers)
+    return x + 1, found, list(going_on), list(going_on)
+
+
+@cases(vector(), expect_breaks=None)
+def iterators_in_c_go_on_after_an_exception(x):
+    def odd(v):
+        if not v % 2:
+            raise ValueError(v)
+        return v
+
+    numbers = itertools.starmap(odd, [(1,), (2,), (3,)])
+    found = [next(numbers)]
+    try:
+        next(numbers)
+    except ValueError as error:
+        found.append(str(error))
+    return x + 1, found, list(numbers)
+
+
 test = cases.test
 
 

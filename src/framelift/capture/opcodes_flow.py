@@ -16,7 +16,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
-from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
+from framelift.values.exceptions import ExceptionValue, as_end, is_raised, raise_error
 from framelift.values.generators import GeneratorValue, stop_iteration_error
 from framelift.values.lookup import class_lookup, name_of
 
@@ -179,9 +179,7 @@ def _send(lift: Lift, receiver: Any, value: Any) -> Any:
     try:
         return py.call(lift, py.attribute(lift, receiver, "send"), [value], {})
     except Raised as raised:
-        if not is_raised(raised, StopIteration):
-            raise
-        raise Exhausted(py.attribute(lift, raised.value, "value")) from None
+        raise as_end(raised) from None
 
 
 @opcode("CLEANUP_THROW")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
-from framelift.values.base import Raised, Value
+from framelift.values.base import Exhausted, Raised, Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -336,6 +336,13 @@ def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
 def is_raised(raised: Raised, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:
     """Whether what the traced program raised is an exception of a class, or of one of several."""
     return isinstance(raised.value, ExceptionValue) and issubclass(raised.value.cls, cls)
+
+
+def as_end(raised: Raised) -> Raised | Exhausted:
+    """What code called by an iterator in C has raised, as who asks the iterator sees it: StopIteration is its end."""
+    if not is_raised(raised, StopIteration):
+        return raised
+    return Exhausted(*raised.value.args[:1], raised=raised)
 
 
 def raised_from(error: BaseException) -> Raised:

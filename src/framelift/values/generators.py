@@ -12,7 +12,7 @@ from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
-from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.exceptions import ExceptionValue, as_end, raise_error
 from framelift.values.frames import FrameObjectValue
 from framelift.values.iterators import IteratorValue
 from framelift.values.lookup import is_subclass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
-    __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind")
+    __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind", "left")
     # What errors call it, and what the names of its attributes begin with.
     noun = "generator"
     prefix = "gi_"
@@ -39,6 +39,8 @@ class GeneratorValue(IteratorValue):
         self.started = False
         self.finished = False
         self.running = False
+        # Whether an exception left a model of an iterator in C: that could go on, its model cannot.
+        self.left = False
         # The exception it was handling when it yielded: every generator has a stack of its own.
         self.handled: Any = None
         # The instruction of the outermost frame that made it.
@@ -61,6 +63,8 @@ class GeneratorValue(IteratorValue):
         """Go on with `value` as the result of `yield`; the next item, or Exhausted with the return value."""
         self._refuse_running()
         if self.finished:
+            if self.left:
+                self.refuse("next() after an exception")
             raise Exhausted
         if not self.started and value is not None:
             raise_error(TypeError, f"can't send non-None value to a just-started {self.noun}")
@@ -125,6 +129,9 @@ class GeneratorValue(IteratorValue):
             result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
         except Raised as raised:
             self.finished = True
+            if self.kind is not types.GeneratorType:
+                self.left = True
+                raise as_end(raised) from None
             raise Raised(stop_iteration_error(frame.program.canonical.code, raised.value)) from None
         finally:
             frame.enter(None)
@@ -214,10 +221,10 @@ class GeneratorValue(IteratorValue):
         return not changed and lift.graph.mark() == graph
 
     def state(self) -> Any:
-        return self.frame.snapshot(), self.started, self.finished, self.handled
+        return self.frame.snapshot(), self.started, self.finished, self.handled, self.left
 
     def restore(self, state: Any) -> None:
-        snapshot, self.started, self.finished, self.handled = state
+        snapshot, self.started, self.finished, self.handled, self.left = state
         self.frame.restore(snapshot)
 
     def parts(self) -> list[Any]:

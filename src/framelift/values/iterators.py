@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
+from framelift.values.exceptions import as_end
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -249,7 +250,10 @@ class DerivedIterator(IteratorValue):
 
     def next(self, lift: Lift) -> Any:
         lift.journal.touch(self)
-        return self.step(lift, self)
+        try:
+            return self.step(lift, self)
+        except Raised as raised:
+            raise as_end(raised) from None
 
     @method
     def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)

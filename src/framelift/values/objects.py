@@ -17,7 +17,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.dicts import DELETED, MISSING, DictValue
-from framelift.values.exceptions import is_raised, raise_error
+from framelift.values.exceptions import as_end, is_raised, raise_error
 from framelift.values.lookup import (
     class_lookup,
     defines,
@@ -283,9 +283,7 @@ class UserObjectValue(Value):
         try:
             return self._required(lift, "__next__", "'{type}' object is not an iterator")
         except Raised as raised:
-            if is_raised(raised, StopIteration):
-                raise Exhausted(*raised.value.args[:1], raised=raised) from None
-            raise
+            raise as_end(raised) from None
 
     def contains(self, lift: Lift, item: Any) -> Any:
         method = special_method(lift, self, self.cls, "__contains__")

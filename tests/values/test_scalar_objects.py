@@ -241,3 +241,25 @@ def test_what_depends_on_the_day_or_the_language_is_left_to_python():
         check(function, x(), expect_breaks=None)
         with pytest.raises(FullGraphError, match="date|Day"):
             framelift.compile(function, backend="eager", fullgraph=True)(x())
+
+
+class Reflecting(int):
+    """Says something else than an int where it stands on the right: a tensor on the left does not ask it."""
+
+    def __radd__(self, other):
+        return "radd"
+
+    def __gt__(self, other):
+        return "gt"
+
+
+class ReflectingFloat(float):
+    def __rtruediv__(self, other):
+        return "rtruediv"
+
+
+def test_a_tensor_on_the_left_goes_first():
+    def f(x):
+        return x + Reflecting(2), x < Reflecting(1), x / ReflectingFloat(2.0), Reflecting(2) * x, 1 + Reflecting(2)
+
+    check(f, torch.ones(3), fullgraph=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 
 import framelift
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -249,3 +250,45 @@ def test_storage_is_guarded():
     lifted = framelift.compile(read, backend="eager")
     assert lifted(X, Plain(a=1)).equal(X + 1)
     assert lifted(X, Plain(a=1, b=2)).equal(X + 2)
+
+
+class Elsewhere:
+    """Iterates over other items than it holds."""
+
+    def __iter__(self):
+        return iter(["p", "q"])
+
+
+class OtherKeys(Elsewhere, dict):
+    def keys(self):
+        return ["a"]
+
+
+class OtherItems(Elsewhere, list):
+    pass
+
+
+class OtherMembers(Elsewhere, set):
+    pass
+
+
+class OtherLetters(Elsewhere, str):
+    pass
+
+
+def test_what_c_code_asks_the_class_for_and_what_it_reads_itself():
+    def f(x, d, items, members, letters):
+        return (
+            x + 1,
+            [{"z": 0} | d, d | {"z": 0}, d.copy(), {**d}, dict(d)],
+            ["".join(items), "-".join(letters), letters.join(items), list(items)],
+            [set(members), frozenset(members), {"r"}.union(members), {"r"} | members, list(members)],
+        )
+
+    given = OtherKeys(a=1, b=2), OtherItems(["x"]), OtherMembers(["x"]), OtherLetters("ab")
+    check(f, X, *given, fullgraph=True)
+    check(
+        lambda x: f(x, OtherKeys(a=1, b=2), OtherItems(["x"]), OtherMembers(["x"]), OtherLetters("ab")),
+        X,
+        fullgraph=True,
+    )

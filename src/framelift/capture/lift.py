@@ -308,6 +308,11 @@ class Lift:
             return found
         return None
 
+    def set_inside(self, value: Any) -> Any:
+        """What the C code of sets reads of an instance of a subclass: not by its `__iter__`. Anything else as it is."""
+        is_set = isinstance(value, ContainerObjectValue) and value.base in (set, frozenset)
+        return value.storage(self) if is_set else value
+
     def dict_inside(self, value: Any) -> DictValue | None:
         """The items that the C code of dicts reads of a dict or an instance of a subclass."""
         if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):

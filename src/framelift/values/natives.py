@@ -12,10 +12,11 @@ from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import BoundMethodValue
-from framelift.values.lookup import is_subclass, name_of, raw_lookup
+from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup
 from framelift.values.methods import BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
@@ -201,8 +202,16 @@ def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs:
     calculated = None if kwargs else lift.calculate(function, *args)
     if calculated is not None:
         return calculated
+    if getattr(function, "__name__", None) == "join" and args and _is_asked_for_items(lift, args[-1]):
+        args = [*args[:-1], lift.new_list(py.items(lift, args[-1]))]
     plain = [_consumed(lift, argument) for argument in args]
     return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
+
+
+def _is_asked_for_items(lift: Lift, argument: Any) -> bool:
+    """Whether an object is of a class of the program's with an `__iter__`, which `join` calls."""
+    cls = lift.type_of(argument) if isinstance(argument, Value) else object
+    return not is_fixed(cls) and class_lookup(lift, cls, "__iter__") is not None
 
 
 def _consumed(lift: Lift, argument: Any) -> Any:

@@ -562,7 +562,7 @@ def as_operand(lift: Lift, iterable: Any) -> SetValue:
     """Any iterable as the argument of a set's method."""
     if isinstance(iterable, Value):
         iterable.note(lift)
-    found = _as_set(lift, iterable)
+    found = _as_set(lift, lift.set_inside(iterable))
     return ListedSet(py.keys(lift, iterable)) if found is None or py.has_type(iterable, *_VIEWS) else found
 
 

@@ -100,7 +100,9 @@ class ContainerObjectValue(UserObjectValue):
             storage.initialise(lift, *args, **kwargs)
             return None
         if name in _READS_OTHERS:
-            args = [_raw(lift, argument, self.base) for argument in args]
+            args = [_raw(lift, argument, self.base, name) for argument in args]
+        if name in _COPIES and is_subclass(self.base, dict):
+            storage = _merged(lift, self)
         result = py.call(lift, py.attribute(lift, storage, name), args, kwargs)
         return self if result is storage else result
 
@@ -147,6 +149,8 @@ _MAKES_ANOTHER = {
 # Methods whose C code reads the storage of a second container directly.
 _COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 _READS_OTHERS = _COMPARISONS | {"__add__", "__or__", "__ror__", "__and__", "__rand__", "__sub__", "__rsub__", "__xor__"}
+# Methods of dicts whose C code makes a copy first.
+_COPIES = frozenset({"copy", "__or__", "__ror__"})
 
 
 @functools.cache
@@ -154,11 +158,20 @@ def _arity_of_init(initialise: Callable[..., None]) -> Arity:
     return Arity(initialise, 2)
 
 
-def _raw(lift: Lift, value: Any, base: type) -> Any:
+def _raw(lift: Lift, value: Any, base: type, method: str) -> Any:
     if isinstance(value, ContainerObjectValue) and (is_subclass(value.base, base) or is_subclass(base, value.base)):
         value.note(lift)
-        return value.storage(lift)
+        return _merged(lift, value) if method in _COPIES and is_subclass(base, dict) else value.storage(lift)
     return value
+
+
+def _merged(lift: Lift, value: ContainerObjectValue) -> DictValue:
+    """What C code makes a dict from: the storage, or what `keys` says of a class with an `__iter__` of its own."""
+    storage = keys_are_read_directly(lift, value)
+    if storage is None:
+        storage = DictValue({})
+        storage.update(lift, value)
+    return storage
 
 
 # -- storages --------------------------------------------------------------------------------------------------------

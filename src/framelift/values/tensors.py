@@ -17,7 +17,7 @@ from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
-from framelift.values.lookup import bind, class_lookup
+from framelift.values.lookup import bind, class_lookup, is_subclass
 from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
@@ -339,9 +339,14 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             self._namespace.fill_real(generate)
 
 
+_NUMBERS = (int, float, complex)
+
+
 def _is_operand(other: Any) -> bool:
-    """Whether torch's operators take `other` beside a tensor."""
-    return py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue)
+    """Whether torch's operators take `other` beside a tensor: numbers of classes of one's own as well."""
+    if py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue):
+        return True
+    return isinstance(other, Value) and any(is_subclass(py.type_of(other), number) for number in _NUMBERS)
 
 
 def _is_of_torch(raw: Any) -> bool:

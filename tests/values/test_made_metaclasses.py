@@ -284,6 +284,67 @@ def named_tuple(x):
     return x + p.x + p.y, tuple(p), tuple(p._replace(x=7)), Point._fields, p._asdict(), Point.__module__
 
 
+class AllAbstract(abc.ABC):
+    @property
+    @abc.abstractmethod
+    def prop(self): ...
+
+    @classmethod
+    @abc.abstractmethod
+    def of_class(cls): ...
+
+    @staticmethod
+    @abc.abstractmethod
+    def static(): ...
+
+    @abc.abstractmethod
+    def plain(self):
+        return 1
+
+
+@cases(X)
+def abstract_methods_that_are_inherited(x):
+    class Made(abc.ABC):
+        @property
+        @abc.abstractmethod
+        def prop(self): ...
+
+        @classmethod
+        @abc.abstractmethod
+        def of_class(cls): ...
+
+        @abc.abstractmethod
+        def plain(self): ...
+
+    found = []
+    for base in (AllAbstract, Made):
+
+        class Half(base):
+            def plain(self):
+                return super().plain()
+
+        class Whole(Half):
+            prop = 3
+            number = 4
+            data = x
+            inner = Made
+
+            @classmethod
+            def of_class(cls):
+                return cls.__name__
+
+            @staticmethod
+            def static():
+                return 5
+
+        try:
+            Half()
+        except TypeError as error:
+            found.append(str(error))
+        found += [sorted(Half.__abstractmethods__), sorted(Whole.__abstractmethods__), Whole().of_class()]
+    return x * Whole().prop, found
+
+
 @cases(X)
 def abstract(x):
     class Base(abc.ABC):

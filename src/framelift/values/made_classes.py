@@ -561,10 +561,19 @@ def _abc_init(lift: Lift, cls: Any, /) -> None:
 
 
 def _is_abstract(lift: Lift, value: Any) -> bool:
-    if not isinstance(value, (FunctionLike, MadeDescriptor, UserObjectValue)):
+    kind = py.type_of(value)
+    can_say = kind is types.MethodType or kind.__dictoffset__ or raw_lookup(kind, _ABSTRACT) is not NotImplemented
+    if not isinstance(value, Value) or not can_say:
         return False
+    if kind is property and value.source is not None:
+        lift.guard(value.source, "TYPE", property)
+        parts = [(getattr(value.concrete, name), name) for name in ("fget", "fset", "fdel")]
+        return any(_is_abstract(lift, lift.wrap(part, value.source.child("GETATTR", name))) for part, name in parts)
     get = lift.known_object(getattr)
-    return py.truth(lift, py.call(lift, get, [value, "__isabstractmethod__", False], {}))
+    return py.truth(lift, py.call(lift, get, [value, _ABSTRACT, False], {}))
+
+
+_ABSTRACT = "__isabstractmethod__"
 
 
 def _is_plain_entry(raw: Any) -> bool:

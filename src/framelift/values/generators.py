@@ -334,7 +334,12 @@ _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
 def stop_iteration_error(code: types.CodeType, error: Any) -> Any:
-    """An exception that means the end of an iterator, when it leaves a generator, is a mistake of its author's."""
+    """An exception that means the end of an iterator, when it leaves a generator, is a mistake of its author's.
+
+    Not so when it leaves an iterator in C, of which the generator is a model.
+    """
+    if kind_of_generators(code) is not types.GeneratorType:
+        return error
     is_async = bool(code.co_flags & _ASYNC_GENERATOR)
     ends = (StopIteration, StopAsyncIteration) if is_async else (StopIteration,)
     if not isinstance(error, ExceptionValue) or not issubclass(error.cls, ends):

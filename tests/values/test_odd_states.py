@@ -1,6 +1,7 @@
 """Objects in states that programs rarely bring about, and what building a list asks of them."""
 
 import collections
+import datetime
 import functools
 import types
 
@@ -23,6 +24,31 @@ class PlainSubclass(collections.defaultdict):
 
 class Hides(collections.defaultdict):
     default_factory = None
+
+
+class OwnFrozenset(frozenset):
+    pass
+
+
+class OwnDate(datetime.date):
+    pass
+
+
+class OwnDelta(datetime.timedelta):
+    pass
+
+
+class Shows:
+    value = None
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def set_of_itself():
+    shows = Shows()
+    shows.value = OwnFrozenset([shows])
+    return shows.value
 
 
 class Slotted:
@@ -156,6 +182,26 @@ def list_of_one(x, values):
     return x + 1, list(values), tuple(values)
 
 
+def texts(x, obj):
+    return x + 1, repr(obj), str(obj), f"{obj}", f"{obj!r}", "%s" % (obj,), str([obj])
+
+
+def equal_methods(x, pair):
+    given, items = pair
+    found = given == items.append, items.append == given, given != items.append, given in (items.pop, items.append)
+    own = items.append == items.append, "a".join == "a".join, x.add == x.add, [].append == items.append
+    return x + 1, found, own, given is items.append
+
+
+def equal_methods_of_classes(x, given):
+    return x + 1, given == Asked.__init_subclass__, Asked.__init_subclass__ == given, given == Grows.__init_subclass__
+
+
+def method_and_list():
+    items = [1]
+    return items.append, items
+
+
 def number(text):
     return lambda: eval(text)
 
@@ -182,6 +228,10 @@ PROGRAMS = [
     (keys_of_an_ordered_dict, changed_by_dict, None),
     (slot_filled_and_emptied, Slotted, None),
     (items_replaced_under_an_iterator, deque_and_iterator, None),
+    (texts, lambda: OwnFrozenset([1]), 0),
+    (texts, OwnFrozenset, 0),
+    (texts, lambda: OwnDate(2020, 1, 2), 0),
+    (texts, lambda: OwnDelta(1, 2), 0),
     (lists_of, Asked, 0),
     (lists_of, Hesitant, 0),
     (lists_of, Refusing, None),
@@ -209,6 +259,22 @@ def test_a_module_that_is_nowhere_imported(kind, is_initialised):
         with Record().listening() as record:
             assert lifted(x, module)[1:] == name_of_a_module(x, module)[1:]
         assert not record.failures
+
+
+@pytest.mark.parametrize(
+    "program, make",
+    [
+        (texts, set_of_itself),
+        (equal_methods, method_and_list),
+        (equal_methods_of_classes, lambda: Asked.__init_subclass__),
+    ],
+)
+def test_what_cannot_be_copied(program, make):
+    lifted, x, given = framelift.compile(program, backend="eager"), torch.ones(2), make()
+    with Record().listening() as record:
+        results = [lifted(x, given), lifted(x, given), lifted(x, make())]
+    assert all(result[1:] == program(x, given)[1:] for result in results)
+    assert record.ops and not record.failures
 
 
 def test_a_long_number_in_words():

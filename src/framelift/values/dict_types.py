@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
+def _is_in_order(given: OrderedDict[Any, Any]) -> bool:
+    """Whether the keys it has are those it has in order."""
+    try:
+        return len(list(OrderedDict.__iter__(given))) == dict.__len__(given)
+    except (KeyError, RuntimeError):
+        return False
+
+
 class OrderedDictValue(DictValue, models=OrderedDict):
     """A dict whose order can be changed; `reordered` says that replay has to bring its keys in order.
 
@@ -40,7 +48,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         self._namespace: DictValue | None = None
 
     def note_facts(self, lift: Lift) -> None:
-        if len(list(OrderedDict.__iter__(self.concrete))) != dict.__len__(self.concrete):
+        if not _is_in_order(self.concrete):
             self.refuse("use after methods of dict changed it")
         super().note_facts(lift)
 

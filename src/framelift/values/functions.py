@@ -15,7 +15,7 @@ from framelift.values.base import NULL, Value
 from framelift.values.cells import CellValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.methods import method_of
+from framelift.values.methods import Bound, method_of
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.untraceable import refuse_untraceable
 
@@ -375,7 +375,7 @@ _OF_METHODS = frozenset(dir(types.MethodType)) - {"__doc__"}
 _METHODS_OF_C = (types.MethodDescriptorType, types.ClassMethodDescriptorType)
 
 
-class BoundMethodValue(Value, models=types.MethodType):
+class BoundMethodValue(Bound, models=types.MethodType):
     """A function with its first argument."""
 
     __slots__ = ("_function", "_instance")
@@ -407,6 +407,10 @@ class BoundMethodValue(Value, models=types.MethodType):
             self._instance = lift.wrap(self.concrete.__self__, self.source.child("METHOD_SELF"))
         return self._instance
 
+    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
+        raw: Any = self.function(lift).concrete if isinstance(self.function(lift), Value) else None
+        return (self.instance(lift), raw.__name__) if type(raw) in _METHODS_OF_C else None
+
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return py.call(lift, self.function(lift), [self.instance(lift), *args], kwargs)
 
@@ -427,7 +431,7 @@ class BoundMethodValue(Value, models=types.MethodType):
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
         if not isinstance(other, BoundMethodValue) or operator not in ("==", "!="):
-            return NotImplemented
+            return super().compare(lift, operator, other)
         equal = py.same(lift, self.function(lift), other.function(lift)) and py.same(
             lift, self.instance(lift), other.instance(lift)
         )

@@ -47,7 +47,27 @@ def method_of(value: Value, lift: Lift, name: str) -> Any:
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
-class BoundBuiltin(Value):
+class Bound(Value):
+    """A C function that may be bound to an object, by the program or before it."""
+
+    __slots__ = ()
+
+    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
+        """The object and the name of its method; None for a function that is bound to nothing."""
+        raise NotImplementedError
+
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        """Methods bound to one object are equal, however often they are looked up."""
+        mine = self.bound_to(lift)
+        if operator not in ("==", "!=") or mine is None or not isinstance(other, Bound):
+            return super().compare(lift, operator, other)
+        its = other.bound_to(lift)
+        alike = its is not None and mine[1] == its[1] and self.python_type() is other.python_type()
+        equal = alike and its is not None and py.same(lift, mine[0], its[0])
+        return equal == (operator == "==")
+
+
+class BoundBuiltin(Bound):
     """A method of C code, bound to `owner`. Subclasses say what calling it does."""
 
     __slots__ = ("owner", "name")
@@ -70,6 +90,9 @@ class BoundBuiltin(Value):
         if raw_lookup(kind, name) is NotImplemented:
             raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
         return super().attribute(lift, name)
+
+    def bound_to(self, lift: Lift) -> tuple[Any, str]:
+        return self.owner, self.name
 
     def parts(self) -> list[Any]:
         return [self.owner]
@@ -94,12 +117,6 @@ class MethodValue(BoundBuiltin):
     def reject(self, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
         """The arguments do not fit."""
         reject_method(self.owner.python_type(), self.name, args, kwargs, f"{self.owner.describe()}.{self.name}")
-
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator not in ("==", "!=") or not isinstance(other, MethodValue):
-            return NotImplemented
-        equal = self.name == other.name and py.same(lift, self.owner, other.owner)
-        return equal == (operator == "==")
 
 
 class OperatorMethodValue(MethodValue):

@@ -17,7 +17,7 @@ from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import BoundMethodValue
 from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup
-from framelift.values.methods import BoundBuiltin
+from framelift.values.methods import Bound, BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
-class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
+class NativeValue(Bound, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
     """A C function, guarded by identity: it is what a model says it is, or a graph break.
 
     A method bound to an object is another one each time it is looked up. It is guarded by its name and that object.
@@ -80,18 +80,12 @@ class NativeValue(Value, models=(types.BuiltinFunctionType, types.MethodWrapperT
             return super().is_same(lift, other)
         return self.concrete is other.concrete
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if operator not in ("==", "!=") or not isinstance(other, NativeValue) or self is other:
-            return super().compare(lift, operator, other)
+    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
         self.note(lift)
-        other.note(lift)
-        if self.owner is None or other.owner is None:
-            equal = self.concrete is other.concrete
-        else:
-            mine, its = self.concrete, other.concrete
-            alike = type(mine) is type(its) and mine.__name__ == its.__name__
-            equal = alike and py.same(lift, self.owner, other.owner)
-        return equal == (operator == "==")
+        owner = getattr(self.concrete, "__self__", None)
+        if self.owner is None and isinstance(owner, type):
+            return lift.known_object(owner), self.concrete.__name__
+        return None if self.owner is None else (self.owner, self.concrete.__name__)
 
     def key(self, lift: Lift) -> Any:
         if self.owner is not None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from framelift.breaks import FL0102, FL0202, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.by_items import by_items
-from framelift.models.collecting import length_hint
 from framelift.native import _core
 from framelift.values import instances
 from framelift.values import protocol as py
@@ -234,9 +233,23 @@ class UserObjectValue(Value):
         return length
 
     def ask_length(self, lift: Lift) -> None:
-        found = [class_lookup(lift, self.cls, name) for name in ("__len__", "__length_hint__")]
-        if any(one is not None and type(one.raw) is not types.WrapperDescriptorType for one in found):
-            py.call(lift, lift.known_object(length_hint), [self], {})
+        for name, ask in (("__len__", self.length), ("__length_hint__", self._ask_hint)):
+            found = class_lookup(lift, self.cls, name)
+            if found is None or type(found.raw) is types.WrapperDescriptorType:
+                continue
+            try:
+                ask(lift)
+                break
+            except Raised as raised:
+                if not is_raised(raised, TypeError):
+                    raise
+
+    def _ask_hint(self, lift: Lift) -> None:
+        hint = self._special(lift, "__length_hint__")
+        if hint is NotImplemented:
+            return
+        if py.type_of(hint) is not int or py.truth(lift, py.compare(lift, "<", hint, 0)):
+            self.refuse("__length_hint__() that gives no length")
 
     def is_exactly(self, cls: type) -> bool:
         return False  # its class may override what the C type has

@@ -17,6 +17,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue, is_fixed, note_instantiable
+from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import has_default, name_of, raw_lookup, scalar_base
 from framelift.values.natives import fold_call, refuse_unsteady
@@ -40,10 +41,15 @@ _READERS: dict[type, Callable[[Any], Any]] = {
     float: float.__float__,
     complex: complex.__complex__,
     bytes: lambda value: bytes.join(b"", [value]),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    frozenset: lambda value: _read_members(list(frozenset.__iter__(value))),
     datetime.date: lambda value: datetime.date(*[getter(value) for getter in _DATE]),
     datetime.timedelta: lambda value: datetime.timedelta(*[getter(value) for getter in _TIMEDELTA]),
 }
+
+
+def _read_members(members: list[Any]) -> frozenset[Any] | None:
+    """None where they are objects of the user's, whose `__hash__` must not run."""
+    return frozenset(members) if all(map(is_constant, members)) else None
 
 
 def made_of(plain: Any) -> tuple[Any, ...]:
@@ -73,6 +79,8 @@ class ScalarObjectValue(UserObjectValue):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
+        if self.base is not None and self._plain_value is None:
+            self.refuse("use with members that are not plain constants")
         if type.__dict__["__weakrefoffset__"].__get__(self.cls) == 0:
             self.refuse("use of an object that has no weak references")  # guards hold nothing else of the user's
         lift.guard(self.source, "IS", self.concrete)
@@ -103,7 +111,10 @@ class ScalarObjectValue(UserObjectValue):
             return lift.text(self, "str")  # without a specification the C types ask the object for its text
         method = getattr(self.base, name)
         refuse_unsteady(method)
-        return fold_call(lift, method, [self._plain_value, *args], kwargs)
+        result = fold_call(lift, method, [self._plain_value, *args], kwargs)
+        if name == "__repr__" and self.base in _SHOWN_BY_CLASS:
+            return name_of(self.cls) + result[result.index("(") :]
+        return result
 
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         return self._part(lift, descriptor) if self._is_of_base(descriptor) else super().get_slot(lift, descriptor)
@@ -220,6 +231,8 @@ _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
 }
 
 
+# What shows the name of its class, then what it is made of.
+_SHOWN_BY_CLASS = (frozenset, datetime.date, datetime.timedelta)
 # They take no arguments by name, but leave those of a subclass to its `__init__`.
 _WITHOUT_NAMES = (float, frozenset)
 

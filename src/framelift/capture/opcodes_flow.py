@@ -17,7 +17,7 @@ from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
 from framelift.values.exceptions import ExceptionValue, as_end, is_raised, raise_error
-from framelift.values.generators import GeneratorValue, stop_iteration_error
+from framelift.values.generators import GeneratorValue
 from framelift.values.lookup import class_lookup, name_of
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def load_assertion_error(frame: Frame, arg: Any) -> Any:
 
 # What the interpreter does by itself where code raises or leaves.
 _INTRINSICS: dict[str, Callable[..., Any]] = {
-    "STOPITERATION_ERROR": lambda lift, error: stop_iteration_error(lift.frame.program.canonical.code, error),
+    "STOPITERATION_ERROR": lambda lift, error: error,  # who runs the generator sees to it: not all code has this step
     "ASYNC_GEN_WRAP": lambda lift, value: GivenOut(value),
     "PREP_RERAISE_STAR": lambda lift, *errors: py.call(lift, lift.known_object(raised_together), list(errors), {}),
 }

@@ -132,7 +132,7 @@ class GeneratorValue(IteratorValue):
             if self.kind is not types.GeneratorType:
                 self.left = True
                 raise as_end(raised) from None
-            raise Raised(stop_iteration_error(frame.program.canonical.code, raised.value)) from None
+            raise Raised(_stop_iteration_error(frame.program.canonical.code, raised.value)) from None
         finally:
             frame.enter(None)
             self.running = False
@@ -333,13 +333,8 @@ def _refuse_throw() -> NoReturn:
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200
 
 
-def stop_iteration_error(code: types.CodeType, error: Any) -> Any:
-    """An exception that means the end of an iterator, when it leaves a generator, is a mistake of its author's.
-
-    Not so when it leaves an iterator in C, of which the generator is a model.
-    """
-    if kind_of_generators(code) is not types.GeneratorType:
-        return error
+def _stop_iteration_error(code: types.CodeType, error: Any) -> Any:
+    """An exception that means the end of an iterator, when it leaves a generator, is a mistake of its author's."""
     is_async = bool(code.co_flags & _ASYNC_GENERATOR)
     ends = (StopIteration, StopAsyncIteration) if is_async else (StopIteration,)
     if not isinstance(error, ExceptionValue) or not issubclass(error.cls, ends):

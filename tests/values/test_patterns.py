@@ -1,7 +1,9 @@
 """Regular expressions on constants."""
 
 import re
+import sys
 
+import pytest
 import torch
 
 import framelift
@@ -117,3 +119,11 @@ def test_a_template_of_a_subclass():
         return x + 1, re.sub("y", Text("a"), Text("xyz")), type(re.sub("y", Text("a"), Text("x")))
 
     check(fn, torch.ones(2))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="warns, which is left to Python")
+def test_counts_and_flags_by_place():
+    def f(x):
+        return x + 1, re.sub("a", "b", "aaA", 2), re.subn("a", "b", "aaA", 0, re.I), re.split(",", "a,b,c", 1)
+
+    check(f, torch.ones(3), fullgraph=True)

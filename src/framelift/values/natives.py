@@ -16,7 +16,7 @@ from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import BoundMethodValue
-from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup
+from framelift.values.lookup import class_lookup, is_subclass, name_of
 from framelift.values.methods import Bound, BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
@@ -226,16 +226,9 @@ class ConstantMethodValue(BoundBuiltin):
             return model(lift, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
             return lift.format_by_method(self.owner, self.name, args, kwargs)
-        if self.name == "join" and len(args) == 1 and _iterates_in_python(lift, args[0]):
-            args = [lift.new_list(py.items(lift, args[0]))]
         method = getattr(self.owner, self.name)
         refuse_unsteady(method)
         return fold_call(lift, method, args, kwargs)
-
-
-def _iterates_in_python(lift: Lift, value: Any) -> bool:
-    """Whether iterating over a value asks a method of its class, or of its metaclass, that the program has written."""
-    return isinstance(value, Value) and type(raw_lookup(lift.type_of(value), "__iter__")) is types.FunctionType
 
 
 class ModelMethodValue(BoundBuiltin):

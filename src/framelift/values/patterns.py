@@ -6,6 +6,7 @@ A pattern or match that leaves the frame is made again by the call that made it.
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -171,17 +172,23 @@ def _escape(lift: Lift, pattern: Any) -> Any:
     return py.fold(lift, re.escape, lift.constant(pattern))
 
 
+# Since 3.13 the functions below warn about a count that is not named, which is left to Python.
+_NAMED_BY_PLACE = sys.version_info < (3, 13)
+
+
 def _register_changes() -> None:
-    """`re.sub` and its like; since 3.13 they warn about a count that is not named, which is left to Python."""
+    """`re.sub` and its like."""
     for function, given in ((re.split, 2), (re.sub, 3), (re.subn, 3)):
 
         def change(
             lift: Lift, *args: Any, flags: Any = 0, _name: str = function.__name__, _given: int = given, **named: Any
         ) -> Any:
-            if len(args) != _given:
+            pattern, *rest = args[:_given]
+            if len(args) < _given or len(args) > _given + 2 * _NAMED_BY_PLACE:
                 raise GraphBreak(FL0102, what=f"re.{_name} with these arguments")
-            pattern, *rest = args
-            return _method(lift, _compile(lift, pattern, flags), _name, tuple(rest), named)
+            given_flags = args[_given + 1] if len(args) > _given + 1 else flags
+            rest += args[_given : _given + 1]  # the count
+            return _method(lift, _compile(lift, pattern, given_flags), _name, tuple(rest), named)
 
         primitive(function)(change)
 

@@ -30,3 +30,4 @@ def eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | Non
 
 
 eager.takes_symbolic_floats = True  # type: ignore[attr-defined]
+eager.is_quick = True  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
@@ -12,6 +13,7 @@ from torch.fx import GraphModule
 
 from framelift import config
 from framelift.errors import BackendError, short, unknown
+from framelift.native import _core
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
 CompilerFunction = Callable[..., Callable[..., Any]]
@@ -55,6 +57,11 @@ class Backend:
         """Whether it compiles a subgraph that `invoke_subgraph` calls once, however often it is called."""
         return bool(getattr(self.function, "takes_subgraphs", False))
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether signals may wait until it is done."""
+        return bool(getattr(self.function, "is_quick", False))
+
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
         keywords: dict[str, Any] = {}
@@ -63,7 +70,8 @@ class Backend:
         if self.options:
             keywords["options"] = dict(self.options)
         try:
-            compiled = self.function(graph_module, example_inputs, **keywords)
+            with nullcontext() if self.is_quick else _core.disturbed():
+                compiled = self.function(graph_module, example_inputs, **keywords)
         except BackendError:
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure

@@ -35,6 +35,7 @@ from framelift.graph import GraphBuilder, NumberRef
 from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
+from framelift.interrupts import let_signals_in
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
@@ -477,6 +478,7 @@ class Lift:
 
     def spend(self, amount: int, what: str) -> None:
         """Account for work: a program that would be traced for minutes is left to Python."""
+        let_signals_in()
         self._left_to_spend -= amount
         if self._left_to_spend < 0:
             raise GraphBreak(FL0108, what=what)

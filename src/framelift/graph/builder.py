@@ -40,6 +40,7 @@ from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
 from framelift.graph.writes import can_be_put_back
+from framelift.interrupts import let_signals_in
 from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
 
@@ -325,6 +326,7 @@ class GraphBuilder:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
         if any(type(ref) is TokenRef for ref in record.uses):
             raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
+        let_signals_in()
         tensors = record.tensors
         storages = list({id(ref.storage): ref.storage for ref in tensors}.values())
         # All aliases too: if the operation writes, autograd must know them.

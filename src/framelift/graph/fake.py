@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
-from threading import Thread
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -28,7 +26,6 @@ from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
 from framelift.graph.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
-from framelift.native import _core
 from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
 from framelift.silence import hush, silence
@@ -104,23 +101,6 @@ class OperatorTraits:
             seen.is_random = True
 
 
-@cache
-def _loading() -> Thread:
-    """Have torch load what it loads with the first mode for fake tensors: half of itself, for seconds.
-
-    An interrupt meanwhile would leave it half loaded for good. Signals come to the main thread, so another one loads;
-    who was interrupted, and comes again, waits for the same.
-    """
-
-    def load() -> None:
-        with _core.suspended(), suppress(Exception):  # who needs it hears of what fails
-            FakeTensorMode()
-
-    thread = Thread(target=load, daemon=True)
-    thread.start()
-    return thread
-
-
 class ObservingFakeMode(FakeTensorMode):
     """A FakeTensorMode that tells which storages are written and whether random numbers are drawn."""
 
@@ -164,7 +144,6 @@ class Fakes:
     """
 
     def __init__(self) -> None:
-        _loading().join()
         self.symbols = Symbols()
         self.mode = ObservingFakeMode(self.symbols.shape_env)
         self._attributes: dict[torch.device, dict[str, Any]] = {}

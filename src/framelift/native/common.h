@@ -15,7 +15,9 @@ typedef struct {
 } Lifting;
 
 typedef struct {
-    int suspended;     /* > 0: lifted callables act as their functions, frames are left alone */
+    int suspended;   /* > 0: lifted callables act as their functions, frames are left alone */
+    int undisturbed; /* > 0: signals wait */
+    bool holds_signals;
     int within_lifted; /* how many calls of lifted callables are in progress */
     Lifting lifting;
     struct Tail *giving; /* whose arguments are dropped once its function's frame has them */

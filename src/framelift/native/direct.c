@@ -75,6 +75,20 @@ static PyObject *pick(PyObject *outputs, const Direct *direct)
     return result;
 }
 
+/* An exception is set: rerun_marker if it is the graph's own. */
+static PyObject *after_failure(void)
+{
+    PyObject *error = take_exception(), *module = PyImport_ImportModule("framelift.interrupts");
+    PyObject *answer = module ? PyObject_CallMethod(module, "is_failure", "O", error) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(answer);
+    if (answer == Py_False) {
+        return raise_if_exception(error);
+    }
+    Py_DECREF(error);
+    return answer ? Py_NewRef(rerun_marker) : NULL;
+}
+
 PyObject *direct_run(ThreadData *thread, const Direct *direct, PyObject *const *vector)
 {
     PyObject *small[SMALL], **copied = small;
@@ -98,9 +112,5 @@ PyObject *direct_run(ThreadData *thread, const Direct *direct, PyObject *const *
     if (LIKELY(outputs != NULL)) {
         return pick(outputs, direct);
     }
-    if (PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyErr_Clear();
-        return Py_NewRef(rerun_marker);
-    }
-    return NULL;
+    return after_failure();
 }

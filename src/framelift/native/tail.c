@@ -84,17 +84,21 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return (PyObject *)tail;
 }
 
-/* Asks framelift's own code something between two pieces of a frame. The frame's handlers cannot hear of what comes
- * in between: an interrupt is put off until they can, and the question asked again. */
+/* Asks framelift's own code something between two pieces of a frame. The frame's handlers cannot hear of what is raised
+ * there. What is not raised again interrupted it, and is put off until they can. */
 static PyObject *ask(PyObject *whom, PyObject *about)
 {
     PyThreadState *tstate = PyThreadState_Get();
     lend_frames(tstate);
     PyObject *answer = PyObject_CallOneArg(whom, about);
-    if (!answer && !PyErr_ExceptionMatches(PyExc_Exception)) {
+    if (!answer) {
         PyObject *interrupt = take_exception();
-        Py_XSETREF(thread_data.interrupt, interrupt);
         answer = PyObject_CallOneArg(whom, about);
+        if (answer) {
+            Py_XSETREF(thread_data.interrupt, interrupt);
+        } else {
+            Py_DECREF(interrupt);
+        }
     }
     take_back_frames(tstate);
     return answer;

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.bytecode.decode import argument_names
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
+from framelift.interrupts import is_failure
 from framelift.native import _core
 from framelift.residual.chains import INNER
 from framelift.residual.generator import Generator, output_name
@@ -264,12 +265,13 @@ def _run_again(generator: Generator, graph: GraphCall | None) -> None:
     """In the handler of a graph that raised, or of what comes before it: the function itself is to run instead.
 
     Whoever entered this code runs it. It raises, or handles, what it really raises, and no frame of ours shows in the
-    traceback. What asks the program to end goes on at once, but in the modes in which the graph began.
+    traceback. What interrupted it goes on at once, but in the modes in which the graph began.
     """
     builder = generator.builder
     run = builder.label()
-    builder.load_const(Exception)
-    builder.check_exc_match()
+    builder.load_callable(is_failure)
+    builder.copy(3)  # the exception, from below the callable
+    builder.call(1)
     builder.jump_if_true(run)
     if graph is not None and graph.precautions.modes is not None:
         builder.load_callable(graph.precautions.restore_modes)

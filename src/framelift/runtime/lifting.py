@@ -23,6 +23,7 @@ from framelift.errors import (
     warn_user,
 )
 from framelift.graph import GraphBuilder, MetadataMemo
+from framelift.interrupts import Interrupted
 from framelift.locks import Lock
 from framelift.native import _core, calibrate
 from framelift.options import Options
@@ -189,6 +190,8 @@ class Context:
         """
         try:
             return self._capture_alone(function, slots, options)
+        except Interrupted as interrupted:
+            return interrupted.error.with_traceback(None)
         except BaseException as error:  # handed on whole: only the way it came is taken off
             if config.full_traceback:
                 raise
@@ -196,7 +199,7 @@ class Context:
 
     def _capture_alone(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
         """One thread captures at a time."""
-        with self.runtime.lock, _core.suspended():
+        with self.runtime.lock, _core.undisturbed(), _core.suspended():
             table = _core.table_for(function.__code__, self.key)
             entry = _fitting_entry(table, slots, function)
             if entry is not None:  # another thread was faster

@@ -1,0 +1,116 @@
+/* See signals.h.
+ *
+ * The interpreter runs handlers between any two instructions of the thread it knows as the main one. For the time being
+ * it knows none; what comes is marked as having come. (Were the runtime laid out otherwise than where this was built,
+ * its main thread would never be this one, and nothing be held.) */
+#include "signals.h"
+
+static void hold(ThreadData *thread)
+{
+    if (_PyRuntime.main_thread == PyThread_get_thread_ident()) {
+        _PyRuntime.main_thread = 0;
+        thread->holds_signals = true;
+    }
+}
+
+static void release(ThreadData *thread)
+{
+    if (thread->holds_signals) {
+        _PyRuntime.main_thread = PyThread_get_thread_ident();
+        thread->holds_signals = false;
+    }
+}
+
+static PyObject *begin_hold(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    if (thread_data.undisturbed++ == 0) {
+        hold(&thread_data);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_hold(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    if (thread_data.undisturbed == 0) {
+        PyErr_SetString(PyExc_RuntimeError, "undisturbed() is left and was not entered on this thread");
+        return NULL;
+    }
+    if (--thread_data.undisturbed == 0) {
+        release(&thread_data);
+        if (PyErr_CheckSignals() < 0) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *begin_release(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    release(&thread_data);
+    Py_RETURN_NONE;
+}
+
+static PyObject *end_release(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    if (thread_data.undisturbed) {
+        hold(&thread_data);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *let_signals_in(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    if (thread_data.holds_signals) {
+        release(&thread_data);
+        int error = PyErr_CheckSignals();
+        hold(&thread_data);
+        if (error < 0) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef undisturbed_methods[] = {
+    {"__enter__", begin_hold, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)end_hold, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject Undisturbed_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.undisturbed",
+    .tp_doc = "undisturbed()\n\nInside `with undisturbed():` signals wait; nests. At its end their handlers run.",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = undisturbed_methods,
+};
+
+static PyMethodDef disturbed_methods[] = {
+    {"__enter__", begin_release, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)end_release, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject Disturbed_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.disturbed",
+    .tp_doc = "disturbed()\n\nInside `with disturbed():` signals come as ever, also within `with undisturbed():`.",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = disturbed_methods,
+};
+
+static PyMethodDef functions[] = {
+    {"let_signals_in", let_signals_in, METH_NOARGS,
+     "let_signals_in()\n\nRuns the handlers of signals that wait, if any, and raises what they raise."},
+    {NULL, NULL, 0, NULL},
+};
+
+int signals_init(PyObject *module)
+{
+    return PyModule_AddType(module, &Undisturbed_Type) < 0 || PyModule_AddType(module, &Disturbed_Type) < 0 ||
+                   PyModule_AddFunctions(module, functions) < 0
+               ? -1
+               : 0;
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import pickle
+import statistics
 import traceback
 
 import pytest
@@ -183,3 +184,31 @@ def test_a_set_may_grow_for_a_while_between_two_members() -> None:
         return x + 1, seen
 
     check(function, torch.ones(2), {0, 8, 3}, expect_breaks=None)
+
+
+class Thing:
+    pass
+
+
+def test_sets_of_classes() -> None:
+    def function(x):
+        kinds = {int, float, Thing, "a", 3}
+        kinds.discard(float)
+        kinds |= {str, Thing}
+        return x + len(kinds), [str(kind) for kind in kinds], kinds, frozenset(kinds), statistics.stdev([1, 2.5, 4])
+
+    check(function, torch.ones(2), fullgraph=True)
+
+
+def test_a_class_that_is_replaced_is_seen() -> None:
+    def other():
+        class Thing:
+            pass
+
+        return Thing
+
+    kinds = [other(), other(), other()]
+    lifted = framelift.compile(lambda x: (x + 1, list({*kinds, int})), backend="eager")
+    for _ in range(3):
+        assert lifted(torch.ones(2))[1] == list({*kinds, int})
+        kinds.append(kinds.pop(0))

@@ -305,6 +305,15 @@ class Identity:
         return id(self.value)
 
 
+class PlacedIdentity(Identity):
+    """One of an object that was there before: hash tables have it in the same place."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.value.concrete)
+
+
 class Null:
     """CPython's NULL on the evaluation stack."""
 

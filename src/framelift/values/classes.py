@@ -13,7 +13,7 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import KnownObject, Raised, Value
+from framelift.values.base import KnownObject, PlacedIdentity, Raised, Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import is_raised, raise_error
@@ -264,7 +264,11 @@ class ClassValue(KnownObject, models=type):
         for method in ("__hash__", "__eq__"):
             if not has_default(lift, meta, method, raw_lookup(type, method)):
                 self.refuse(f"use as a key with the {method} of its metaclass")
-        return super().key(lift)
+        key = super().key(lift)
+        if self.source is None or lift.made.of(self.concrete) is not None:
+            return key
+        self.note(lift)
+        return PlacedIdentity(self)
 
     # -- instances -----------------------------------------------------------------------------------------------
 

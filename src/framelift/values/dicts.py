@@ -49,7 +49,7 @@ def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:
     if type(candidate) is not tuple or len(candidate) != len(parts):
         return False
     return all(
-        item is part.value.concrete if type(part) is Identity else constants_equal(item, part)
+        item is part.value.concrete if isinstance(part, Identity) else constants_equal(item, part)
         for item, part in zip(candidate, parts, strict=True)
     )
 
@@ -115,11 +115,11 @@ class DictValue(Value, models=dict):
     def _get_object(self, lift: Lift, key: Any) -> Any:
         """Look up an object that is equal to itself only, such as a class, or a tuple of such objects."""
         assert self.source is not None
-        if type(key) is py.ReferenceKey and type(key.referent) is Identity:
+        if type(key) is py.ReferenceKey and isinstance(key.referent, Identity):
             return self._get_reference(lift, key, key.referent)
         parts = key.keys if type(key) is py.TupleKey else (key,)
         if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
-            if type(key) is Identity:
+            if isinstance(key, Identity):
                 return self._get_known(lift, key, key.value.concrete)
             same = (candidate for candidate in self.concrete if _is_tuple_of(candidate, parts))
             found = next(same, MISSING)

@@ -21,7 +21,7 @@ from weakref import ReferenceType, ref
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Identity, Value
+from framelift.values.base import Exhausted, Identity, PlacedIdentity, Value
 from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
@@ -49,7 +49,7 @@ _EFFORT = 400
 
 def _has_known_hash(member: Any) -> bool:
     """Whether a key is where the real set has what it stands for."""
-    return type(member) is py.EqualKey or is_constant(member)
+    return type(member) in (py.EqualKey, PlacedIdentity) or is_constant(member)
 
 
 def _can_be_known(member: Any) -> bool:
@@ -135,7 +135,7 @@ class SetValue(Value, models=(set, frozenset)):
         key = _sought(lift, item)
         if self._members is None and isinstance(key, Identity) and not all(map(_can_be_known, self.concrete)):
             return self._contains_object(lift, key.value)
-        if self._members is None and type(key) is py.ReferenceKey and type(key.referent) is Identity:
+        if self._members is None and type(key) is py.ReferenceKey and isinstance(key.referent, Identity):
             return self._contains_reference(lift, key.referent.value)
         if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
             self.refuse("looking for a number that is not known yet")

@@ -582,3 +582,38 @@ def test_properties_of_a_class_that_is_given_back_know_their_names():
             holder.made().read_only = 1
         words.append(str(raised.value))
     assert words[0] == words[1]
+
+
+def test_breaks_between_a_function_and_its_closure():
+    """The class is kept from being traced again and again, up to the first instruction of the functions before it."""
+
+    def fn(x):
+        class Named:
+            def __set_name__(self, owner, name):
+                raise ValueError("no " + name)
+
+        try:
+
+            class Refused:
+                named = Named()
+
+        except (ValueError, RuntimeError) as error:
+            words = [type(error).__name__]
+
+        class Base:
+            def __init_subclass__(cls, *, needed):
+                cls.needed = needed
+
+        class Made(Base, needed=3):
+            pass
+
+        try:
+
+            class Wrong(odd=1):
+                pass
+
+        except TypeError as error:
+            words.append(str(error))
+        return (x + 1) * Made.needed, words
+
+    check(fn, torch.ones(2), expect_breaks=None, expect_ops=0, expect_hit=False)

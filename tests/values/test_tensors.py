@@ -600,3 +600,21 @@ class TestNew:
 
     def test_a_symbolic_size(self) -> None:
         check(lambda x: x.new(x.shape).fill_(2), X, changed=[(X[:, :2],), (X[:1],)], dynamic=True)
+
+
+def test_keys_of_tensors_that_are_objects():
+    class Position:
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            return self.number
+
+    def fn(x, at):
+        written = x.clone()
+        written[at] = 0
+        written[0, at] += 5
+        return x[at] + 1, x[:at] * 2, x[0, at] + 1, x[..., Position(-1)] * 2, x[at:, :: Position(2)] + 1, written
+
+    given = torch.arange(6.0).reshape(2, 3)
+    check(fn, given, Position(1), changed=[(given, Position(0)), (given, Position(-1))])

@@ -574,6 +574,8 @@ def make_function(frame: Frame, flags: int, *operands: Any) -> Any:
 
 @opcode("SET_FUNCTION_ATTRIBUTE")
 def set_function_attribute(frame: Frame, bit: int, part: Any, function: Any) -> Any:
+    if not isinstance(function, ClosureValue):  # Python has made it, between a break and here
+        function.refuse("completion")
     function.set_part(bit, part, frame.lift)
     return function
 

@@ -16,6 +16,7 @@ from framelift.breaks import FL0301, GraphBreak
 from framelift.graph import TensorRef
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.lookup import defines
 from framelift.values.sizes import size_in
 from framelift.values.slices import SliceValue
 from framelift.values.symbolic import SymbolicValue
@@ -96,7 +97,11 @@ def narrow(lift: Lift, tensor: TensorValue, dim: Any, start: Any, length: Any) -
 
 def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
     """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
-    parts = py.items(lift, key) if py.type_of(key) is tuple else [key]
+    is_tuple = py.type_of(key) is tuple
+    parts = py.items(lift, key) if is_tuple else [key]
+    if any(_has_index_object(lift, part) for part in parts):
+        parts = [_without_index_objects(lift, part) for part in parts]
+        key = lift.tuple(parts) if is_tuple else parts[0]
     if not any(_opens(lift, entry) for entry in parts):
         return tensor, key
     dims = _dimensions(lift, tensor, parts)
@@ -119,6 +124,23 @@ def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
         found = lift.call_tensor_method("narrow", (found, dim, start, length), {})
         parts[index] = slice(None)
     return found, lift.tuple(parts)
+
+
+def _has_index_object(lift: Lift, entry: Any) -> bool:
+    """Whether an entry of a key is, or has in it, an object of the program's that stands for a number."""
+    if isinstance(entry, SliceValue):
+        return any(_has_index_object(lift, bound) for bound in entry.parts())
+    # Sequences of the program's are for torch to look into.
+    return isinstance(entry, Value) and lift.has_index(entry) and not defines(py.type_of(entry), "__getitem__")
+
+
+def _without_index_objects(lift: Lift, entry: Any) -> Any:
+    """The entry with numbers in the place of such objects."""
+    if not _has_index_object(lift, entry):
+        return entry
+    if isinstance(entry, SliceValue):
+        return SliceValue(*[_without_index_objects(lift, bound) for bound in entry.bounds(lift)])
+    return entry.as_index(lift)
 
 
 def _opens(lift: Lift, entry: Any) -> bool:

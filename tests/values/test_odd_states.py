@@ -65,8 +65,16 @@ def with_a_number_as_keyword():
     return made
 
 
-def changed_by_dict():
-    made = collections.OrderedDict(a=1)
+class OwnOrderedDict(collections.OrderedDict):
+    pass
+
+
+class OwnText(str):
+    pass
+
+
+def changed_by_dict(kind=collections.OrderedDict):
+    made = kind(a=1)
     dict.__setitem__(made, "b", 2)
     return made
 
@@ -182,6 +190,20 @@ def list_of_one(x, values):
     return x + 1, list(values), tuple(values)
 
 
+def numbers_of_texts(x, text):
+    try:
+        return x + int(text), int(text, 2), float(text)
+    except ValueError as error:
+        return x, str(error)
+
+
+def numbers_of_texts_made(x, _):
+    class OwnBytes(bytes):
+        pass
+
+    return numbers_of_texts(x, OwnText("101")), numbers_of_texts(x, OwnBytes(b"101")), numbers_of_texts(x, OwnText("b"))
+
+
 def texts(x, obj):
     return x + 1, repr(obj), str(obj), f"{obj}", f"{obj!r}", "%s" % (obj,), str([obj])
 
@@ -226,6 +248,10 @@ PROGRAMS = [
     (text_of_a_number, number("10 ** 600"), 0),
     (rest_of_a_number, number("10 ** 5000"), 0),
     (keys_of_an_ordered_dict, changed_by_dict, None),
+    (keys_of_an_ordered_dict, lambda: changed_by_dict(OwnOrderedDict), None),
+    (numbers_of_texts, lambda: OwnText(" 100 "), 0),
+    (numbers_of_texts, lambda: OwnText("a"), 0),
+    (numbers_of_texts_made, lambda: None, 0),
     (slot_filled_and_emptied, Slotted, None),
     (items_replaced_under_an_iterator, deque_and_iterator, None),
     (texts, lambda: OwnFrozenset([1]), 0),

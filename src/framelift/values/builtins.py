@@ -22,7 +22,7 @@ from framelift.values.dicts import MISSING
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
+from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.made_classes import make_type
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
@@ -250,11 +250,16 @@ def _number(lift: Lift, kind: type, name: str, value: Any, base: Any) -> Any:
     if isinstance(value, TensorValue):
         return as_number(lift, value, name)
     if isinstance(value, UserObjectValue):
+        is_text = scalar_base(lift.type_of(value)) in (str, bytes)
         if base is not MISSING:
-            raise GraphBreak(FL0102, what="int() of an object with a base")
-        if class_lookup(lift, lift.type_of(value), name) is None:
+            if not is_text:
+                raise GraphBreak(FL0102, what="int() of an object with a base")
+            return py.fold(lift, kind, lift.constant(value), lift.constant(base))
+        if class_lookup(lift, value.cls, name) is None:
             if kind is int and class_lookup(lift, value.cls, "__trunc__") is not None:
                 raise GraphBreak(FL0102, what="int() of an object with __trunc__()")  # older versions ask it, and warn
+            if is_text and class_lookup(lift, value.cls, "__index__") is None:
+                return py.fold(lift, kind, lift.constant(value))
             return py.fold(lift, kind, plain_number(lift, kind, value, ["__index__"]))
         result = by_method(lift, kind, value, [name])
         if not is_subclass(py.type_of(result), kind):

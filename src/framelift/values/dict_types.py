@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 
-def _is_in_order(given: OrderedDict[Any, Any]) -> bool:
+def is_in_order(given: OrderedDict[Any, Any]) -> bool:
     """Whether the keys it has are those it has in order."""
     try:
         return len(list(OrderedDict.__iter__(given))) == dict.__len__(given)
@@ -48,7 +48,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         self._namespace: DictValue | None = None
 
     def note_facts(self, lift: Lift) -> None:
-        if not _is_in_order(self.concrete):
+        if not is_in_order(self.concrete):
             self.refuse("use after methods of dict changed it")
         super().note_facts(lift)
 

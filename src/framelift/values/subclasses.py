@@ -19,7 +19,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.constants import is_constant
-from framelift.values.dict_types import DefaultDictValue, OrderedDictValue
+from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
 from framelift.values.dicts import DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.lookup import (
@@ -255,11 +255,16 @@ class OrderedDictStorage(Storage, OrderedDictValue):
 
     __slots__ = ("owner",)
     fresh = DictStorage.__dict__["fresh"]
-    stored = DictStorage.__dict__["stored"]
     missing = DictStorage.missing
     initialise = DictStorage.initialise
     rebuild_filling = DictStorage.rebuild_filling
     attribute = DictValue.attribute  # what shadows methods is in the namespace of the owner, which has been asked
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        if not is_in_order(owner.concrete):
+            owner.refuse("use after methods of dict changed it")
+        return cls(None, owner.source, _read_dict(owner))._own(owner)
 
     def text(self, lift: Lift, conversion: str) -> str:
         return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("OrderedDict")

@@ -295,6 +295,19 @@ class TestWarnings:
             outcomes.append(caught(caller(function), torch.ones(2))[0])
         assert outcomes[0] == outcomes[1]
 
+    @pytest.mark.parametrize("level", [1, 2, 3, 4])
+    def test_stack_levels_behind_a_break(self, level):
+        def inner(x):
+            x = x + 1
+            framelift.graph_break()
+            helper(level)
+            return x * 2
+
+        def fn(x):
+            return inner(x) - 1
+
+        self.compare(fn, breaks=True)
+
     def test_models_are_no_frames(self):
         def fn(x):
             def add(a, b):

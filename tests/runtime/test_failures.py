@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import re
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -254,3 +256,15 @@ def test_full_graph_errors_say_everything() -> None:
     for part in ("FL0103", "because", f"{__file__}:{line}", 'framelift.graph_break("because")', "Remove the call"):
         assert part in text
     check(f, X)
+
+
+def test_an_error_keeps_nothing_that_was_being_captured() -> None:
+    x = torch.ones(2)
+    seen = weakref.ref(x)
+    with pytest.raises(FullGraphError) as info:
+        framelift.compile(lambda x: (x + 1, framelift.graph_break()), backend="eager", fullgraph=True)(x)
+    error = info.value
+    del x, info
+    gc.collect()
+    assert error.__context__ is None
+    assert seen() is None

@@ -230,6 +230,7 @@ class Context:
             captured = capture(request, self.runtime.programs, number)
             _check_guards(captured, slots, function)
         except (FullGraphError, BackendError, DynamicError) as error:
+            error.__context__ = error.__cause__  # else what was being captured lives as long as the error
             raise error.with_traceback(None) from error.__cause__
         except MemoryError:
             raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from framelift.breaks import FL0201, GraphBreak
+from framelift.breaks import FL0102, FL0201, GraphBreak
 from framelift.models.output import AFTERWARDS, PACKAGE, Place, place, shown
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -282,6 +282,8 @@ def _place(lift: Lift, level: Any, internal: Any) -> Any:
             if left == 0:
                 return _place_value(lift, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
         frame = frame.caller
+    if lift.steps.are_waiting:  # between those that are traced and the one that called residual code
+        raise GraphBreak(FL0102, what="a function that tells the line of a frame that waits")
     return _place_value(lift, Place("", 0, "", None, left))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import fractions
 import math
 from typing import Any
 
@@ -161,3 +162,38 @@ def test_what_newer_versions_warn_of_or_have_not() -> None:
         return y * 2, answer, vars(made)[1], getattr(type, "__annotations__", None), type.__doc__, object.__doc__
 
     check(fn, X, expect_breaks=None, expect_hit=False)
+
+
+class Measure:
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return float(self.value)
+
+    def __index__(self):
+        return int(self.value)
+
+
+class Whole:
+    def __index__(self):
+        return 6
+
+
+def test_functions_of_math_ask_objects_for_numbers():
+    def f(x, given):
+        half = fractions.Fraction(1, 4)
+        numbers = [math.sqrt(given), math.hypot(given, 3), math.copysign(half, -1), math.isnan(half), math.exp(Whole())]
+        return x * math.cos(given), numbers, math.gcd(Whole(), 4), math.factorial(given), math.isqrt(Whole())
+
+    check(f, torch.ones(3), Measure(4), changed=[(torch.ones(3), Measure(9))], fullgraph=True)
+
+
+def test_an_object_without_a_number():
+    def f(x):
+        try:
+            return x, math.sqrt(object())
+        except TypeError as error:
+            return x + 1, str(error)
+
+    check(f, torch.ones(3), expect_breaks=None)

@@ -55,7 +55,7 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, types.MethodWrapperT
         if model is not None:
             return model(lift, args, kwargs)
         if runs_on_constants(self.concrete):
-            return fold_call(lift, self.concrete, args, kwargs)
+            return fold_call(lift, self.concrete, [_number(lift, self.concrete, arg) for arg in args], kwargs)
         raise GraphBreak(FL0102, what=self.describe())
 
     def attribute(self, lift: Lift, name: str) -> Any:
@@ -178,6 +178,25 @@ _PURE_FUNCTIONS = frozenset(map(id, (str.maketrans, bytes.maketrans)))
 def runs_on_constants(function: Any) -> bool:
     """Whether a C function may be run while capturing, on constants."""
     return getattr(function, "__module__", None) in _PURE_MODULES or id(function) in _PURE_FUNCTIONS
+
+
+# Functions of `math` that take something else than numbers, and those that take integers alone.
+_OF_SEQUENCES = frozenset({"fsum", "prod", "dist", "sumprod", "ldexp"})
+_OF_INTEGERS = frozenset({"gcd", "lcm", "comb", "perm", "factorial", "isqrt"})
+_KINDS_IN_C = (int, float, complex, str, bytes)
+
+
+def _number(lift: Lift, function: Any, argument: Any) -> Any:
+    """What a function of `math` makes of an object of a class of the program's: the number it says it is."""
+    if not isinstance(argument, Value) or function.__module__ != "math" or function.__name__ in _OF_SEQUENCES:
+        return argument
+    kind = lift.type_of(argument)
+    if is_fixed(kind) or any(is_subclass(kind, base) for base in _KINDS_IN_C):
+        return argument
+    if function.__name__ in _OF_INTEGERS:
+        return lift.as_index(argument) if lift.has_index(argument) else argument
+    says = class_lookup(lift, kind, "__float__") is not None or lift.has_index(argument)
+    return py.call(lift, lift.known_object(float), [argument], {}) if says else argument
 
 
 # What depends on the day, the time zone or the language.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 
 import framelift
@@ -131,6 +132,54 @@ def functions_that_end_the_iterators_that_call_them(x):
             found.append(repr(error))
     going_on = map(below_two, numbers)
     return x + 1, found, list(going_on), list(going_on)
+
+
+def fails_after(*items):
+    yield from items
+    raise ValueError("no more")
+
+
+@cases(vector(), [9], {9}, {9: 9}, collections.deque([9]))
+def what_was_added_before_an_exception_stays(x, given_list, given_set, given_dict, given_deque):
+    class Table:
+        def keys(self):
+            return ["a", "b"]
+
+        def __getitem__(self, key):
+            return 1 if key == "a" else next(fails_after())
+
+    def added(target):
+        target += fails_after(1, 2)
+
+    made, ordered, removed, words = [9], collections.OrderedDict(), {0, 1, 2}, []
+    for change in (
+        lambda: made.extend(fails_after(1, x)),
+        lambda: added(made),
+        lambda: given_list.extend(fails_after(1, 2)),
+        lambda: given_set.update(fails_after(1, 2)),
+        lambda: removed.difference_update(fails_after(1)),
+        lambda: removed.symmetric_difference_update(fails_after(2)),
+        lambda: given_dict.update(fails_after((1, 1), (2, 2))),
+        lambda: given_dict.update(Table()),
+        lambda: ordered.update(fails_after((1, 1))),
+        lambda: given_deque.extend(fails_after(1, 2)),
+        lambda: given_deque.extendleft(fails_after(3)),
+    ):
+        try:
+            change()
+        except ValueError as error:
+            words.append(str(error))
+    return x + 1, made, ordered, removed, words
+
+
+@cases(vector(), [9])
+def additions_are_seen_where_the_next_one_is_made(x, given):
+    made, numbers, table = [], set(), {}
+    made.extend(len(made) for _ in range(3))
+    given += (len(given) for _ in range(2))
+    numbers.update(len(numbers) for _ in range(3))
+    table.update((len(table), x) for _ in range(2))
+    return x + 1, made, numbers, table
 
 
 @cases(vector(), expect_breaks=None)

@@ -158,7 +158,7 @@ class DequeValue(ListValue, models=deque):
 
     @method
     def extendleft(self, lift: Lift, iterable: Any, /) -> None:
-        for item in py.items(lift, iterable):
+        for item in py.items(lift, iterable) if iterable is self else py.each(lift, iterable):
             self.appendleft(lift, item)
 
     @method

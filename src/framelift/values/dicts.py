@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import types
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.equality import can_be_held, constants_equal, has_type
@@ -440,7 +441,7 @@ class DictValue(Value, models=dict):
     @method
     def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
         size = len(other.entries(lift)) if isinstance(other, DictValue) else 0
-        for key, value in pairs(lift, other):
+        for key, value in each_pair(lift, other):
             self.set_item(lift, key, value)
             if isinstance(other, DictValue) and other is not self and len(other.entries(lift)) != size:
                 raise_error(RuntimeError, "dict mutated during update")
@@ -483,21 +484,27 @@ def _halves(lift: Lift, pair: Any, position: int) -> list[Any]:
 
 def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
+    return list(each_pair(lift, other))
+
+
+def each_pair(lift: Lift, other: Any) -> Iterator[tuple[Any, Any]]:
+    """The same one by one, with what happens between two of them."""
     if not isinstance(other, DictValue):
         other = lift.mergeable(other)
     if isinstance(other, DictValue):
         other.note(lift)
-        return [(py.from_key(key), value) for key, value in other.entries(lift).items()]
+        yield from [(py.from_key(key), value) for key, value in other.entries(lift).items()]
+        return
     if isinstance(other, Value) and not isinstance(other, IteratorValue) and lift.has_attribute(other, "keys"):
         keys = py.items(lift, py.call(lift, py.attribute(lift, other, "keys"), [], {}))
-        return [(key, py.item(lift, other, key)) for key in keys]
-    found = []
-    for position, pair in enumerate(py.items(lift, other)):
+        for key in keys:
+            yield key, py.item(lift, other, key)
+        return
+    for position, pair in enumerate(py.each(lift, other)):
         halves = _halves(lift, pair, position)
         if len(halves) != 2:
             raise_error(
                 ValueError,
                 f"dictionary update sequence element #{position} has length {len(halves)}; 2 is required",
             )
-        found.append((halves[0], halves[1]))
-    return found
+        yield halves[0], halves[1]

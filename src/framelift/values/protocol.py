@@ -6,10 +6,11 @@ operator; on a value it first notes the guard that makes the value's model valid
 
 from __future__ import annotations
 
+import itertools
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
@@ -219,6 +220,21 @@ def _rest(lift: Lift, iterator: Any) -> list[Any]:
                 lift.spend(_MANY, "too many items")
     except Exhausted:
         return found
+
+
+def each(lift: Lift, iterable: Any, asks_length: bool = False) -> Iterator[Any]:
+    """The items, one by one: for what is done with one before the next is made, and stays done if that raises."""
+    iterator = iterate(lift, iterable)
+    if asks_length and isinstance(iterable, Value):
+        iterable.ask_length(lift)
+    for count in itertools.count(1):
+        try:
+            item = iterator.next(lift)
+        except Exhausted:
+            return
+        yield item
+        if not count % _MANY:
+            lift.spend(_MANY, "too many items")
 
 
 def first_items(lift: Lift, iterable: Any, most: int) -> list[Any]:

@@ -306,7 +306,7 @@ class ListValue(SequenceValue, models=list):
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator == "+=":
-            self.add(lift, py.listed(lift, other))
+            self.extend(lift, other)
             return self
         if operator == "*=" and py.has_type(other, int, bool):
             repeated = self._repeated(lift, lift.constant(other)).items(lift)
@@ -320,7 +320,11 @@ class ListValue(SequenceValue, models=list):
 
     @method
     def extend(self, lift: Lift, iterable: Any, /) -> None:
-        self.add(lift, py.listed(lift, iterable))
+        if not isinstance(iterable, Value) or iterable is self or py.has_type(iterable, list, tuple):
+            self.add(lift, py.listed(lift, iterable))
+            return
+        for item in py.each(lift, iterable, asks_length=self.kind is list):
+            self.add(lift, [item])
 
     @method
     def insert(self, lift: Lift, index: Any, item: Any, /) -> None:

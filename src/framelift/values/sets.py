@@ -299,7 +299,11 @@ class SetValue(Value, models=(set, frozenset)):
     @method
     def update(self, lift: Lift, *others: Any) -> None:
         for other in others:
-            self.change(lift, "update", as_operand(lift, other))
+            if _is_made_on_the_way(lift, other):
+                for item in py.each(lift, other):
+                    self.add(lift, item)
+            else:
+                self.change(lift, "update", as_operand(lift, other))
 
     @method
     def intersection_update(self, lift: Lift, *others: Any) -> None:
@@ -308,7 +312,11 @@ class SetValue(Value, models=(set, frozenset)):
     @method
     def difference_update(self, lift: Lift, *others: Any) -> None:
         for other in others:  # one after the other: those before one that cannot be iterated count
-            self.change(lift, "difference_update", as_operand(lift, other))
+            if _is_made_on_the_way(lift, other):
+                for item in py.each(lift, other):
+                    self.change(lift, "discard", py.key_of(lift, item))
+            else:
+                self.change(lift, "difference_update", as_operand(lift, other))
 
     @method
     def symmetric_difference_update(self, lift: Lift, other: Any, /) -> None:
@@ -556,6 +564,13 @@ def make_set(lift: Lift, iterable: Any, kind: type = set) -> SetValue:
     """`kind(iterable)`."""
     operand = as_operand(lift, iterable)
     return SetValue(kind(operand.operand(lift)), kind, ordered=operand.in_order(lift))
+
+
+def _is_made_on_the_way(lift: Lift, iterable: Any) -> bool:
+    """Whether code of the program's may run between two items."""
+    if not isinstance(iterable, Value) or py.has_type(iterable, list, tuple, dict, *_VIEWS):
+        return False
+    return _as_set(lift, lift.set_inside(iterable)) is None
 
 
 def as_operand(lift: Lift, iterable: Any) -> SetValue:

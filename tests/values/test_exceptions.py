@@ -724,6 +724,34 @@ def leaving_python(x):
     return x + 1, found
 
 
+@programs
+def what_was_looked_for_in_vain(x):
+    class Plain:
+        @property
+        def inner(self):
+            return self.deeper
+
+        def __getattr__(self, name):
+            raise AttributeError("none such")
+
+    plain, items, found = Plain(), [], []
+    for look, obj in ((lambda: plain.gone, plain), (lambda: plain.inner, plain), (lambda: items.gone, items)):
+        try:
+            look()
+        except AttributeError as error:
+            found.append((error.name, error.obj is obj, str(error)))
+    for look in (lambda: x.gone, lambda: (1).gone, lambda: Plain.gone, lambda: getattr(plain, "got")):  # noqa: B009
+        try:
+            look()
+        except AttributeError as error:
+            found.append(error.name)
+    try:
+        undefined_name  # noqa: B018, F821
+    except NameError as error:
+        found.append((error.name, str(error)))
+    return x + 1, found
+
+
 test_programs = programs.test()
 
 

@@ -17,7 +17,7 @@ from framelift.values import protocol as py
 from framelift.values.base import NULL, Exhausted, Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.dicts import MISSING, DictValue, pairs
-from framelift.values.exceptions import raise_error
+from framelift.values.exceptions import raise_error, raise_name_error
 from framelift.values.functions import ClosureValue
 from framelift.values.later import LaterValue, formatted, joined, text_of
 from framelift.values.lookup import class_lookup, defines, name_of
@@ -138,7 +138,7 @@ def load_global(frame: Frame, name: str) -> Any:
     if value is MISSING:
         value = frame.lift.builtins.get_key(frame.lift, name)
         if value is MISSING:
-            raise_error(NameError, f"name '{name}' is not defined")
+            raise_name_error(name)
     return value
 
 
@@ -155,7 +155,7 @@ def delete_global(frame: Frame, name: str) -> None:
 def delete_variable(frame: Frame, namespace: DictValue, name: str) -> None:
     """`del name` of a variable that is an entry of a namespace."""
     if namespace.get_key(frame.lift, name) is MISSING:
-        raise_error(NameError, f"name '{name}' is not defined")
+        raise_name_error(name)
     namespace.delete_key(frame.lift, name)
 
 

@@ -24,7 +24,18 @@ _HEAPTYPE = 1 << 9
 class ExceptionValue(Value):
     """An exception instance the program made, or that a modelled operation raised."""
 
-    __slots__ = ("cls", "args", "cause", "context", "suppress_context", "traceback", "given", "_namespace", "real")
+    __slots__ = (
+        "cls",
+        "args",
+        "cause",
+        "context",
+        "suppress_context",
+        "traceback",
+        "given",
+        "_namespace",
+        "real",
+        "missing",
+    )
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -39,6 +50,8 @@ class ExceptionValue(Value):
         # The exception that an operation on constants raised: it may know more than its arguments say.
         self.real: BaseException | None = None
         self._namespace: DictValue | None = None
+        # What was looked for in vain: `name`, and the `obj` it was looked for in.
+        self.missing: dict[str, Any] = {}
 
     def python_type(self) -> type:
         return self.cls
@@ -92,6 +105,8 @@ class ExceptionValue(Value):
     def get_slot(self, lift: Lift, descriptor: Any) -> Any:
         if descriptor.__name__ == "__suppress_context__":
             return self.suppress_context
+        if descriptor.__name__ in self.missing and descriptor.__objclass__ in (AttributeError, NameError):
+            return self.missing[descriptor.__name__]
         if self.given is None:
             self.refuse(f"attribute {descriptor.__name__!r}")
         return lift.from_constant(descriptor.__get__(self._sample()))
@@ -331,6 +346,21 @@ def _base_in_c(cls: type) -> type:
 def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
     """Raise `cls(*args)` in the traced program."""
     raise Raised(ExceptionValue(cls, args))
+
+
+def raise_name_error(name: str) -> NoReturn:
+    """Raise what is raised where a variable is not found."""
+    error = ExceptionValue(NameError, (f"name '{name}' is not defined",))
+    error.missing = {"name": name}
+    raise Raised(error)
+
+
+def name_missing(raised: Raised, name: str, obj: Any) -> Raised:
+    """An exception from looking for an attribute; an AttributeError learns which, unless it knows already."""
+    error = raised.value
+    if isinstance(error, ExceptionValue) and not error.missing and issubclass(error.cls, AttributeError):
+        error.missing = {"name": name, "obj": obj}
+    return raised
 
 
 def is_raised(raised: Raised, cls: type[BaseException] | tuple[type[BaseException], ...]) -> bool:

@@ -17,7 +17,7 @@ from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
-from framelift.values.exceptions import is_raised, raise_error, raised_from
+from framelift.values.exceptions import is_raised, name_missing, raise_error, raised_from
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -282,10 +282,13 @@ def call(lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any]) -> 
 
 def attribute(lift: Lift, value: Any, name: str) -> Any:
     """`value.name`."""
-    if isinstance(value, Value):
-        value.note(lift)
-        return value.attribute(lift, name)
-    return lift.constant_attribute(value, name)
+    try:
+        if isinstance(value, Value):
+            value.note(lift)
+            return value.attribute(lift, name)
+        return lift.constant_attribute(value, name)
+    except Raised as raised:
+        raise name_missing(raised, name, value) from None
 
 
 def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:

@@ -197,3 +197,20 @@ def test_an_object_without_a_number():
             return x + 1, str(error)
 
     check(f, torch.ones(3), expect_breaks=None)
+
+
+def test_what_is_wrong_with_one_argument_comes_before_the_next():
+    class Told:
+        asked = 0
+
+        def __float__(self):
+            Told.asked += 1
+            return 1.0
+
+    def f(x, text):
+        try:
+            math.hypot(text, Told())
+        except TypeError as error:
+            return x + 1, str(error), Told.asked
+
+    check(f, torch.ones(3), "text", expect_breaks=None)

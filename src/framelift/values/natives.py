@@ -55,7 +55,7 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, types.MethodWrapperT
         if model is not None:
             return model(lift, args, kwargs)
         if runs_on_constants(self.concrete):
-            return fold_call(lift, self.concrete, [_number(lift, self.concrete, arg) for arg in args], kwargs)
+            return fold_call(lift, self.concrete, _numbers(lift, self.concrete, args), kwargs)
         raise GraphBreak(FL0102, what=self.describe())
 
     def attribute(self, lift: Lift, name: str) -> Any:
@@ -186,9 +186,22 @@ _OF_INTEGERS = frozenset({"gcd", "lcm", "comb", "perm", "factorial", "isqrt"})
 _KINDS_IN_C = (int, float, complex, str, bytes)
 
 
+def _numbers(lift: Lift, function: Any, args: list[Any]) -> list[Any]:
+    """What a function of `math` makes of its arguments, one after the other: what is wrong with one ends it."""
+    if function.__module__ != "math" or function.__name__ in _OF_SEQUENCES:
+        return args
+    numbers: list[Any] = []
+    for argument in args:
+        kind = py.type_of(argument)
+        if is_fixed(kind) and not (is_subclass(kind, int) or is_subclass(kind, float)):
+            break
+        numbers.append(_number(lift, function, argument))
+    return [*numbers, *args[len(numbers) :]]
+
+
 def _number(lift: Lift, function: Any, argument: Any) -> Any:
-    """What a function of `math` makes of an object of a class of the program's: the number it says it is."""
-    if not isinstance(argument, Value) or function.__module__ != "math" or function.__name__ in _OF_SEQUENCES:
+    """An object of a class of the program's is the number it says it is."""
+    if not isinstance(argument, Value):
         return argument
     kind = lift.type_of(argument)
     if is_fixed(kind) or any(is_subclass(kind, base) for base in _KINDS_IN_C):

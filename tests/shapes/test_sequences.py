@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -394,3 +395,17 @@ class TestDynamicFalse:
 
         calls = [(x, n) for n, (x,) in enumerate(rows(3, 4, 5, 6))]
         assert captures(fn, calls, dynamic=False) == [1, 1, 1, 1]
+
+
+def test_zeros_of_either_sign() -> None:
+    """A number that changed is symbolic; but for zero, whose sign facts about symbols do not tell."""
+
+    def fn(x, scale, number):
+        product = scale * number
+        framelift.graph_break()
+        return x + 1, product, float.fromhex(float.hex(product)), str(number), math.copysign(1, product)
+
+    lifted, x = framelift.compile(fn, backend="eager"), torch.ones(2)
+    for scale in (1.0, -1.0, 2.0, -2.0, 3.0):
+        for number in (0.0, -0.0, 1.0, -1.0, 0.5):
+            assert repr(lifted(x, scale, number)) == repr(fn(x, scale, number))

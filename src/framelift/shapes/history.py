@@ -150,8 +150,8 @@ class Policy:
         return name not in self._plain and name not in self._history.refused_numbers
 
     def is_symbolic(self, name: str, number: Number) -> bool:
-        """Whether the number at a source is symbolic in this capture."""
-        if not self.can_be_symbolic(name, number):
+        """Whether the number at a source is symbolic in this capture. Facts about symbols do not tell 0.0 from -0.0."""
+        if not self.can_be_symbolic(name, number) or (type(number) is float and number == 0):
             return False
         wish = self._wishes.get(name)
         if isinstance(wish, bool):

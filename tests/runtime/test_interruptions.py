@@ -360,6 +360,7 @@ class Interrupting:
             self.comes = None
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
 framelift.config.strict = True
 finder = Interrupting()
 sys.meta_path.insert(0, finder)

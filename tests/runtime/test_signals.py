@@ -147,6 +147,7 @@ import signal
 import torch, framelift
 from torch._library import simple_registry
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background has none
 framelift.config.strict = True
 real, comes = simple_registry.find_torch_dispatch_rule, [True]
 

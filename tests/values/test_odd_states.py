@@ -224,6 +224,15 @@ def method_and_list():
     return items.append, items
 
 
+BY_CLASSES = {(Asked, Hesitant): 1, (Hesitant, Asked): 2, Asked: 3, ("a", Asked): 4}
+
+
+def keys_of_classes(x, d):
+    seconds = [key[1] for key in d if isinstance(key, tuple)]
+    found = d[Asked], d[Asked, Hesitant], d.get((Asked, Asked)), d["a", Asked], d.get(Hesitant)
+    return x + 1, found, seconds, [value for value in d.values()], list(d) == list(BY_CLASSES)
+
+
 def number(text):
     return lambda: eval(text)
 
@@ -254,6 +263,7 @@ PROGRAMS = [
     (numbers_of_texts_made, lambda: None, 0),
     (slot_filled_and_emptied, Slotted, None),
     (items_replaced_under_an_iterator, deque_and_iterator, None),
+    (keys_of_classes, lambda: dict(BY_CLASSES), 0),
     (texts, lambda: OwnFrozenset([1]), 0),
     (texts, OwnFrozenset, 0),
     (texts, lambda: OwnDate(2020, 1, 2), 0),

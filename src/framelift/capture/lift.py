@@ -163,7 +163,10 @@ class Lift:
         """The value of an object whose identity is no assumption: a class found as a type, a builtin."""
         if has_type(obj, _NEVER_KNOWN):
             raise GraphBreak(FL0201, operation="use without a way that leads there", type=type(obj).__name__)
-        return self.wrap(obj, self.sources.known(obj))
+        value = self.wrap(obj, self.sources.known(obj))
+        if type(value) is TupleValue and type(obj) is tuple:
+            value.know_items(self)
+        return value
 
     def module_namespace(self, module: types.ModuleType) -> DictValue:
         """The variables of a module."""

@@ -37,7 +37,7 @@ _GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
 
 def _is_pinned(lift: Lift, key: Any) -> bool:
     """Whether a part of a key is guarded to be the very object it is, and equal to no other."""
-    if type(key) is not Identity:
+    if not isinstance(key, Identity):
         return False
     obj = key.value.concrete
     if type(obj) is types.FunctionType and key.value.source is not None:

@@ -186,6 +186,11 @@ class TupleValue(SequenceValue, models=tuple):
 
     __slots__ = ()
 
+    def know_items(self, lift: Lift) -> None:
+        """Its items are what they are: guards keep none of it alive, and must not read from it what may be gone."""
+        if self._items is None:
+            self._items = [item if is_constant(item) else lift.known_object(item) for item in self.concrete]
+
     def make(self, lift: Lift, items: list[Any]) -> Any:
         return lift.tuple(items)
 

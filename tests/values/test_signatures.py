@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import framelift
@@ -126,3 +128,82 @@ def test_modules_of_methods_of_c() -> None:
         return x + 1, [getattr(method, "__module__", "none") for method in methods]
 
     check(program, X, expect_breaks=None)
+
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@logged
+@logged
+def wrapped_twice(a, b: int = 2, *, c=3) -> int:
+    return a
+
+
+class Layer:
+    @logged
+    def __init__(self, size, *, bias=True):
+        self.size = size
+
+    def __call__(self, z, scale=2):
+        return z
+
+    @logged
+    def method(self, a, *rest):
+        return a
+
+
+class Forwards:
+    """Has any attribute."""
+
+    def __getattr__(self, name):
+        return wrapped_twice
+
+    def __call__(self, z):
+        return z
+
+
+LAYER = Layer(3)
+
+
+@pytest.mark.parametrize("called", [wrapped_twice, Layer, LAYER, LAYER.method, Layer.method, Layer.__call__])
+def test_of_what_is_wrapped_or_called(called) -> None:
+    def fn(x):
+        signature = inspect.signature(called)
+        kinds = [(name, parameter.kind.name) for name, parameter in signature.parameters.items()]
+        return x + len(signature.parameters), kinds, str(signature)
+
+    check(fn, X, fullgraph=True)
+
+
+def test_of_an_object_with_any_attribute() -> None:
+    def fn(x):
+        return x + len(inspect.signature(Forwards()).parameters)
+
+    lifted = framelift.compile(fn, backend="eager")
+    for _ in range(2):
+        try:
+            expected = fn(X)
+        except TypeError as error:
+            with pytest.raises(TypeError, match=re.escape(str(error))):
+                lifted(X)
+        else:
+            assert torch.equal(lifted(X), expected)
+
+
+def test_another_wrapped_function_is_seen() -> None:
+    made = logged(wrapped_twice)
+
+    def fn(x):
+        return x + len(inspect.signature(made).parameters)
+
+    lifted = framelift.compile(fn, backend="eager")
+    assert torch.equal(lifted(X), X + 3)
+    made.__wrapped__ = LAYER.__call__
+    assert torch.equal(lifted(X), fn(X))
+    del made.__wrapped__
+    assert torch.equal(lifted(X), X + 2)

@@ -12,7 +12,7 @@ from framelift.values.base import Value
 from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.lookup import bind, class_lookup
+from framelift.values.lookup import bind, class_lookup, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.unions import GenericAliasValue, UnionValue
@@ -220,25 +220,25 @@ def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
     return found
 
 
-# Attributes by which a function has another signature than its code: that of what it wraps, or of a partial method.
-_SAY_OTHERWISE = ("__wrapped__", "__signature__", "__text_signature__", "_partialmethod", "__partialmethod__")
+# Attributes by which a function has another signature than its code, or an object than its `__call__`.
+_SAY_OTHERWISE = ("__signature__", "__text_signature__", "_partialmethod", "__partialmethod__")
+# So many functions may be wrapped around one another.
+_MOST_WRAPPERS = 100
 
 
 @primitive(inspect.signature)
 def _signature(lift: Lift, function: Any, /) -> Any:
     if isinstance(function, Value):
         function.note(lift)
-    plain = function.function(lift) if isinstance(function, BoundMethodValue) else function
-    if isinstance(function, ClassValue):
-        plain = _initialiser(lift, function)
+    method = _method_called(lift, function)
+    plain = _unwrapped(lift, method)
     if not isinstance(plain, FunctionLike):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
     plain.note(lift)
     parameters = parameters_of(lift, plain)
-    marked = [lift.has_attribute(plain, name) for name in _SAY_OTHERWISE]
-    if any(marked) or any(not parameter.name.isidentifier() for parameter in parameters):
+    if _says_otherwise(lift, plain) or any(not parameter.name.isidentifier() for parameter in parameters):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
-    if plain is not function:
+    if method is not function:
         if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
             raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
         if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -247,6 +247,34 @@ def _signature(lift: Lift, function: Any, /) -> Any:
     for parameter in parameters:
         parameter.signature = signature
     return signature
+
+
+def _method_called(lift: Lift, called: Any) -> Any:
+    """The function that a call comes to, which then has one argument more; a function itself."""
+    if isinstance(called, BoundMethodValue):
+        return called.function(lift)
+    if isinstance(called, ClassValue):
+        return _initialiser(lift, called)
+    if not isinstance(called, UserObjectValue) or isinstance(called, FunctionLike):
+        return called
+    bound = special_method(lift, called, called.cls, "__call__")
+    own = _says_otherwise(lift, called) or lift.has_attribute(called, "__wrapped__")
+    return called if own or not isinstance(bound, BoundMethodValue) else bound.function(lift)
+
+
+def _says_otherwise(lift: Lift, value: Any) -> bool:
+    return any([lift.has_attribute(value, name) for name in _SAY_OTHERWISE])
+
+
+def _unwrapped(lift: Lift, function: Any) -> Any:
+    """The function behind those that `functools.wraps` made look like it."""
+    for _ in range(_MOST_WRAPPERS):
+        if not isinstance(function, FunctionLike) or not lift.has_attribute(function, "__wrapped__"):
+            return function
+        if _says_otherwise(lift, function):
+            break
+        function = py.attribute(lift, function, "__wrapped__")
+    raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which wraps others")
 
 
 def _initialiser(lift: Lift, cls: ClassValue) -> Any:

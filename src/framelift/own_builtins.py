@@ -8,23 +8,27 @@ framelift calls has no such copy: while builtins are replaced nothing is capture
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 OWN = dict(vars(builtins))
 # What a program can replace without anybody computing anything else.
 _TELLING = frozenset(
     {"print", "input", "open", "help", "exit", "quit", "copyright", "credits", "license", "breakpoint", "__import__"}
 )
-_NEEDED = MappingProxyType({name: value for name, value in OWN.items() if callable(value) and name not in _TELLING})
+_NEEDED = tuple(name for name, value in OWN.items() if callable(value) and name not in _TELLING)
+_FOUND = tuple(OWN[name] for name in _NEEDED)
 
 
 def replaced_builtins() -> list[str]:
     """The names under which something else is found than when framelift was imported."""
     now = vars(builtins)
-    return [name for name, value in _NEEDED.items() if now.get(name) is not value]
+    if all(map(operator.is_, map(now.get, _NEEDED), _FOUND)):
+        return []
+    return [name for name in _NEEDED if now.get(name) is not OWN[name]]
 
 
 class _Loader(SourceFileLoader):

@@ -70,7 +70,7 @@ class Inputs:
         model = MODELS.get(id(kind))
         if model is ScalarValue:
             return self._wrap_scalar(lift, obj, source)
-        if id(obj) in self._avoided:
+        if self._avoided and id(obj) in self._avoided:
             raise GraphBreak(FL0110, what=f"an object of type {kind.__name__}")
         known = self._values.get(id(obj))
         if known is not None and known.concrete is obj:

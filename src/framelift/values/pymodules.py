@@ -11,15 +11,18 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import instance_dict, raw_lookup
+from framelift.values.lookup import raw_lookup
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
+_NAMES: Any = vars(types.ModuleType)["__dict__"].__get__
+
+
 def _variables(lift: Lift, module: types.ModuleType) -> DictValue:
-    if instance_dict(module) is None:
+    if _NAMES(module) is None:
         raise GraphBreak(FL0202, type="a module that was not initialised")
     return lift.module_namespace(module)
 
@@ -78,7 +81,7 @@ class PyModuleValue(Value, models=types.ModuleType):
             self.refuse(f"assignment of {name}")
 
     def describe(self) -> str:
-        return f"module {(instance_dict(self.concrete) or {}).get('__name__', 'without a name')}"
+        return f"module {(_NAMES(self.concrete) or {}).get('__name__', 'without a name')}"
 
 
 class ModuleObjectValue(UserObjectValue):

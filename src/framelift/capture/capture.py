@@ -15,7 +15,13 @@ from framelift import config
 from framelift.breaks import FL0105, FL0106, FL0107, FL0108, FL0305, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
-from framelift.capture import opcodes, opcodes_class, opcodes_flow, opcodes_match  # noqa: F401  (register their handlers)
+from framelift.capture import (  # noqa: F401  (register their handlers)
+    opcodes,
+    opcodes_class,
+    opcodes_containers,
+    opcodes_flow,
+    opcodes_match,
+)
 from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
 from framelift.capture.leaving import all_in_python, go_on_at, step_at

@@ -15,6 +15,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import NULL, Identity, Raised, Value
 from framelift.values.cells import EMPTY, CellValue
+from framelift.values.class_statements import make_type
 from framelift.values.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.constants import is_constant
 from framelift.values.decimals import DecimalValue
@@ -23,7 +24,6 @@ from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
-from framelift.values.made_classes import make_type
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue

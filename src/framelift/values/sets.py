@@ -8,12 +8,7 @@ is walked, as long as it was not changed. What was computed from one may be aske
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from copy import copy
-from functools import partial
-from itertools import repeat
-from operator import itemgetter, length_hint
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
@@ -21,14 +16,14 @@ from weakref import ReferenceType, ref
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Identity, PlacedIdentity, Value
+from framelift.values.base import Identity, PlacedIdentity, Value
 from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.iterators import IteratorValue, reduced
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
+from framelift.values.set_iterators import SetIterator
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -441,117 +436,6 @@ class ListedSet(SetValue):
 
     def rebuild(self, generate: Generator) -> None:
         generate.list_of(self.parts())
-
-
-class SetIterator(IteratorValue):
-    """Walks a set and notices a change of its size."""
-
-    __slots__ = ("owner", "keys", "position")
-
-    def __init__(self, owner: SetValue, keys: list[Any]) -> None:
-        super().__init__()
-        self.owner: SetValue | None = owner
-        self.keys = keys
-        self.position = 0
-
-    def python_type(self) -> type:
-        return type(iter(set()))
-
-    @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
-
-    def length_hint(self, lift: Lift) -> Any:
-        if self.owner is None or len(self.owner.members(lift)) != len(self.keys):
-            return 0
-        return len(self.keys) - self.position
-
-    def next(self, lift: Lift) -> Any:
-        if self.owner is None:
-            raise Exhausted
-        members = self.owner.members(lift)
-        if len(members) != len(self.keys):
-            raise_error(RuntimeError, "Set changed size during iteration")
-        if not members.issuperset(self.keys):
-            self.refuse("iteration over a set that is changed meanwhile")
-        lift.journal.touch(self)
-        if self.position == len(self.keys):
-            self.owner = None
-            raise Exhausted
-        self.position += 1
-        return py.from_key(self.keys[self.position - 1])
-
-    def state(self) -> Any:
-        return self.owner, self.position
-
-    def restore(self, state: Any) -> None:
-        self.owner, self.position = state
-
-    def rest(self) -> list[Any]:
-        return [] if self.owner is None else [py.from_key(key) for key in self.keys[self.position :]]
-
-    def parts(self) -> list[Any]:
-        return self.rest() if self.owner is None else [self.owner, *self.rest()]
-
-    def rebuild(self, generate: Generator) -> None:
-        if self.owner is not None and self.owner.keeps_order(self.keys):
-            generate.callable(walked)
-            generate.value(self.owner)
-            generate.constant(self.position)
-            generate.call(2)
-            return
-        if self.owner is not None:
-            generate.callable(RestOfSet)
-            generate.value(self.owner)
-        generate.list_of(self.rest())
-        generate.get_iter()
-        if self.owner is not None:
-            generate.constant(len(self.keys))
-            generate.call(3)
-
-
-def walked(members: set[Any], count: int) -> Iterator[Any]:
-    """The iterator over a set that has given so many members."""
-    iterator = set.__iter__(members) if isinstance(members, set) else frozenset.__iter__(members)
-    for _ in range(count):
-        next(iterator)
-    return iterator
-
-
-class RestOfSet(map):
-    """The iterator of a loop over a set that goes on in Python.
-
-    The set may have been built anew, in another order; what was not visited yet is in the order that was begun. That
-    its size is the one it had is asked by iterators of C alone: the traceback of the error must not show a frame.
-    """
-
-    __slots__ = ("_members", "_rest", "_size")
-    _members: set[Any]
-    _rest: Iterator[Any]
-    _size: int
-
-    def __new__(cls, members: set[Any], rest: Iterator[Any], size: int) -> RestOfSet:
-        kind = set if isinstance(members, set) else frozenset
-        sizes = iter(partial(kind.__len__, members), None)
-        verdicts: dict[int, Iterator[Any]] = defaultdict(repeat(_over_a_changed_set()).__next__, {size: repeat(None)})
-        checks = map(next, map(verdicts.__getitem__, sizes))
-        made = super().__new__(cls, itemgetter(1), zip(checks, rest, strict=False))
-        made._members, made._rest, made._size = members, rest, size
-        return made
-
-    def __reduce__(self) -> Any:
-        return iter, (list(copy(self._rest)),)
-
-    def __length_hint__(self) -> int:
-        return length_hint(self._rest) if len(self._members) == self._size else 0
-
-
-def _over_a_changed_set() -> Iterator[Any]:
-    """An iterator that fails whenever it is asked."""
-    members = {0}
-    iterator = iter(members)
-    members.add(1)
-    return iterator
 
 
 def _sought(lift: Lift, item: Any) -> Any:

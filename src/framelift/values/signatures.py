@@ -263,7 +263,7 @@ def _method_called(lift: Lift, called: Any) -> Any:
 
 
 def _says_otherwise(lift: Lift, value: Any) -> bool:
-    return any([lift.has_attribute(value, name) for name in _SAY_OTHERWISE])
+    return any(lift.has_attribute(value, name) for name in _SAY_OTHERWISE)
 
 
 def _unwrapped(lift: Lift, function: Any) -> Any:

@@ -1,0 +1,313 @@
+"""Making classes: `class` statements, `type(name, bases, namespace)`, and what `type` and `abc` do to a namespace."""
+
+from __future__ import annotations
+
+import _abc  # type: ignore[import-not-found]
+import builtins
+import types
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.equality import has_type
+from framelift.native import _core
+from framelift.values import protocol as py
+from framelift.values.base import Value
+from framelift.values.cells import EMPTY, CellValue
+from framelift.values.class_hooks import init_subclass, name_attributes
+from framelift.values.classes import ClassValue, attribute_name, has_modelled_new
+from framelift.values.dicts import DictValue
+from framelift.values.exceptions import raise_error, raised_from
+from framelift.values.functions import FunctionLike
+from framelift.values.lookup import (
+    container_base,
+    is_plain_class,
+    is_storage_class,
+    is_subclass,
+    name_of,
+    raw_lookup,
+    scalar_base,
+)
+from framelift.values.made_classes import AT_BIRTH, MadeClassValue, does_nothing
+from framelift.values.made_descriptors import MadeDescriptor
+from framelift.values.primitives import primitive
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_own_dict = type.__dict__["__dict__"].__get__
+
+
+@primitive(builtins.__build_class__)
+def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> Any:
+    _check_bases(lift, bases)
+    if metaclass is not None and not isinstance(metaclass, ClassValue):
+        raise GraphBreak(FL0102, what="a class statement with a metaclass that is no class")
+    meta = lift.known_object(most_derived(lift, type if metaclass is None else metaclass.concrete, bases))
+    if meta.concrete is type:
+        namespace: Any = DictValue({})
+        lift.run_in_namespace(body, namespace)
+        return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
+    given = [name, lift.tuple(bases)]
+    namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), given, keywords)
+    if raw_lookup(py.type_of(namespace), "__getitem__") is NotImplemented:
+        found = name_of(py.type_of(namespace))
+        raise_error(TypeError, f"{name_of(meta.concrete)}.__prepare__() must return a mapping, not {found}")
+    cell = lift.run_in_namespace(body, namespace)
+    made = py.call(lift, meta, [*given, namespace], keywords)
+    if isinstance(cell, CellValue) and isinstance(made, ClassValue):
+        _check_cell(lift, cell, made, lift.constant(name))
+    return made
+
+
+def _check_cell(lift: Lift, cell: CellValue, made: ClassValue, name: str) -> None:
+    """Whether the metaclass has handed on the cell that methods find their class in."""
+    found = cell.get(lift)
+    if found is made:
+        return
+    shown = lift.text(made, "repr")
+    if found is EMPTY:
+        what = f"__class__ not set defining {name!r} as {shown}. Was __classcell__ propagated to type.__new__?"
+        raise_error(RuntimeError, what)
+    raise_error(TypeError, f"__class__ set to {lift.text(found, 'repr')} defining {name!r} as {shown}")
+
+
+def most_derived(lift: Lift, meta: type, bases: Sequence[Any]) -> type:
+    """The metaclass of a class with these bases."""
+    for base in bases:
+        other = type(base.concrete)
+        if is_subclass(other, meta):
+            meta = other
+        elif not is_subclass(meta, other):
+            raise_error(TypeError, _METACLASS_CONFLICT)
+    return meta
+
+
+_METACLASS_CONFLICT = (
+    "metaclass conflict: the metaclass of a derived class must be a (non-strict) subclass "
+    "of the metaclasses of all its bases"
+)
+
+
+@primitive(type.__dict__["__prepare__"])
+def _prepare(lift: Lift, *_: Any, **__: Any) -> Any:
+    return DictValue({})
+
+
+def make_class(
+    lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
+) -> MadeClassValue:
+    """`type.__new__(meta, name, bases, entries, **keywords)`."""
+    has_cell = "__classcell__" in entries
+    cell = entries.pop("__classcell__", None)
+    if has_cell and not isinstance(cell, CellValue):
+        if isinstance(cell, Value):
+            raise GraphBreak(FL0102, what="a class statement whose __classcell__ is no cell")
+        py.fold(lift, type, name, (), {"__classcell__": cell})  # raises, in the words of this Python
+    _adjust(entries)
+    template = _template(lift, meta, name, bases, entries)
+    made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
+    lift.made.add(made)
+    if "__slots__" in entries:
+        lift.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
+    for attribute, value in entries.items():
+        if attribute not in AT_BIRTH or attribute == "__doc__":
+            type.__setattr__(made.concrete, attribute, lift.made.stand_in(value, attribute))
+    if cell is not None:
+        cell.set(lift, made)
+    name_attributes(lift, made)
+    init_subclass(lift, made, keywords)
+    return made
+
+
+def _check_bases(lift: Lift, bases: Sequence[Any]) -> None:
+    for base in bases:
+        if not isinstance(base, ClassValue):
+            raise GraphBreak(FL0102, what=f"a class statement with {py.describe(base)} as a base")
+        base.note(lift)
+        if not _has_modelled_instances(lift, base.concrete):
+            raise GraphBreak(FL0102, what=f"a class statement with {base.describe()} as a base")
+
+
+def _has_modelled_instances(lift: Lift, cls: type) -> bool:
+    return (
+        is_plain_class(cls)
+        or is_subclass(cls, BaseException)
+        or is_subclass(cls, type)
+        or is_subclass(cls, tuple)
+        or is_storage_class(cls)
+        or container_base(cls) is not None
+        or scalar_base(cls) is not None
+        or has_modelled_new(lift, cls)
+    )
+
+
+def _adjust(entries: dict[str, Any]) -> None:
+    """What `type` does to some entries of a namespace."""
+    for name, kind in (
+        ("__new__", staticmethod),
+        ("__init_subclass__", classmethod),
+        ("__class_getitem__", classmethod),
+    ):
+        if isinstance(entries.get(name), FunctionLike):
+            entries[name] = MadeDescriptor(kind, [entries[name]])
+    if "__eq__" in entries and "__hash__" not in entries:
+        entries["__hash__"] = None
+
+
+# What cannot be put into a class later: `type` has something of its own under these names.
+_OF_THE_METACLASS = frozenset({"__class__", "__dict__", "__bases__", "__mro__", "__name__", "__abstractmethods__"})
+
+
+def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
+    odd = _OF_THE_METACLASS.intersection(entries)
+    if odd:
+        raise GraphBreak(FL0102, what=f"a class statement that defines {min(odd)}")
+    if raw_lookup(meta, "mro") is not type.mro:
+        raise GraphBreak(FL0102, what="a class statement with an mro() of its metaclass")
+    given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
+    if "__module__" in entries:
+        given["__module__"] = lift.constant(entries["__module__"])
+    if py.type_of(entries.get("__doc__")) is str:
+        given["__doc__"] = lift.constant(entries["__doc__"])
+    if "__slots__" in entries:
+        given["__slots__"] = _slots(lift, entries["__slots__"])
+        _check_slots(given["__slots__"], entries)
+    template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
+    if not _has_modelled_instances(lift, template):
+        raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
+    return template
+
+
+def _slots(lift: Lift, given: Any) -> Any:
+    if py.type_of(given) is list:
+        names = py.items(lift, given)
+        if any(py.type_of(name) is not str for name in names):
+            raise GraphBreak(FL0102, what="a class statement with odd slots")
+        return [lift.constant(name) for name in names]
+    plain = lift.constant(given)
+    if type(plain) not in (str, tuple):
+        raise GraphBreak(FL0102, what="a class statement with odd slots")
+    return plain
+
+
+def _check_slots(slots: Any, entries: dict[str, Any]) -> None:
+    for name in [slots] if type(slots) is str else slots:
+        if name in entries:
+            raise_error(ValueError, f"{name!r} in __slots__ conflicts with class variable")
+
+
+class _Shield:
+    """A base of templates while they are made: `type` calls its hook, and not that of the user's base."""
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str, Any]) -> type:
+    """A class with these bases, without running any code of theirs."""
+    hooks = [raw_lookup(base, "__init_subclass__") for base in bases]
+    harmless = (_own_dict(object)["__init_subclass__"], *[hook for hook in hooks if _is_stand_in(hook)])
+    shielded = any(not any(hook is known for known in harmless) for hook in hooks)
+    try:
+        made: type = type.__new__(meta, name, (_Shield, *bases) if shielded else bases, given)
+        if shielded:
+            type.__dict__["__bases__"].__set__(made, bases)
+            _core.forget_subclass(_Shield, made)
+    except (TypeError, ValueError) as error:
+        if shielded:
+            raise GraphBreak(FL0102, what=f"a class statement that fails: {error}") from None
+        raise raised_from(error) from None
+    return made
+
+
+def _is_stand_in(hook: Any) -> bool:
+    function = hook.__func__ if isinstance(hook, classmethod) else hook
+    return getattr(function, "__code__", None) is does_nothing.__code__
+
+
+def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
+    """`type.__new__(meta, name, bases, namespace, **keywords)`."""
+    inside = lift.dict_inside(namespace)
+    plain_bases = py.items(lift, bases)
+    if inside is None or (isinstance(name, Value) and py.type_of(name) is not str):
+        raise GraphBreak(FL0102, what="type() with three arguments")
+    _check_bases(lift, plain_bases)
+    winner = most_derived(lift, meta.concrete, plain_bases)
+    if winner is not meta.concrete and raw_lookup(winner, "__new__") is not _own_dict(type)["__new__"]:
+        new = py.attribute(lift, lift.known_object(winner), "__new__")
+        return py.call(lift, new, [lift.known_object(winner), name, bases, namespace], keywords)
+    entries = {lift.constant(py.from_key(key)): value for key, value in inside.entries(lift).items()}
+    if not all(type(key) is str for key in entries):
+        raise GraphBreak(FL0102, what="type() with attributes whose names are no str")
+    if "__module__" not in entries:
+        assert lift.frame is not None
+        entries["__module__"] = lift.constant(lift.frame.globals.get_key(lift, "__name__"))
+    return make_class(lift, winner, lift.constant(name), plain_bases, entries, keywords)
+
+
+@primitive(type.__new__)
+def _type_new(lift: Lift, meta: Any, /, *args: Any, **keywords: Any) -> Any:
+    if not isinstance(meta, ClassValue) or len(args) != 3:
+        raise GraphBreak(FL0102, what="type.__new__ with these arguments")
+    return make_type(lift, meta, *args, keywords)
+
+
+@primitive(type.__init__)
+def _type_init(lift: Lift, cls: Any, /, *args: Any, **keywords: Any) -> None:
+    """`type.__new__` did it all."""
+
+
+@primitive(_abc._abc_init)
+def _abc_init(lift: Lift, cls: Any, /) -> None:
+    """What `abc` does to a new class: find out which methods are abstract, and prepare for registrations."""
+    if not isinstance(cls, MadeClassValue) or not all(map(_is_plain_entry, _own_dict(cls.concrete).values())):
+        raise GraphBreak(FL0102, what="abc of this class")
+    inherited = [name for base in cls.bases for name in getattr(base.concrete, "__abstractmethods__", ())]
+    candidates = [*cls.entries.items(), *[(name, py.attribute(lift, cls, name)) for name in inherited]]
+    abstract = frozenset(name for name, value in candidates if _is_abstract(lift, value))
+    py.fold(lift, _abc._abc_init, cls.concrete)
+    type.__dict__["__abstractmethods__"].__set__(cls.concrete, abstract)
+    cls.is_abc = True
+
+
+def _is_abstract(lift: Lift, value: Any) -> bool:
+    kind = py.type_of(value)
+    can_say = kind is types.MethodType or kind.__dictoffset__ or raw_lookup(kind, _ABSTRACT) is not NotImplemented
+    if not isinstance(value, Value) or not can_say:
+        return False
+    if kind is property and value.source is not None:
+        lift.guard(value.source, "TYPE", property)
+        parts = [(getattr(value.concrete, name), name) for name in ("fget", "fset", "fdel")]
+        return any(_is_abstract(lift, lift.wrap(part, value.source.child("GETATTR", name))) for part, name in parts)
+    get = lift.known_object(getattr)
+    return py.truth(lift, py.call(lift, get, [value, _ABSTRACT, False], {}))
+
+
+_ABSTRACT = "__isabstractmethod__"
+
+
+def _is_plain_entry(raw: Any) -> bool:
+    """Whether reading the entry of a template runs nothing of the user's."""
+    return has_type(raw, _PLAIN_ENTRIES) or raw_lookup(type(raw), "__get__") is NotImplemented
+
+
+_PLAIN_ENTRIES = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    property,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.BuiltinFunctionType,
+)
+
+
+@primitive(type.__setattr__)
+def _type_setattr(lift: Lift, cls: Any, name: Any, value: Any, /) -> None:
+    cls.plain_set_attribute(lift, attribute_name(lift, name), value)
+
+
+@primitive(type.__delattr__)
+def _type_delattr(lift: Lift, cls: Any, name: Any, /) -> None:
+    cls.plain_delete_attribute(lift, attribute_name(lift, name))

@@ -1,0 +1,133 @@
+"""Iterators over sets: in the program, and those that go on in Python where a set was built anew."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from copy import copy
+from functools import partial
+from itertools import repeat
+from operator import itemgetter, length_hint
+from typing import TYPE_CHECKING, Any
+
+from framelift.values import protocol as py
+from framelift.values.base import Exhausted
+from framelift.values.exceptions import raise_error
+from framelift.values.iterators import IteratorValue, reduced
+from framelift.values.methods import method
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
+    from framelift.values.sets import SetValue
+
+
+class SetIterator(IteratorValue):
+    """Walks a set and notices a change of its size."""
+
+    __slots__ = ("owner", "keys", "position")
+
+    def __init__(self, owner: SetValue, keys: list[Any]) -> None:
+        super().__init__()
+        self.owner: SetValue | None = owner
+        self.keys = keys
+        self.position = 0
+
+    def python_type(self) -> type:
+        return type(iter(set()))
+
+    @method
+    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
+
+    def length_hint(self, lift: Lift) -> Any:
+        if self.owner is None or len(self.owner.members(lift)) != len(self.keys):
+            return 0
+        return len(self.keys) - self.position
+
+    def next(self, lift: Lift) -> Any:
+        if self.owner is None:
+            raise Exhausted
+        members = self.owner.members(lift)
+        if len(members) != len(self.keys):
+            raise_error(RuntimeError, "Set changed size during iteration")
+        if not members.issuperset(self.keys):
+            self.refuse("iteration over a set that is changed meanwhile")
+        lift.journal.touch(self)
+        if self.position == len(self.keys):
+            self.owner = None
+            raise Exhausted
+        self.position += 1
+        return py.from_key(self.keys[self.position - 1])
+
+    def state(self) -> Any:
+        return self.owner, self.position
+
+    def restore(self, state: Any) -> None:
+        self.owner, self.position = state
+
+    def rest(self) -> list[Any]:
+        return [] if self.owner is None else [py.from_key(key) for key in self.keys[self.position :]]
+
+    def parts(self) -> list[Any]:
+        return self.rest() if self.owner is None else [self.owner, *self.rest()]
+
+    def rebuild(self, generate: Generator) -> None:
+        if self.owner is not None and self.owner.keeps_order(self.keys):
+            generate.callable(walked)
+            generate.value(self.owner)
+            generate.constant(self.position)
+            generate.call(2)
+            return
+        if self.owner is not None:
+            generate.callable(RestOfSet)
+            generate.value(self.owner)
+        generate.list_of(self.rest())
+        generate.get_iter()
+        if self.owner is not None:
+            generate.constant(len(self.keys))
+            generate.call(3)
+
+
+def walked(members: set[Any], count: int) -> Iterator[Any]:
+    """The iterator over a set that has given so many members."""
+    iterator = set.__iter__(members) if isinstance(members, set) else frozenset.__iter__(members)
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+class RestOfSet(map):
+    """The iterator of a loop over a set that goes on in Python.
+
+    The set may have been built anew, in another order; what was not visited yet is in the order that was begun. That
+    its size is the one it had is asked by iterators of C alone: the traceback of the error must not show a frame.
+    """
+
+    __slots__ = ("_members", "_rest", "_size")
+    _members: set[Any]
+    _rest: Iterator[Any]
+    _size: int
+
+    def __new__(cls, members: set[Any], rest: Iterator[Any], size: int) -> RestOfSet:
+        kind = set if isinstance(members, set) else frozenset
+        sizes = iter(partial(kind.__len__, members), None)
+        verdicts: dict[int, Iterator[Any]] = defaultdict(repeat(_over_a_changed_set()).__next__, {size: repeat(None)})
+        checks = map(next, map(verdicts.__getitem__, sizes))
+        made = super().__new__(cls, itemgetter(1), zip(checks, rest, strict=False))
+        made._members, made._rest, made._size = members, rest, size
+        return made
+
+    def __reduce__(self) -> Any:
+        return iter, (list(copy(self._rest)),)
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._rest) if len(self._members) == self._size else 0
+
+
+def _over_a_changed_set() -> Iterator[Any]:
+    """An iterator that fails whenever it is asked."""
+    members = {0}
+    iterator = iter(members)
+    members.add(1)
+    return iterator

@@ -207,3 +207,86 @@ def test_another_wrapped_function_is_seen() -> None:
     assert torch.equal(lifted(X), fn(X))
     del made.__wrapped__
     assert torch.equal(lifted(X), X + 2)
+
+
+def given(a, /, b: int = 2, *args, c, d="x", **kw) -> float: ...
+
+
+NAMED = functools.update_wrapper(functools.partial(given, 1), given)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: functools.partial(given, 1),
+        lambda: functools.partial(given, 1, c=3),
+        lambda: functools.partial(given, b=4),
+        lambda: functools.partial(given, 1, 2, 3, a=4, other=5),
+        lambda: functools.partial(functools.partial(given, 1), 2, d=[3]),
+        lambda: functools.partial(LAYER.method, 1),
+        lambda: functools.partial(LAYER, scale=3),
+        lambda: functools.partial(Layer, bias=False),
+        lambda: functools.partial(wrapped_twice, b=3),
+        lambda: NAMED,
+    ],
+)
+def test_of_partials(made) -> None:
+    outside = made()
+
+    def fn(x):
+        inside = inspect.signature(made())
+        bound = inside.bind_partial(c=5) if "c" in inside.parameters else None
+        outer = inspect.signature(outside)
+        kinds = [(each.name, each.kind.name, each.default, each.annotation) for each in outer.parameters.values()]
+        return x + len(inside.parameters), kinds, str(inside), str(outer), outer, bound and bound.arguments
+
+    check(fn, X, fullgraph=True)
+
+
+def test_of_partials_whose_arguments_do_not_fit() -> None:
+    def fn(x):
+        texts = []
+        for made in (functools.partial(wrapped_twice, 1, a=2), functools.partial(LAYER, 1, 2, 3)):
+            try:
+                inspect.signature(made)
+            except ValueError as error:
+                texts.append(type(error.__cause__).__name__)
+        return x + 1, texts
+
+    check(fn, X, expect_breaks=None)
+
+
+def test_another_argument_of_a_partial_is_seen() -> None:
+    made = functools.partial(given, 1, c=3)
+
+    def fn(x):
+        return x + inspect.signature(made).parameters["c"].default
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    assert torch.equal(lifted(X), X + 3)
+    made.keywords["c"] = 4
+    assert torch.equal(lifted(X), X + 4)
+    made.__setstate__((given, (1,), {"c": 5}, None))
+    assert torch.equal(lifted(X), X + 5)
+
+
+class Says:
+    __signature__ = inspect.signature(scaled)
+
+    def __init__(self, size):
+        self.size = size
+
+
+class SaysToo:
+    def __init__(self, size):
+        self.size = size
+
+
+SaysToo.__wrapped__ = scaled
+
+
+def test_of_a_class_that_says_otherwise() -> None:
+    def fn(x):
+        return x + 1, str(inspect.signature(Says)), str(inspect.signature(SaysToo))
+
+    check(fn, X, expect_breaks=None)

@@ -1,4 +1,4 @@
-"""`inspect.signature` of functions and methods: what their code and defaults say."""
+"""`inspect.signature` of functions, methods and partials: what their code, defaults and arguments say."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.lookup import bind, class_lookup, special_method
 from framelift.values.objects import UserObjectValue
+from framelift.values.partials import PartialValue
 from framelift.values.primitives import primitive
 from framelift.values.unions import GenericAliasValue, UnionValue
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from framelift.residual.generator import Generator
 
 _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+_KEYWORD_ONLY, _VAR_POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, _KEYWORD_ONLY)
 
 
 class SignatureValue(Value):
@@ -228,25 +232,70 @@ _MOST_WRAPPERS = 100
 
 @primitive(inspect.signature)
 def _signature(lift: Lift, function: Any, /) -> Any:
-    if isinstance(function, Value):
-        function.note(lift)
-    method = _method_called(lift, function)
-    plain = _unwrapped(lift, method)
-    if not isinstance(plain, FunctionLike):
-        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
-    plain.note(lift)
-    parameters = parameters_of(lift, plain)
-    if _says_otherwise(lift, plain) or any(not parameter.name.isidentifier() for parameter in parameters):
-        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
-    if method is not function:
-        if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
-            raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
-        if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
-            parameters = parameters[1:]
+    parameters, plain = _read(lift, function)
     signature = SignatureValue(function, {parameter.name: parameter for parameter in parameters}, plain)
     for parameter in parameters:
         parameter.signature = signature
     return signature
+
+
+def _read(lift: Lift, function: Any) -> tuple[list[ParameterValue], FunctionLike]:
+    """The parameters of what is called so, and the function of Python that says what they are."""
+    if isinstance(function, Value):
+        function.note(lift)
+    method = _method_called(lift, function)
+    if method is not function:
+        parameters, plain = _read(lift, method)
+        return _without_first(parameters), plain
+    behind = _unwrapped(lift, function)
+    if behind is not function:
+        return _read(lift, behind)
+    if isinstance(function, PartialValue) and not _says_otherwise(lift, function):
+        parameters, plain = _read(lift, function.part(lift, "func"))
+        return _without_given(lift, parameters, function), plain
+    if not isinstance(function, FunctionLike):
+        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
+    parameters = parameters_of(lift, function)
+    if _says_otherwise(lift, function) or any(not parameter.name.isidentifier() for parameter in parameters):
+        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
+    return parameters, function
+
+
+def _without_first(parameters: list[ParameterValue]) -> list[ParameterValue]:
+    """What is left to say when a method is called."""
+    if not parameters or parameters[0].kind in (_KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise GraphBreak(FL0102, what="inspect.signature of a method without arguments")
+    return parameters if parameters[0].kind is _VAR_POSITIONAL else parameters[1:]
+
+
+def _without_given(lift: Lift, parameters: list[ParameterValue], partial: PartialValue) -> list[ParameterValue]:
+    """What is left to say when a partial is called: from the first that it names on, all are given by name."""
+    first, named = partial.first(lift)
+    by_place = [parameter for parameter in parameters if parameter.kind in _BY_PLACE]
+    placed, open_places = by_place[: len(first)], by_place[len(first) :]
+    by_name = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
+    twice = {parameter.name for parameter in placed if parameter.kind in _BY_NAME}
+    wrongly_named = {parameter.name for parameter in open_places if parameter.kind not in _BY_NAME}
+    kinds = {parameter.kind for parameter in parameters}
+    if (
+        (len(first) > len(by_place) and _VAR_POSITIONAL not in kinds)
+        or not (named.keys() <= by_name or inspect.Parameter.VAR_KEYWORD in kinds)
+        or named.keys() & (twice | wrongly_named)
+    ):
+        raise GraphBreak(FL0102, what="inspect.signature of a partial whose arguments do not fit")
+    left: list[ParameterValue] = []
+    pushed: list[ParameterValue] = []
+    for parameter in parameters:
+        name, kind = parameter.name, parameter.kind
+        if any(parameter is each for each in placed):
+            continue
+        default = named[name] if name in named and kind in _BY_NAME else parameter.default
+        pushes = bool(pushed) or (kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name in named)
+        if pushes and kind is _VAR_POSITIONAL:
+            continue
+        kind = _KEYWORD_ONLY if pushes and kind in _BY_PLACE else kind
+        (pushed if pushes else left).append(ParameterValue(name, kind, default))
+    return left + pushed
 
 
 def _method_called(lift: Lift, called: Any) -> Any:
@@ -255,7 +304,7 @@ def _method_called(lift: Lift, called: Any) -> Any:
         return called.function(lift)
     if isinstance(called, ClassValue):
         return _initialiser(lift, called)
-    if not isinstance(called, UserObjectValue) or isinstance(called, FunctionLike):
+    if not isinstance(called, UserObjectValue) or isinstance(called, (FunctionLike, PartialValue)):
         return called
     bound = special_method(lift, called, called.cls, "__call__")
     own = _says_otherwise(lift, called) or lift.has_attribute(called, "__wrapped__")
@@ -269,7 +318,7 @@ def _says_otherwise(lift: Lift, value: Any) -> bool:
 def _unwrapped(lift: Lift, function: Any) -> Any:
     """The function behind those that `functools.wraps` made look like it."""
     for _ in range(_MOST_WRAPPERS):
-        if not isinstance(function, FunctionLike) or not lift.has_attribute(function, "__wrapped__"):
+        if not isinstance(function, (FunctionLike, PartialValue)) or not lift.has_attribute(function, "__wrapped__"):
             return function
         if _says_otherwise(lift, function):
             break
@@ -280,7 +329,8 @@ def _unwrapped(lift: Lift, function: Any) -> Any:
 def _initialiser(lift: Lift, cls: ClassValue) -> Any:
     """The method that says how a class is called: `__init__`, where neither the metaclass nor `__new__` does."""
     new = class_lookup(lift, cls.concrete, "__new__")
-    if type(cls.concrete) is not type or new is None or new.raw is not object.__new__:
+    own = lift.has_attribute(cls, "__signature__") or lift.has_attribute(cls, "__wrapped__")
+    if own or type(cls.concrete) is not type or new is None or new.raw is not object.__new__:
         raise GraphBreak(FL0102, what=f"inspect.signature of {cls.describe()}")
     new.note_identity(lift)
     return py.attribute(lift, cls, "__init__")

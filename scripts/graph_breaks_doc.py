@@ -15,8 +15,9 @@ HEAD = """\
 
 Why a capture may end early, and what to do about it. What was captured so far runs as a graph, the rest of the frame
 runs in Python, and the result is right all the same. `framelift.explain(fn)(*args)` and `FRAMELIFT_LOGS=graph_breaks`
-show the breaks of a program with their lines; `fullgraph=True` makes each an error. Ids are stable and never reused. A
-word in braces stands for what the program at hand had there.
+show the breaks of a program with their lines; `fullgraph=True` makes each an error, but for an exception that leaves
+the function, which its caller gets. Ids are stable and never reused. A word in braces stands for what the program at
+hand had there.
 
 This page is made from `src/framelift/breaks.py` by `python scripts/graph_breaks_doc.py`.
 """

@@ -133,7 +133,7 @@ def test_in_python_it_does_nothing():
 
 
 def test_an_exception_on_its_way_is_not_stopped():
-    """That an exception leaves the function is a break, and would be an error."""
+    """That an exception leaves the function is a break, and nothing that follows it is lifted."""
     log = []
 
     class Manager:
@@ -153,3 +153,62 @@ def test_an_exception_on_its_way_is_not_stopped():
     with pytest.raises(ValueError, match="one"):
         framelift.compile(fn, backend="eager", fullgraph=True)(X)
     assert log == [ValueError]
+
+
+class Refused(ValueError):
+    def __init__(self, what):
+        super().__init__(f"refused: {what}")
+        self.what = what
+
+
+def raise_at_once(x, log):
+    log.append(x * 2)
+    raise Refused(3)
+
+
+def raise_in_a_call(x, log):
+    def inner(y):
+        log.append("inner")
+        try:
+            return {}[1]
+        except KeyError as error:
+            raise Refused(y.shape) from error
+
+    return inner(x + 1)
+
+
+def raise_through_handlers(x, log):
+    log.append(x + 1)
+    try:
+        try:
+            raise Refused("a")
+        except KeyError:
+            log.append("not this one")
+        finally:
+            log.append("finally")
+    except Refused as error:
+        log.append(error.what)
+        raise
+
+
+@pytest.mark.parametrize("fn", [raise_at_once, raise_in_a_call, raise_through_handlers])
+def test_an_exception_that_leaves_the_function_is_the_programs(fn):
+    check(fn, X, [], fullgraph=True, expect_ops=0, expect_breaks=None, whole_errors=True)
+
+
+def test_an_exception_that_leaves_the_function_ends_its_one_graph():
+    checked = check(raise_at_once, X, [], fullgraph=True, expect_breaks=None)
+    assert all(event.id == "FL0401" for event in checked.record.breaks) and checked.ops == 1
+
+
+def test_where_an_exception_leaves_others_may_not_break():
+    def fn(x, k):
+        if k:
+            raise Refused(k)
+        return broken(x)
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    with pytest.raises(Refused, match="refused: 1"):
+        lifted(X, 1)
+    with pytest.raises(FullGraphError, match="FL0103"):
+        lifted(X, 0)

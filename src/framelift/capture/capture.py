@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
-from framelift.breaks import FL0105, FL0106, FL0107, FL0108, FL0305, GraphBreak
+from framelift.breaks import FL0105, FL0106, FL0107, FL0108, FL0305, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import (  # noqa: F401  (register their handlers)
@@ -283,21 +283,28 @@ class _Capture:
 
     def _depth_of(self, reason: GraphBreak) -> int:
         """How deep in calls Python's part is to begin."""
-        if not reason.within_call or self._is_error(reason) or reason.reason in _LEFT_FOR_GOOD:
+        if not reason.within_call or self._is_error(reason) or self._is_left_for_good(reason):
             return 0
         depth: int = reason.point.users_depth
         return depth
 
     def _is_error(self, reason: GraphBreak) -> bool:
         """Whether a break must not be; without a context to lift what follows it cannot be."""
-        asked = self.request.options.fullgraph if reason.is_error is None else reason.is_error
-        return asked or self.request.context is None
+        is_leaving = reason.reason is FL0401  # the one graph ends there, and the caller is to see the exception
+        return self.request.context is None or (self._wants_one_graph(reason) and not is_leaving)
+
+    def _wants_one_graph(self, reason: GraphBreak) -> bool:
+        return self.request.options.fullgraph if reason.is_error is None else reason.is_error
+
+    def _is_left_for_good(self, reason: GraphBreak) -> bool:
+        """Whether nothing that follows is lifted again."""
+        return reason.reason in _LEFT_FOR_GOOD or (reason.reason is FL0401 and self._wants_one_graph(reason))
 
     def _rest_of(self, frame: SteppingFrame, waiting: list[Part], reason: GraphBreak) -> Ending:
         """Python runs the instruction; what comes after it is lifted again. Where that cannot be, Python runs all."""
         pieces, context = self.request.pieces, self.request.context
         try:
-            if reason.reason in _LEFT_FOR_GOOD and not waiting:
+            if self._is_left_for_good(reason) and not waiting:
                 return self._possible(Rest([go_on_at(pieces, frame)], None))
             return self._possible(step_at(pieces, waiting, frame, context))
         except CannotResume as error:
@@ -313,7 +320,7 @@ class _Capture:
         parts = self._parts()
         if len(parts) > 1:
             return all_in_python(self.request.pieces, parts, self.request.context)
-        context = None if reason.reason in _LEFT_FOR_GOOD else self.request.context
+        context = None if self._is_left_for_good(reason) else self.request.context
         return Rest([Activation(self.whole, self.slots, (), parts[0].function)], context)
 
     def _possible(self, ending: Ending) -> Ending:

@@ -286,3 +286,37 @@ class TestWarnings:
                 return x + 1, list(shown)
 
             assert breaks_of(fn, shown.clear) == {"FL0110"}
+
+
+def test_what_a_handler_holds_is_looked_at_and_never_asked():
+    asked = []
+
+    class Meta(type):
+        def __hash__(cls):
+            asked.append("hash")
+            return 1
+
+        def __eq__(cls, other):
+            asked.append("==")
+            return cls is other
+
+    class Held(metaclass=Meta):
+        @property
+        def __class__(self):
+            asked.append("class")
+            return int
+
+    def f(x):
+        LOG.warning("heard")
+        return x + 1
+
+    handler = Keeps()
+    handler.held = [Held(), Held]
+    LOG.addHandler(handler)
+    try:
+        lifted = framelift.compile(f, backend="eager", fullgraph=True)
+        assert lifted(torch.ones(2)).tolist() == [2, 2]
+    finally:
+        LOG.removeHandler(handler)
+    assert handler.messages == ["heard"]
+    assert not asked

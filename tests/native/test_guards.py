@@ -947,14 +947,14 @@ def test_same_and_distinct() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_distinct_below_what_memos_leave_for_the_end(count: int) -> None:
-    stored = collections.OrderedDict((str(i), Plain()) for i in range(count))
+    stored = {str(i): Plain() for i in range(count)}
     nodes = Nodes()
-    ordered = nodes.add(nodes.arg(0), "DICT_ITEM", "ordered", DICT_KEYS=tuple(stored))
-    nodes.relate("DISTINCT", *[nodes.add(ordered, "DICT_ITEM", key) for key in stored])
+    late = nodes.add(nodes.arg(0), "DICT_ITEM", "late", HASATTR="keys")
+    nodes.relate("DISTINCT", *[nodes.add(late, "DICT_ITEM", key) for key in stored])
     tree = nodes.tree(1)
     for _ in range(3):
-        assert hits(tree, {"ordered": stored})
-    holder = {"ordered": stored}
+        assert hits(tree, {"late": stored})
+    holder = {"late": stored}
     for _ in range(3):
         assert hits(tree, holder)
     assert tree.memo_info()["late"]

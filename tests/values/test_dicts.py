@@ -396,6 +396,30 @@ def test_order_of_an_ordered_dict_changed_later():
     assert lifted(x, d).equal(f(x, d))
 
 
+class Hashed:
+    asked: list[str] = []
+
+    def __hash__(self):
+        self.asked.append("hash")
+        return 1
+
+    def __eq__(self, other):
+        self.asked.append("==")
+        return self is other
+
+
+@pytest.mark.parametrize("use", [lambda x, d: x + len(d), lambda x, d: x * bool(d), lambda x, d: x + sum(d.values())])
+def test_keys_of_an_ordered_dict_are_asked_by_the_program_alone(use):
+    x, d = vector(), OrderedDict([(Hashed(), 1), (Hashed(), 2)])
+    lifted = framelift.compile(use, backend="eager")
+    asked = []
+    for function in (use, lifted, lifted):
+        Hashed.asked.clear()
+        function(x, d)
+        asked.append(Hashed.asked.copy())
+    assert len(asked[0]) >= len(asked[1]) == len(asked[2])  # iterators in C ask more often than traced ones
+
+
 def test_entries_are_guarded_one_by_one():
     def f(x, d):
         return x + d["a"]

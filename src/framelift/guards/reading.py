@@ -7,7 +7,7 @@ import contextvars
 import functools
 import gc
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from framelift.guards.equality import has_type, is_constant, is_instance, refer_to_same, same_item, same_object
@@ -165,9 +165,17 @@ def stored_length(obj: Any) -> int | None:
 
 
 def stored_keys(mapping: Any) -> Iterator[Any]:
-    """The keys of a dict in the order in which it is iterated over."""
-    cls = collections.OrderedDict if is_instance(mapping, collections.OrderedDict) else dict
-    return cls.__iter__(mapping)
+    """The keys of a dict in the order in which it is iterated over; none is asked for its hash."""
+    is_ordered = is_instance(mapping, collections.OrderedDict)
+    return iter(core.ordered_keys(mapping)) if is_ordered else dict.__iter__(mapping)
+
+
+def stored_items(mapping: Any) -> Iterable[tuple[Any, Any]]:
+    """The same with what it has under them."""
+    if not is_instance(mapping, collections.OrderedDict):
+        return dict.items(mapping)
+    values = {id(key): value for key, value in dict.items(mapping)}
+    return [(key, values[id(key)]) for key in core.ordered_keys(mapping)]
 
 
 def lru_entries(wrapper: Any) -> list[tuple[Any, Any]]:

@@ -1,5 +1,6 @@
 /* Checks: one fact about one object, told without running anything of the user's. */
 #include "guard_tree.h"
+#include "ordered.h"
 #include "tensor_probe.h"
 
 static int compare_op(PyObject *op)
@@ -266,16 +267,13 @@ static int dict_keys_hold(const Check *check, PyObject *dict)
         return 0;
     }
     if (PyODict_Check(dict) && check->count > 1) { /* its order is not that of the dictionary below it */
-        PyObject *iterator = PyODict_Type.tp_iter(dict), *key;
-        int same = iterator != NULL;
-        for (Py_ssize_t i = 0; same && i < check->count; i++) {
-            key = Py_TYPE(iterator)->tp_iternext(iterator);
-            same = key != NULL && held_matches(&check->held[i], key);
-            Py_XDECREF(key);
+        const OrderedNode *node = ordered_first(dict);
+        for (Py_ssize_t i = 0; i < check->count; i++, node = node->next) {
+            if (node == NULL || !held_matches(&check->held[i], node->key)) {
+                return 0;
+            }
         }
-        Py_XDECREF(iterator);
-        PyErr_Clear();
-        return same;
+        return node == NULL;
     }
     Py_ssize_t pos = 0;
     PyObject *key, *value;

@@ -326,7 +326,8 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
         return steady && constant_type(Py_TYPE(object)) ? NOTED : note_check(memo, index, check, object);
     case CHECK_DICT_KEYS:
         if (PyODict_Check(object) && check->count > 1) {
-            return LATE; /* making an iterator may run the garbage collector */
+            return note_check(memo, index, check,
+                              object); /* its order may change while the dictionary below does not */
         }
         /* fall through */
     case CHECK_KEY_ABSENT:

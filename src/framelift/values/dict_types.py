@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.reading import stored_items, stored_keys
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
@@ -24,10 +26,7 @@ if TYPE_CHECKING:
 
 def is_in_order(given: OrderedDict[Any, Any]) -> bool:
     """Whether the keys it has are those it has in order."""
-    try:
-        return len(list(OrderedDict.__iter__(given))) == dict.__len__(given)
-    except (KeyError, RuntimeError):
-        return False
+    return set(map(id, stored_keys(given))) == set(map(id, dict.__iter__(given)))
 
 
 class OrderedDictValue(DictValue, models=OrderedDict):
@@ -51,6 +50,9 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         if not is_in_order(self.concrete):
             self.refuse("use after methods of dict changed it")
         super().note_facts(lift)
+
+    def real_items(self) -> Iterable[tuple[Any, Any]]:
+        return stored_items(self.concrete)
 
     def namespace(self, lift: Lift) -> DictValue:
         """The attributes that instances may have."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.equality import can_be_held, constants_equal, has_type
@@ -33,6 +33,10 @@ MISSING: Any = object()
 DELETED: Any = object()
 # Keys whose value notes which object it is, and whose hash is C code.
 _GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
+
+
+# By identity: a metaclass may have an `==` and a hash.
+_STR = {id(str)}
 
 
 def _is_pinned(lift: Lift, key: Any) -> bool:
@@ -122,7 +126,7 @@ class DictValue(Value, models=dict):
         if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
             if isinstance(key, Identity):
                 return self._get_known(lift, key, key.value.concrete)
-            same = (candidate for candidate in self.concrete if _is_tuple_of(candidate, parts))
+            same = (candidate for candidate, _ in self.real_items() if _is_tuple_of(candidate, parts))
             found = next(same, MISSING)
             if found is not MISSING:
                 return self._get_known(lift, key, found)
@@ -135,7 +139,7 @@ class DictValue(Value, models=dict):
         if source is None or source.is_new:
             return MISSING  # nothing that was there before refers to it
         lift.guard(source, "IS", obj)
-        same = (k for k in self.concrete if type(k) is weakref.ReferenceType and k() is obj)
+        same = (k for k, _ in self.real_items() if type(k) is weakref.ReferenceType and k() is obj)
         stored = next(same, MISSING)
         return self._get_known(lift, key, weakref.ref(obj), stored)
 
@@ -143,7 +147,7 @@ class DictValue(Value, models=dict):
         """Look up an object; `stored` is the key that the dict has for it, where that is another one."""
         assert self.source is not None
         wanted = obj if stored is None else stored
-        value = next((value for candidate, value in self.concrete.items() if candidate is wanted), MISSING)
+        value = next((value for candidate, value in self.real_items() if candidate is wanted), MISSING)
         if not can_be_held(obj):
             self.refuse("looking up a key that cannot be guarded")
         if value is MISSING:
@@ -157,28 +161,34 @@ class DictValue(Value, models=dict):
     def _look_up(self, key: Any) -> Any:
         """Look into the real dict without calling a user's `__eq__`."""
         if isinstance(key, Identity):
-            same = (value for candidate, value in self.concrete.items() if candidate is key.value.concrete)
+            same = (value for candidate, value in self.real_items() if candidate is key.value.concrete)
             return next(same, MISSING)
         if self._plain is None:
-            only_names = all(kind is str for kind in set(map(type, self.concrete)))
-            self._plain = self.concrete if only_names else {k: v for k, v in self.concrete.items() if is_constant(k)}
+            only_names = set(map(id, map(type, dict.__iter__(self.concrete)))) <= _STR
+            self._plain = self.concrete if only_names else {k: v for k, v in self.real_items() if is_constant(k)}
         if self._plain is not self.concrete and is_constant(key) and not _core.can_look_up(self.concrete, key):
             self.refuse("looking up a key that another one may equal")
         return self._plain.get(key, MISSING)
+
+    def real_items(self) -> Iterable[tuple[Any, Any]]:
+        """What the input has, in its order, without a key being asked for its hash."""
+        items: Iterable[tuple[Any, Any]] = self.concrete.items()
+        return items
 
     def fill(self, lift: Lift) -> None:
         """Read every entry of the input, in order."""
         if self.complete:
             return
         assert self.source is not None
-        real_keys = tuple(self.concrete)
+        real_items = list(self.real_items())
+        real_keys = tuple([key for key, _ in real_items])
         if not all(map(can_be_held, real_keys)):
             self.refuse("reading keys of which one cannot be guarded")
         lift.guard(self.source, "DICT_KEYS", real_keys)
         keys = [self._stored_key(lift, key) for key in real_keys]
         self._objects = {key for key in keys if not is_constant(key)}
         overlay, self.overlay, self.complete = self.overlay, {}, True
-        for key, real_key, value in zip(keys, real_keys, self.concrete.values(), strict=True):
+        for key, (real_key, value) in zip(keys, real_items, strict=True):
             known = overlay.get(key, MISSING)
             if known is MISSING:
                 known = lift.wrap(value, self.source.item(real_key))

@@ -77,23 +77,23 @@ def _refuse(known: Value) -> NoReturn:
 def _known_to(listeners: list[Any]) -> Iterator[Any]:
     """What has a state that the listeners may read or change."""
     seen: dict[int, Any] = {}
-    settled: dict[type, bool] = {}
+    settled: dict[int, bool] = {}
     pending = list(listeners)
     while pending:
         obj = pending.pop()
         kind = type(obj)
-        if kind not in settled:
-            settled[kind] = _is_settled(kind)
-        if id(obj) in seen or settled[kind] or (isinstance(obj, type) and _is_class_of_others(obj)):
+        if id(kind) not in settled:  # not by itself: a metaclass may have a hash
+            settled[id(kind)] = _is_settled(kind)
+        if id(obj) in seen or settled[id(kind)] or (is_subclass(kind, type) and _is_class_of_others(obj)):
             continue
         seen[id(obj)] = obj
         if len(seen) > _MOST:
             raise GraphBreak(FL0110, what="more than can be looked at")
-        look = _LOOKS.get(kind)
+        look = _LOOKS.get(id(kind))
         if look is not None:
-            pending += look(obj)
+            pending += look[1](obj)
             continue
-        if instance_dict(obj) is None or isinstance(obj, type):
+        if instance_dict(obj) is None or is_subclass(kind, type):
             yield obj
         pending += _inside(obj)
 
@@ -104,7 +104,7 @@ def _known_to(listeners: list[Any]) -> Iterator[Any]:
 def _inside(obj: Any) -> Iterable[Any]:
     """What an object holds, and what the methods of its class know."""
     kind = type(obj)
-    if isinstance(obj, type):
+    if is_subclass(kind, type):
         return _of_classes(mro_of(obj))
     found: list[Any] = []
     for base, parts in _CONTAINERS.items():
@@ -211,7 +211,7 @@ _CONTAINERS: dict[type, Callable[[Any], Iterable[Any]]] = {
     dict: lambda obj: [*dict.keys(obj), *dict.values(obj)],
 }
 # What is no state itself, and leads to some.
-_LOOKS: dict[type, Callable[[Any], Iterable[Any]]] = {
+_LOOKS_OF_TYPES: dict[type, Callable[[Any], Iterable[Any]]] = {
     types.FunctionType: _of_function,
     types.MethodType: lambda obj: (obj.__self__, obj.__func__),
     types.BuiltinMethodType: lambda obj: (obj.__self__,),
@@ -222,3 +222,4 @@ _LOOKS: dict[type, Callable[[Any], Iterable[Any]]] = {
     tuple: tuple.__iter__,
     frozenset: frozenset.__iter__,
 }
+_LOOKS = {id(kind): (kind, look) for kind, look in _LOOKS_OF_TYPES.items()}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
 from framelift.values import instances
 from framelift.values import protocol as py
@@ -399,16 +400,10 @@ _STORAGES: dict[type, Any] = {
 
 def _read_dict(owner: ContainerObjectValue) -> dict[Any, Any]:
     """A copy of the items in the real object, read below every method of the user's."""
-    items = list(dict.items(owner.concrete))
+    items = stored_items(owner.concrete)
     if not all(is_constant(key) for key, _ in items):
         owner.refuse("use with keys that are not plain constants")
-    found = dict(items)
-    if owner.base is OrderedDict:
-        try:
-            found = {key: found[key] for key in OrderedDict.__iter__(owner.concrete)}
-        except KeyError:
-            owner.refuse("use after its keys were changed behind its back")
-    return found
+    return dict(items)
 
 
 # -- making them -----------------------------------------------------------------------------------------------------

@@ -433,3 +433,17 @@ def test_a_comparison_with_a_symbolic_number_depends_on_the_type():
         return x + 1, i in [j], j == i
 
     check(program, X, 3, 0, changed=[(X, None, 2), (X, Answering(), 2), (X, 7, 2)], expect_breaks=None)
+
+
+@pytest.mark.parametrize("given", ["b", None, 2j, b"b"])
+def test_a_constant_on_the_left_that_cannot_be_compared(given):
+    def fn(x, value):
+        texts = []
+        for compare in (lambda: 3 < value, lambda: value < 3, lambda: "a" >= value if value != "b" else 0 >= value):
+            try:
+                texts.append(compare())
+            except TypeError as error:
+                texts.append(str(error))
+        return x + 1, texts
+
+    check(fn, torch.ones(2), given, fullgraph=True, changed=[(torch.ones(2), 4j), (torch.ones(2), "c")])

@@ -7,6 +7,7 @@ import datetime
 import operator
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -47,6 +48,7 @@ from framelift.values.classes import ClassValue
 from framelift.values.constants import is_constant, plain_text
 from framelift.values.contexts import Contexts
 from framelift.values.coroutines import kind_of_generator
+from framelift.values.deques import DequeValue
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.functions import BoundMethodValue, FunctionLike
@@ -323,6 +325,11 @@ class Lift:
             storage: DictValue = value.storage(self)
             return storage
         return value if isinstance(value, DictValue) else None
+
+    def deque_inside(self, value: Any) -> DequeValue | None:
+        """The items that the C code of deques reads of a deque or an instance of a subclass."""
+        inside = value.storage(self) if isinstance(value, ContainerObjectValue) and value.base is deque else value
+        return inside if isinstance(inside, DequeValue) else None
 
     # -- attributes ------------------------------------------------------------------------------------------------
 

@@ -111,7 +111,8 @@ def tuple_item(obj: Any, index: int) -> Any:
 
 @accessor("DEQUE_ITEM", lambda source, arg: f"{source}[{arg}]")
 def deque_item(obj: Any, index: int) -> Any:
-    return obj[index] if type(obj) is collections.deque and index < len(obj) else MISSING
+    holds_it = is_instance(obj, collections.deque) and index < collections.deque.__len__(obj)
+    return collections.deque.__getitem__(obj, index) if holds_it else MISSING
 
 
 @accessor("AHEAD", lambda source, arg: f"the item of {source} in {arg} steps")

@@ -152,15 +152,16 @@ def contents_of_cell(cell: types.CellType) -> Any:
         return MISSING
 
 
-_LENGTHS = (dict, list, tuple, set, frozenset, str, bytes, bytearray)
-_EXACT_LENGTHS: tuple[type, ...] = (range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
+_LENGTHS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, collections.deque)
+_EXACT_LENGTHS: tuple[type, ...] = (range, type({}.keys()), type({}.values()), type({}.items()))
 
 
 def stored_length(obj: Any) -> int | None:
     """Items in the storage of a built-in container, also below a `__len__` of its own."""
     for cls in _LENGTHS:
         if is_instance(obj, cls):
-            return cls.__len__(obj)
+            length: int = cls.__len__(obj)
+            return length
     return len(obj) if has_type(obj, _EXACT_LENGTHS) else None
 
 

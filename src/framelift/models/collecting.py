@@ -16,9 +16,19 @@ class _Missing:
     """Stands for an argument that was not given."""
 
 
+def _walk(iterable: Any) -> Any:
+    """An iterator; None for what has none: the caller raises, so that the error has no other as its context."""
+    try:
+        return iter(iterable)
+    except TypeError:
+        return None
+
+
 @models(functools.reduce)
 def reduce(function: Callable[..., Any], iterable: Iterable[Any], initial: Any = _Missing, /) -> Any:
-    iterator = iter(iterable)
+    iterator = _walk(iterable)
+    if iterator is None:
+        raise TypeError("reduce() arg 2 must support iteration")
     if initial is _Missing:
         for first in iterator:
             result = first
@@ -40,10 +50,17 @@ def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
     return result
 
 
+def _searched(iterable: Any) -> Any:
+    iterator = _walk(iterable)
+    if iterator is None:
+        raise TypeError(f"argument of type '{type(iterable).__name__}' is not iterable")
+    return iterator
+
+
 @models(operator.countOf)
 def count_of(iterable: Iterable[Any], wanted: Any, /) -> int:
     count = 0
-    for item in iterable:
+    for item in _searched(iterable):
         if item is wanted or item == wanted:
             count += 1
     return count
@@ -51,7 +68,7 @@ def count_of(iterable: Iterable[Any], wanted: Any, /) -> int:
 
 @models(operator.indexOf)
 def index_of(iterable: Iterable[Any], wanted: Any, /) -> int:
-    for index, item in enumerate(iterable):
+    for index, item in enumerate(_searched(iterable)):
         if item is wanted or item == wanted:
             return index
     raise ValueError("sequence.index(x): x not in sequence")

@@ -174,7 +174,7 @@ def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any],
 @models(itertools.starmap)
 def starmap(function: Callable[..., Any], iterable: Iterable[Any], /) -> Iterator[Any]:
     iterator = iter(iterable)
-    return (function(*arguments) for arguments in iterator)
+    return (function(*tuple(arguments)) for arguments in iterator)
 
 
 @models(itertools.compress)
@@ -221,6 +221,7 @@ def _zipped_to_the_longest(iterators: list[Iterator[Any]], fillvalue: Any) -> It
 
 @models(itertools.product)
 def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[Any]:
+    repeat = operator.index(repeat)
     if repeat < 0:
         raise ValueError("repeat argument cannot be negative")
     pools = [tuple(iterable) for iterable in iterables] * repeat
@@ -232,6 +233,7 @@ def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[Any]:
 
 @models(itertools.combinations)
 def combinations(iterable: Iterable[Any], r: int) -> Iterator[Any]:
+    r = operator.index(r)
     pool = tuple(iterable)
     if r < 0:
         raise ValueError("r must be non-negative")
@@ -248,6 +250,7 @@ def _chosen(positions: Any, r: int) -> list[Any]:
 
 @models(itertools.combinations_with_replacement)
 def combinations_with_replacement(iterable: Iterable[Any], r: int) -> Iterator[Any]:
+    r = operator.index(r)
     pool = tuple(iterable)
     if r < 0:
         raise ValueError("r must be non-negative")
@@ -260,6 +263,8 @@ def combinations_with_replacement(iterable: Iterable[Any], r: int) -> Iterator[A
 @models(itertools.permutations)
 def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[Any]:
     pool = tuple(iterable)
+    if r is not None and not isinstance(r, int):
+        raise TypeError("Expected int as r")
     length = len(pool) if r is None else r
     if length < 0:
         raise ValueError("r must be non-negative")
@@ -271,6 +276,7 @@ def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[Any]
 
 @models(itertools.tee)
 def tee(iterable: Iterable[Any], n: int = 2, /) -> Any:
+    n = operator.index(n)
     if n < 0:
         raise ValueError("n must be >= 0")
     iterator = iter(iterable)
@@ -305,6 +311,7 @@ if hasattr(itertools, "batched"):
 
     @models(itertools.batched)
     def batched(iterable: Iterable[Any], n: int) -> Iterator[Any]:
+        n = operator.index(n)
         if n < 1:
             raise ValueError("n must be at least one")
         return _in_batches(iter(iterable), n)

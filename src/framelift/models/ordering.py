@@ -13,9 +13,19 @@ from framelift.models.registry import models
 # -- heaps -------------------------------------------------------------------------------------------------------------
 
 
-def _check(heap: Any) -> None:
+def _word_for(heap: Any) -> str:
+    return "None" if heap is None else type(heap).__name__
+
+
+def _below(heap: Any, words: str, operation: Callable[..., Any], *args: Any) -> Any:
+    """The operation on an instance of a subclass of list: on the items it holds, whatever its methods say."""
     if not isinstance(heap, list):
-        raise TypeError(f"heap argument must be a list, not {type(heap).__name__}")
+        raise TypeError(f"{words} must be list, not {_word_for(heap)}")
+    items = list.copy(heap)
+    try:
+        return operation(items, *args)
+    finally:
+        list.__setitem__(heap, slice(None), items)
 
 
 def _rise(heap: list[Any], start: int, position: int, before: Callable[[Any, Any], Any]) -> None:
@@ -50,13 +60,11 @@ def _after(left: Any, right: Any) -> Any:
 
 
 def _heapify(heap: Any, before: Callable[[Any, Any], Any]) -> None:
-    _check(heap)
     for position in range(len(heap) // 2 - 1, -1, -1):
         _sink(heap, position, before)
 
 
 def _pop(heap: Any, before: Callable[[Any, Any], Any]) -> Any:
-    _check(heap)
     if not heap:
         raise IndexError("index out of range")
     last = heap.pop()
@@ -68,7 +76,6 @@ def _pop(heap: Any, before: Callable[[Any, Any], Any]) -> Any:
 
 
 def _replace(heap: Any, item: Any, before: Callable[[Any, Any], Any]) -> Any:
-    _check(heap)
     if not heap:
         raise IndexError("index out of range")
     first, heap[0] = heap[0], item
@@ -78,29 +85,39 @@ def _replace(heap: Any, item: Any, before: Callable[[Any, Any], Any]) -> Any:
 
 @models(_heapq.heapify)
 def heapify(heap: Any, /) -> None:
+    if type(heap) is not list:
+        _below(heap, "heapify() argument", heapify)
+        return
     _heapify(heap, operator.lt)
 
 
 @models(_heapq.heappush)
 def heappush(heap: Any, item: Any, /) -> None:
-    _check(heap)
+    if type(heap) is not list:
+        _below(heap, "heappush() argument 1", heappush, item)
+        return
     heap.append(item)
     _rise(heap, 0, len(heap) - 1, operator.lt)
 
 
 @models(_heapq.heappop)
 def heappop(heap: Any, /) -> Any:
+    if type(heap) is not list:
+        return _below(heap, "heappop() argument", heappop)
     return _pop(heap, operator.lt)
 
 
 @models(_heapq.heapreplace)
 def heapreplace(heap: Any, item: Any, /) -> Any:
+    if type(heap) is not list:
+        return _below(heap, "heapreplace() argument 1", heapreplace, item)
     return _replace(heap, item, operator.lt)
 
 
 @models(_heapq.heappushpop)
 def heappushpop(heap: Any, item: Any, /) -> Any:
-    _check(heap)
+    if type(heap) is not list:
+        return _below(heap, "heappushpop() argument 1", heappushpop, item)
     if not heap or not heap[0] < item:
         return item
     return _replace(heap, item, operator.lt)
@@ -108,32 +125,47 @@ def heappushpop(heap: Any, item: Any, /) -> Any:
 
 @models(_heapq._heapify_max)  # type: ignore[attr-defined]
 def heapify_max(heap: Any, /) -> None:
+    if type(heap) is not list:
+        _below(heap, "_heapify_max() argument", heapify_max)
+        return
     _heapify(heap, _after)
 
 
 @models(_heapq._heappop_max)  # type: ignore[attr-defined]
 def heappop_max(heap: Any, /) -> Any:
+    if type(heap) is not list:
+        return _below(heap, "_heappop_max() argument", heappop_max)
     return _pop(heap, _after)
 
 
 @models(_heapq._heapreplace_max)  # type: ignore[attr-defined]
 def heapreplace_max(heap: Any, item: Any, /) -> Any:
+    if type(heap) is not list:
+        return _below(heap, "_heapreplace_max() argument 1", heapreplace_max, item)
     return _replace(heap, item, _after)
 
 
 # -- bisection ---------------------------------------------------------------------------------------------------------
 
 
-def _end(a: Any, lo: int, hi: Any) -> Any:
-    """Where the search ends; -1 is how the C code says that it was not told."""
-    if lo < 0:
+def _start(lo: Any) -> int:
+    start = operator.index(lo)
+    if start < 0:
         raise ValueError("lo must be non-negative")
-    return len(a) if hi is None or hi == -1 else hi
+    return start
+
+
+def _end(a: Any, hi: Any) -> Any:
+    """Where the search ends; -1 is how the C code says that it was not told."""
+    if hi is not None and not hasattr(type(hi), "__index__"):
+        raise TypeError(f"argument should be integer or None, not '{type(hi).__name__}'")
+    end = -1 if hi is None else operator.index(hi)
+    return len(a) if end == -1 else end
 
 
 @models(_bisect.bisect_left)
 def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
-    hi = _end(a, lo, hi)
+    lo, hi = _start(lo), _end(a, hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if (a[middle] if key is None else key(a[middle])) < x:
@@ -145,7 +177,7 @@ def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None)
 
 @models(_bisect.bisect_right)
 def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Any = None) -> int:
-    hi = _end(a, lo, hi)
+    lo, hi = _start(lo), _end(a, hi)
     while lo < hi:
         middle = (lo + hi) // 2
         if x < (a[middle] if key is None else key(a[middle])):

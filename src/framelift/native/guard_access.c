@@ -353,7 +353,7 @@ PyObject *access_step(const Node *node, PyObject *parent)
     case ACCESS_CONTEXT_OWN:
         return context_own(parent);
     case ACCESS_DEQUE_ITEM:
-        return is_deque(parent) && node->index < stored_length(parent) ? PySequence_GetItem(parent, node->index) : NULL;
+        return is_deque(parent) && node->index < stored_length(parent) ? deque_item(parent, node->index) : NULL;
     default:
         return Py_XNewRef(access_borrowed(node, parent));
     }

@@ -213,11 +213,13 @@ Py_ssize_t stored_length(PyObject *object)
         return PyByteArray_GET_SIZE(object);
     }
     PyTypeObject *type = Py_TYPE(object);
+    bool deque = is_deque(object);
     if (type != &PyRange_Type && type != &PyDictKeys_Type && type != &PyDictValues_Type && type != &PyDictItems_Type &&
-        type != deque_type) {
+        !deque) {
         return -1; /* a __len__ might run */
     }
-    Py_ssize_t length = PyObject_Size(object);
+    /* A subclass of deque may have a __len__ of its own. */
+    Py_ssize_t length = deque ? deque_type->tp_as_sequence->sq_length(object) : PyObject_Size(object);
     if (length < 0) {
         PyErr_Clear();
     }
@@ -226,7 +228,12 @@ Py_ssize_t stored_length(PyObject *object)
 
 bool is_deque(PyObject *object)
 {
-    return Py_IS_TYPE(object, deque_type);
+    return PyObject_TypeCheck(object, deque_type);
+}
+
+PyObject *deque_item(PyObject *deque, Py_ssize_t index)
+{
+    return deque_type->tp_as_sequence->sq_item(deque, index);
 }
 
 PyObject *thread_dict(PyObject *object)

@@ -212,6 +212,8 @@ PyObject *iterator_sequence(PyObject *object);
 bool is_walking_iterator(PyObject *object);
 
 bool is_deque(PyObject *object);
+/* What a deque holds, whatever its class says; a new reference. */
+PyObject *deque_item(PyObject *deque, Py_ssize_t index);
 
 /* The attributes that a threading.local has in this thread, new; NULL for anything else. */
 PyObject *thread_dict(PyObject *object);

@@ -8,7 +8,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import is_fixed
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import name_in_errors, raw_lookup
+from framelift.values.lookup import name_in_errors, name_of, raw_lookup
 
 
 class _Slot(NamedTuple):
@@ -55,6 +55,6 @@ def refuse_operands(symbol: str, left: type, right: type) -> NoReturn:
     if plain == "+" and left is bytes:
         raise_error(TypeError, f"can't concat {names[1]} to bytes")
     if plain == "+" and py.is_sequence(left):
-        raise_error(TypeError, f'can only concatenate {names[0]} (not "{names[1]}") to {names[0]}')
+        raise_error(TypeError, f'can only concatenate {name_of(left)} (not "{names[1]}") to {name_of(left)}')
     shown = "** or pow()" if symbol == "**" else symbol
     raise_error(TypeError, f"unsupported operand type(s) for {shown}: '{names[0]}' and '{names[1]}'")

@@ -11,6 +11,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted
 from framelift.values.classes import ClassValue
+from framelift.values.deques import DequeIterator, DequeValue
 from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
@@ -127,6 +128,8 @@ def _reversed(lift: Lift, sequence: Any, /) -> Any:
         return DictIterator(sequence, "keys", lift, backwards=True)
     if isinstance(sequence, DictView):
         return DictIterator(sequence.owner, sequence.part, lift, backwards=True)
+    if isinstance(sequence, DequeValue):
+        return DequeIterator(sequence, backwards=True)
     if type(sequence) is range:
         return RangeIterator(sequence[::-1])
     if not py.has_type(sequence, list, tuple, str, bytes, range, torch.Size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -89,21 +90,41 @@ class DequeValue(ListValue, models=deque):
         if operator == "+=":
             self.add(lift, py.items(lift, other))
             return self
-        if operator == "+" and isinstance(other, DequeValue):
-            made = self.make(lift, list(self.items(lift)))
-            made.add(lift, list(other.items(lift)))
-            return made
-        if operator == "*" and type(other) is int:
-            made = self.make(lift, [])
-            made.add(lift, list(self.items(lift)) * other)
-            return made
-        self.refuse(operator)
+        if operator == "+":
+            return self._joined(lift, other)
+        if operator in ("*", "*=") and py.has_type(other, int, bool):
+            return self._times(lift, lift.constant(other), operator == "*=")
+        return NotImplemented
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.refuse(operator)
+        if operator == "*" and py.has_type(other, int, bool):
+            return self._times(lift, lift.constant(other), False)
+        return NotImplemented
+
+    def _joined(self, lift: Lift, other: Any) -> Any:
+        inside = lift.deque_inside(other)
+        if inside is None:
+            return NotImplemented
+        made = self.make(lift, list(self.items(lift)))
+        made.add(lift, list(inside.items(lift)))
+        return made
+
+    def _times(self, lift: Lift, times: int, in_place: bool) -> Any:
+        items = list(self.items(lift))
+        lift.spend(len(items) * max(0, times), "too many items")
+        if not in_place:
+            made = self.make(lift, [])
+            made.add(lift, items * times)
+            return made
+        kept = self.change(lift)
+        kept[:] = items * times
+        if self.limit is not None:
+            del kept[: max(0, len(kept) - self.limit)]
+        return self
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return super().compare(lift, operator, other) if isinstance(other, DequeValue) else NotImplemented
+        inside = lift.deque_inside(other)
+        return NotImplemented if inside is None else super().compare(lift, operator, inside)
 
     def attribute(self, lift: Lift, name: str) -> Any:
         self.note(lift)
@@ -113,11 +134,15 @@ class DequeValue(ListValue, models=deque):
         self.refuse("passing to a tensor operation")
 
     def constant(self, lift: Lift) -> Any:
-        self.refuse("use as a constant")
+        return deque([lift.constant(item) for item in self.items(lift)], self.limit)
+
+    @property
+    def name(self) -> str:
+        return "deque"
 
     def text(self, lift: Lift, conversion: str) -> str:
         limit = "" if self.limit is None else f", maxlen={self.limit}"
-        return f"deque([{', '.join(lift.text(item, 'repr') for item in self.items(lift))}]{limit})"
+        return f"{self.name}([{', '.join(lift.text(item, 'repr') for item in self.items(lift))}]{limit})"
 
     def text_again(self) -> str | None:
         return "[...]"
@@ -209,17 +234,18 @@ class DequeValue(ListValue, models=deque):
         raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
 
     @method
-    def index(self, lift: Lift, item: Any, /) -> Any:  # type: ignore[override]
-        position = self._found_at(lift, item)
+    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
+        bounds = slice(lift.as_index(start), lift.as_index(stop)).indices(len(self.items(lift)))
+        position = self._found_at(lift, item, range(*bounds))
         if position is not None:
             return position
         raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
 
-    def _found_at(self, lift: Lift, item: Any) -> int | None:
+    def _found_at(self, lift: Lift, item: Any, among: range | None = None) -> int | None:
         """Where the first item is that is equal to this one; None: nowhere."""
         items = list(self.items(lift))
-        for position, member in enumerate(items):
-            found = py.equal(lift, member, item)
+        for position in range(len(items)) if among is None else among:
+            found = py.equal(lift, items[position], item)
             now = self.items(lift)
             if len(now) != len(items) or any(mine is not before for mine, before in zip(now, items, strict=True)):
                 self.refuse("a search whose comparisons change it")
@@ -240,29 +266,35 @@ class DequeValue(ListValue, models=deque):
         return self.make(lift, list(self.items(lift)))
 
     copy = __copy__ = method(copy)
+
+    @method
+    def __reversed__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
+        self.items(lift)
+        return DequeIterator(self, backwards=True)
+
     sort = None  # type: ignore[assignment]
 
     def replay(self, generate: Generator) -> None:
         if self._items is not None and not self.structure:  # iterators over it go on
             for position, item in enumerate(self._items):
-                generate.value(item)
-                generate.source(self.source)
-                generate.constant(position)
-                generate.store_subscript()
+                self.emit_call(generate, "__setitem__", position, item)
+                generate.pop_top()
             return
         if self._items is not None:
-            generate.source(self.source)
-            generate.load_method("clear")
-            generate.call(0)
+            self.emit_call(generate, "clear")
             generate.pop_top()
-        generate.source(self.source)
-        self._extend(generate)
+        self.emit_extend(generate)
 
-    def _extend(self, generate: Generator) -> None:
-        """Put the items into the deque on top of the stack, which is taken."""
-        generate.load_method("extend")
-        generate.list_of(self.parts())
-        generate.call(1)
+    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+        """Emit a call of a method of the real deque."""
+        generate.value(self)
+        generate.load_method(name)
+        for argument in args:
+            generate.value(argument)
+        generate.call(len(args))
+
+    def emit_extend(self, generate: Generator) -> None:
+        self.emit_call(generate, "extend", ListValue(list(self.parts())))
         generate.pop_top()
 
     def rebuild(self, generate: Generator) -> None:
@@ -273,23 +305,26 @@ class DequeValue(ListValue, models=deque):
         generate.call(2)
         generate.remember(self)
         if self.parts():
-            generate.copy_top()
-            self._extend(generate)
+            self.emit_extend(generate)
 
 
 class DequeIterator(IteratorValue):
     """Walks a deque that must not change meanwhile: but for items that are replaced."""
 
-    __slots__ = ("owner", "structure", "position")
+    __slots__ = ("owner", "structure", "position", "backwards")
 
-    def __init__(self, owner: DequeValue) -> None:
+    def __init__(self, owner: DequeValue, backwards: bool = False) -> None:
         super().__init__()
         self.owner = owner
         self.structure = owner.structure
         self.position = 0
+        self.backwards = backwards
 
     def python_type(self) -> type:
-        return type(iter(deque()))
+        return type(reversed(deque()) if self.backwards else iter(deque()))
+
+    def length_hint(self, lift: Lift) -> int:
+        return len(self.owner.items(lift)) - self.position
 
     def next(self, lift: Lift) -> Any:
         items = self.owner.items(lift)
@@ -299,7 +334,7 @@ class DequeIterator(IteratorValue):
         if self.position == len(items):
             raise Exhausted
         self.position += 1
-        return items[self.position - 1]
+        return items[-self.position if self.backwards else self.position - 1]
 
     def state(self) -> Any:
         return self.position
@@ -314,17 +349,22 @@ class DequeIterator(IteratorValue):
         if self.owner.structure != self.structure:
             raise GraphBreak(FL0107, what="an iterator over a deque that has changed")
         generate.callable(advance)
-        generate.value(self.owner)
-        generate.get_iter()
+        self.owner.emit_call(generate, "__reversed__" if self.backwards else "__iter__")
         generate.constant(self.position)
         generate.call(2)
 
 
-@primitive(deque)
-def _deque(lift: Lift, iterable: Any = (), maxlen: Any = None) -> Any:
-    limit = lift.constant(maxlen)
-    if limit is not None and type(limit) is not int:
+def limit_of(lift: Lift, maxlen: Any) -> int | None:
+    """How many items fit at most, as `deque()` is told."""
+    limit: Any = lift.constant(maxlen)
+    if limit is not None and not isinstance(limit, int):
         raise_error(TypeError, "an integer is required")
     if limit is not None and limit < 0:
         raise_error(ValueError, "maxlen must be non-negative")
+    return None if limit is None else int(limit)
+
+
+@primitive(deque)
+def _deque(lift: Lift, iterable: Any = (), maxlen: Any = None) -> Any:
+    limit = limit_of(lift, maxlen)
     return DequeValue(py.items(lift, iterable), limit)

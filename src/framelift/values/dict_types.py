@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
@@ -29,6 +30,16 @@ def is_in_order(given: OrderedDict[Any, Any]) -> bool:
     return set(map(id, stored_keys(given))) == set(map(id, dict.__iter__(given)))
 
 
+def _unpacked(lift: Lift, pair: Any, position: int) -> list[Any]:
+    """The key and the value of an item, which `OrderedDict` takes apart as the left side of an assignment would."""
+    halves = list(itertools.islice(py.each(lift, pair), 3))
+    if len(halves) < 2:
+        raise_error(ValueError, f"need more than {len(halves)} value{'' if halves else 's'} to unpack")
+    if len(halves) > 2:
+        raise_error(ValueError, "too many values to unpack (expected 2)")
+    return halves
+
+
 class OrderedDictValue(DictValue, models=OrderedDict):
     """A dict whose order can be changed; `reordered` says that replay has to bring its keys in order.
 
@@ -38,6 +49,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
     __slots__ = ("reordered", "_namespace")
     kind = OrderedDict
     looks_ahead = True
+    halves = staticmethod(_unpacked)
 
     def __init__(
         self, entries: dict[Any, Any] | None = None, source: Source | None = None, concrete: Any = None
@@ -165,7 +177,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 class DefaultDictValue(DictValue, models=defaultdict):
     """A dict that makes what it misses."""
 
-    __slots__ = ("_factory",)
+    __slots__ = ("_factory", "factory_is_new")
     kind = defaultdict
 
     def __init__(
@@ -177,6 +189,7 @@ class DefaultDictValue(DictValue, models=defaultdict):
     ) -> None:
         super().__init__(entries, source, concrete)
         self._factory = factory
+        self.factory_is_new = False  # the program has set it
 
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DefaultDictValue(entries, factory=self._factory)
@@ -198,11 +211,23 @@ class DefaultDictValue(DictValue, models=defaultdict):
     def attribute(self, lift: Lift, name: str) -> Any:
         return self.factory(lift) if name == "default_factory" else super().attribute(lift, name)
 
+    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+        if name != "default_factory":
+            super().set_attribute(lift, name, value)
+            return
+        self.note(lift)
+        lift.journal.touch(self)
+        self._factory, self.factory_is_new = value, True
+
+    @method
+    def __missing__(self, lift: Lift, key: Any, /) -> Any:
+        return self.missing(lift, key)
+
     def copy(self, lift: Lift) -> Any:
         self.factory(lift)
         return self.make(dict(self.entries(lift)))
 
-    copy = method(copy)
+    copy = __copy__ = method(copy)
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         self.factory(lift)
@@ -215,6 +240,20 @@ class DefaultDictValue(DictValue, models=defaultdict):
     def text(self, lift: Lift, conversion: str) -> str:
         return f"defaultdict({lift.text(self.factory(lift), 'repr')}, {super().text(lift, 'repr')})"
 
+    def state(self) -> Any:
+        return super().state(), self._factory, self.factory_is_new
+
+    def restore(self, state: Any) -> None:
+        before, self._factory, self.factory_is_new = state
+        super().restore(before)
+
+    def replay(self, generate: Generator) -> None:
+        super().replay(generate)
+        if self.factory_is_new:
+            generate.value(self._factory)
+            generate.source(self.source)
+            generate.store_attribute("default_factory")
+
     def parts(self) -> list[Any]:
         return [*super().parts(), *([] if self._factory is MISSING else [self._factory])]
 
@@ -226,7 +265,7 @@ class DefaultDictValue(DictValue, models=defaultdict):
 
 def fill(lift: Lift, result: DictValue, source: Any, kwargs: dict[str, Any]) -> Value:
     """`result.update(source, **kwargs)`, for the constructors."""
-    for key, value in pairs(lift, source):
+    for key, value in pairs(lift, source, result.halves):
         result.set_item(lift, key, value)
     for name, value in kwargs.items():
         result.set_key(lift, name, value)

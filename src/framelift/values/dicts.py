@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.equality import can_be_held, constants_equal, has_type
@@ -59,6 +59,22 @@ def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:
     )
 
 
+def halves_of(lift: Lift, pair: Any, position: int) -> list[Any]:
+    """The key and the value of an item that `dict()` takes for a pair."""
+    try:
+        halves = py.items(lift, pair)
+    except Raised as raised:
+        error = raised.value
+        if not (isinstance(error, ExceptionValue) and issubclass(error.cls, TypeError)):
+            raise
+        words = f"cannot convert dictionary update sequence element #{position} to a sequence"
+        raise raised_from(TypeError(words)) from raised
+    if len(halves) != 2:
+        words = f"dictionary update sequence element #{position} has length {len(halves)}; 2 is required"
+        raise_error(ValueError, words)
+    return halves
+
+
 class DictValue(Value, models=dict):
     """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
 
@@ -66,6 +82,8 @@ class DictValue(Value, models=dict):
     kind: type = dict
     # Whether its iterators know the next key beforehand: they end with the last, whatever happens to the dict then.
     looks_ahead = False
+    # How an item of what it is filled from is taken for a pair.
+    halves = staticmethod(halves_of)
 
     def __init__(
         self,
@@ -451,7 +469,7 @@ class DictValue(Value, models=dict):
     @method
     def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
         size = len(other.entries(lift)) if isinstance(other, DictValue) else 0
-        for key, value in each_pair(lift, other):
+        for key, value in each_pair(lift, other, self.halves):
             self.set_item(lift, key, value)
             if isinstance(other, DictValue) and other is not self and len(other.entries(lift)) != size:
                 raise_error(RuntimeError, "dict mutated during update")
@@ -481,23 +499,14 @@ class DictValue(Value, models=dict):
         generate.build_map(0)
 
 
-def _halves(lift: Lift, pair: Any, position: int) -> list[Any]:
-    try:
-        return py.items(lift, pair)
-    except Raised as raised:
-        error = raised.value
-        if not (isinstance(error, ExceptionValue) and issubclass(error.cls, TypeError)):
-            raise
-        words = f"cannot convert dictionary update sequence element #{position} to a sequence"
-        raise raised_from(TypeError(words)) from raised
-
-
-def pairs(lift: Lift, other: Any) -> list[tuple[Any, Any]]:
+def pairs(lift: Lift, other: Any, halves: Callable[[Lift, Any, int], list[Any]] = halves_of) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
-    return list(each_pair(lift, other))
+    return list(each_pair(lift, other, halves))
 
 
-def each_pair(lift: Lift, other: Any) -> Iterator[tuple[Any, Any]]:
+def each_pair(
+    lift: Lift, other: Any, halves: Callable[[Lift, Any, int], list[Any]] = halves_of
+) -> Iterator[tuple[Any, Any]]:
     """The same one by one, with what happens between two of them."""
     if not isinstance(other, DictValue):
         other = lift.mergeable(other)
@@ -511,10 +520,5 @@ def each_pair(lift: Lift, other: Any) -> Iterator[tuple[Any, Any]]:
             yield key, py.item(lift, other, key)
         return
     for position, pair in enumerate(py.each(lift, other)):
-        halves = _halves(lift, pair, position)
-        if len(halves) != 2:
-            raise_error(
-                ValueError,
-                f"dictionary update sequence element #{position} has length {len(halves)}; 2 is required",
-            )
-        yield halves[0], halves[1]
+        key, value = halves(lift, pair, position)
+        yield key, value

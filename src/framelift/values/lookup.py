@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import types
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +125,7 @@ def is_storage_class(cls: type) -> bool:
 
 
 _SCALARS = (str, int, float, complex, bytes, frozenset, datetime.date, datetime.timedelta)
-_CONTAINERS = (dict, OrderedDict, defaultdict, list, set)
+_CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
 
 
 def _is_written_in_python(cls: type) -> bool:

@@ -157,6 +157,8 @@ def _attrgetter(lift: Lift, first: Any, /, *rest: Any) -> Any:
 @primitive(operator.methodcaller)
 def _methodcaller(lift: Lift, name: Any, /, *args: Any, **kwargs: Any) -> Any:
     method = lift.constant(name)
+    if not isinstance(method, str):
+        raise_error(TypeError, "method name must be a string")
 
     def run(lift: Lift, obj: Any) -> Any:
         return py.call(lift, py.attribute(lift, obj, method), list(args), kwargs)

@@ -10,6 +10,7 @@ import itertools
 import operator
 import types
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -357,7 +358,7 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         result = right.reflected(lift, plain, left)
         if result is not NotImplemented:
             return result
-    if plain == "*" and not (symbol == "*=" and type_of(left) is list):
+    if plain == "*" and not (symbol == "*=" and (type_of(left) is list or type_of(left) is deque)):
         # (In place, no object of a class says how often to repeat something: it might be a sequence itself.)
         for sequence, times in ((left, right), (right, left))[: 1 if plain != symbol else 2]:
             if is_sequence(type_of(sequence)) and isinstance(times, Value) and lift.has_index(times):
@@ -369,7 +370,7 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
 
 
 # Types that repeat and join as sequences: what is wrong with the other operand is said in their words.
-_SEQUENCES = (list, tuple, str, bytes)
+_SEQUENCES = (list, tuple, str, bytes, deque)
 
 
 _NUMBERS = (int, bool, float, complex)

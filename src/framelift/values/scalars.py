@@ -16,7 +16,8 @@ from framelift.guards.source import Source
 from framelift.values.base import Raised, Value
 from framelift.values.constants import SCALAR_TYPES, plain_text
 from framelift.values.lengths import given_length, given_truth
-from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
+from framelift.values.operator_methods import COMPARE_METHODS
+from framelift.values.protocol import BINARY, COMPARE, MIRRORED, UNARY, fold
 from framelift.values.settled import SettledValue
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class Expression(NamedTuple):
     left: Any
     right: Any
     size: int
+
+
+def _have_no_order(operator: str, left: Any, right: Any) -> bool:
+    """Whether plain data of these types cannot be compared so."""
+    if operator in ("==", "!=") or type(right) not in SCALAR_TYPES:
+        return False
+    mine, its = COMPARE_METHODS[operator], COMPARE_METHODS[MIRRORED[operator]]
+    return getattr(left, mine)(right) is NotImplemented and getattr(right, its)(left) is NotImplemented
 
 
 class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
@@ -141,6 +150,9 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
             return derive(lift, COMPARE[operator], self, other)
         if isinstance(other, Value):
             return NotImplemented
+        if _have_no_order(operator, self.concrete, other):
+            self.guarded_type(lift)
+            return NotImplemented  # whoever asked knows which of them stands on the left
         if self.source is not None and type(self.concrete) in _COMPARABLE and type(other) in _COMPARABLE:
             result = _computed(lift, COMPARE[operator], self, other)
             result.outcome = (self.source, (operator, other, result.concrete))

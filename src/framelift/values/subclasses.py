@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from framelift.values import instances
 from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.constants import is_constant
+from framelift.values.deques import DequeValue, limit_of
 from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
 from framelift.values.dicts import DictValue, pairs
 from framelift.values.exceptions import raise_error
@@ -76,6 +77,11 @@ class ContainerObjectValue(UserObjectValue):
             self.refuse("assignment of default_factory")
         super().set_slot(lift, descriptor, value)
 
+    def computed(self, lift: Lift, descriptor: Any) -> Any:
+        if descriptor.__objclass__ is deque:
+            return self.storage(lift).limit
+        return super().computed(lift, descriptor)
+
     def overrides(self, lift: Lift, *names: str) -> bool:
         """Whether the class has an own version of one of these methods of its C base; noted."""
         defaults = [has_default(lift, self.cls, name, raw_lookup(self.base, name)) for name in names]
@@ -88,6 +94,8 @@ class ContainerObjectValue(UserObjectValue):
             if kwargs or len(args) != plain[1]:
                 self.refuse(f"{name}() with these arguments")
             return plain[0](lift, self, lift.constant(args[0]), *args[1:])
+        if self.base is deque and name in _ON_A_COPY and len(args) == _ON_A_COPY[name].count("=") and not kwargs:
+            return self._on_a_copy(lift, _ON_A_COPY[name], args)
         if (self.base, name) in _MAKES_ANOTHER:
             self.refuse(f"{name}(), which makes another instance")
         storage = self.storage(lift)
@@ -107,11 +115,25 @@ class ContainerObjectValue(UserObjectValue):
         result = py.call(lift, py.attribute(lift, storage, name), args, kwargs)
         return self if result is storage else result
 
+    def _on_a_copy(self, lift: Lift, operator: str, args: list[Any]) -> Any:
+        """What `deque` does for a subclass: its class makes another instance, which C code then changes."""
+        limit = self.storage(lift).limit
+        others = [lift.deque_inside(argument) if operator == "+=" else argument for argument in args]
+        if any(other is None for other in others):
+            return NotImplemented
+        made = py.call(lift, lift.known_object(self.cls), [self] if limit is None else [self, limit], {})
+        items = lift.deque_inside(made)
+        if items is None:
+            self.refuse("a copy that is no deque")
+        if operator and items.binary(lift, operator, *others) is NotImplemented:
+            return NotImplemented
+        return made
+
     def _update_by_items(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> None:
         """What `OrderedDict` does for a subclass: every item is set by the class's `__setitem__`."""
         if len(args) > 1:
             self.refuse("update() with these arguments")
-        for key, value in pairs(lift, args[0]) if args else ():
+        for key, value in pairs(lift, args[0], OrderedDictStorage.halves) if args else ():
             py.set_item(lift, self, key, value)
         for name, value in kwargs.items():
             py.set_item(lift, self, name, value)
@@ -147,6 +169,8 @@ _MAKES_ANOTHER = {
     (defaultdict, "__copy__"),
     (set, "copy"),
 }
+# Methods of deques that make a copy, and what they then do to it.
+_ON_A_COPY = {"copy": "", "__copy__": "", "__add__": "+=", "__mul__": "*=", "__rmul__": "*="}
 # Methods whose C code reads the storage of a second container directly.
 _COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
 _READS_OTHERS = _COMPARISONS | {"__add__", "__or__", "__ror__", "__and__", "__rand__", "__sub__", "__rsub__", "__xor__"}
@@ -306,13 +330,6 @@ class DefaultDictStorage(Storage, DefaultDictValue):
         self._factory = factory
         self.update(lift, other, **kwargs)
 
-    def state(self) -> Any:
-        return super().state(), self._factory
-
-    def restore(self, state: Any) -> None:
-        before, self._factory = state
-        super().restore(before)
-
     def text(self, lift: Lift, conversion: str) -> str:
         return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("defaultdict")
 
@@ -350,6 +367,53 @@ class ListStorage(Storage, ListValue):
         if self.parts():
             self.emit_call(generate, "extend", ListValue(list(self.parts())))
             generate.pop_top()
+
+
+class DequeStorage(Storage, DequeValue):
+    """The items of an instance of a subclass of deque."""
+
+    __slots__ = ("owner",)
+
+    @classmethod
+    def fresh(cls, owner: ContainerObjectValue) -> Any:
+        return cls([], None)._own(owner)
+
+    @classmethod
+    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+        assert owner.source is not None
+        member = deque.__dict__["maxlen"]
+        if not has_default(lift, owner.cls, "maxlen", member):
+            owner.refuse("use with a maxlen that its class hides")
+        limit = member.__get__(owner.concrete)
+        lift.guard(owner.source.child("GETATTR", "maxlen"), "IS" if limit is None else "EQUALS", limit)
+        return cls(None, limit, owner.source, list(deque.__iter__(owner.concrete)))._own(owner)
+
+    @property
+    def name(self) -> str:
+        return name_of(self.owner.cls)
+
+    def initialise(self, lift: Lift, iterable: Any = (), maxlen: Any = None) -> None:
+        if self.source is not None:
+            self.refuse("__init__ of an object that existed before")
+        limit = limit_of(lift, maxlen)
+        items = self.change(lift)
+        self.limit = limit
+        items.clear()
+        self.extend(lift, iterable)
+
+    def state(self) -> Any:
+        return super().state(), self.limit
+
+    def restore(self, state: Any) -> None:
+        before, self.limit = state
+        super().restore(before)
+
+    def rebuild_filling(self, generate: Generator) -> None:
+        if self.limit is not None:
+            self.emit_call(generate, "__init__", (), self.limit)
+            generate.pop_top()
+        if self.parts():
+            self.emit_extend(generate)
 
 
 class SetStorage(Storage, SetValue):
@@ -394,6 +458,7 @@ _STORAGES: dict[type, Any] = {
     OrderedDict: OrderedDictStorage,
     defaultdict: DefaultDictStorage,
     list: ListStorage,
+    deque: DequeStorage,
     set: SetStorage,
 }
 
@@ -409,7 +474,7 @@ def _read_dict(owner: ContainerObjectValue) -> dict[Any, Any]:
 # -- making them -----------------------------------------------------------------------------------------------------
 
 
-@primitive(dict.__new__, list.__new__, set.__new__)
+@primitive(dict.__new__, list.__new__, deque.__new__, set.__new__)
 def _container_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`dict.__new__(cls, ...)`: empty, whatever the arguments."""
     if not isinstance(cls, ClassValue):

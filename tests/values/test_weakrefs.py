@@ -5,7 +5,10 @@ from __future__ import annotations
 import collections
 import weakref
 
+import pytest
+
 import framelift
+from tests.helpers import check
 from tests.values.cases import Cases, vector
 
 cases = Cases()
@@ -153,3 +156,47 @@ def test_id_and_texts_keep_nothing_alive():
         return x + 1, ref(), number == 0
 
     assert framelift.compile(f, backend="eager")(X)[1] is None
+
+
+def _watched_function(x):
+    def function():
+        return 3
+
+    found = weakref.ref(function)
+    framelift.graph_break()
+    return x + found()()
+
+
+def _watched_containers(x):
+    members, queue = {1, 2}, collections.deque([1])
+    found = weakref.ref(members), weakref.ref(queue)
+    framelift.graph_break()
+    return x + len(found[0]()), len(found[1]())
+
+
+def _watched_tensor(x):
+    y = x + 1
+    found = {"y": weakref.ref(y)}
+    framelift.graph_break()
+    x = x + found["y"]()
+    framelift.graph_break()
+    return x + found["y"]()
+
+
+def _watched_in_a_cell(x):
+    def inner():
+        return 3
+
+    def outer():
+        return inner()
+
+    found = weakref.ref(inner)
+    framelift.graph_break()
+    x = x + 1
+    framelift.graph_break()
+    return x, found() is None
+
+
+@pytest.mark.parametrize("fn", [_watched_function, _watched_containers, _watched_tensor, _watched_in_a_cell])
+def test_variables_keep_what_weak_references_refer_to(fn):
+    check(fn, X, expect_breaks=None)

@@ -47,7 +47,7 @@ def _enter(pieces: Pieces, frame: Frame, handled: Any, is_waiting: bool, kept: l
     stack, tags, outside = _as_entered(stack, segments.shape(offset), handled)
     if is_waiting:
         stack, tags = stack + INNER_ITEMS, [*tags, *steps.INNER]
-    step = segments.step(offset, needed(segments, offset, frame.locals), tags, is_waiting)
+    step = segments.step(offset, needed(segments, offset, frame.locals, frame.lift.watched), tags, is_waiting)
     return Entering(step, frame.locals, stack), outside
 
 
@@ -70,7 +70,7 @@ def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
     offset = piece.offset(frame.program.steps[frame.pc].offset)
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume("the frame has not begun")
-    slots = needed(piece.segments, offset, frame.locals)
+    slots = needed(piece.segments, offset, frame.locals, frame.lift.watched)
     stack, tags, _ = _as_entered(frame.stack, piece.segments.shape(offset), frame.lift.handled)
     return Activation(piece.segments.resume(offset, slots, tags), frame.locals, stack, frame.function)
 

@@ -116,6 +116,8 @@ class Lift:
         self.headroom = Headroom()
         self.answers = Answers()
         self.handled: Any = None
+        # What the program has made weak references to.
+        self.watched: list[Value] = []
         # What is handled where the program was called.
         self._outside: BaseException | None = sys.exception()
         # Whether the program asked for other warnings than those before it.
@@ -530,6 +532,7 @@ class Lift:
         self.lookups.clear()
         self.suspended.clear()
         self._shown.clear()
+        self.watched.clear()
 
     def locate(self, reason: GraphBreak) -> None:
         """Note where the program breaks; the innermost frame comes first."""

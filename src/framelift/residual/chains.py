@@ -37,11 +37,11 @@ class Entering(NamedTuple):
         return [(self.slots if kind == "slot" else self.stack)[number] for kind, number in self.resume.argument_order]
 
 
-def needed(segments: Segments, offset: int, variables: Sequence[Any]) -> list[int]:
+def needed(segments: Segments, offset: int, variables: Sequence[Any], watched: Sequence[Any]) -> list[int]:
     """The variables that go along: what is still read, and what is not to die before the frame does."""
     needed = [slot for slot in segments.live(offset) if variables[slot] is not NULL]
     others = set(range(segments.own_slots)).difference(needed)
-    held = [slot for slot in others if death_shows(variables[slot])]
+    held = [slot for slot in others if death_shows(variables[slot], watched)]
     segments.hold(held)
     return sorted((*needed, *held)) if held else needed
 

@@ -220,7 +220,7 @@ class Generator:
         stack = [*frame.stack, None]  # what the `yield` gives this time
         tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
         try:
-            made = segments.suspended(offset, needed(segments, offset, frame.locals), tags)
+            made = segments.suspended(offset, needed(segments, offset, frame.locals, self.lift.watched), tags)
         except CannotResume:
             return None
         return made.code, Entering(made, frame.locals, stack).arguments()

@@ -6,7 +6,7 @@ here (an iterator over it, a traceback); nothing that is found has gone. So a ye
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.base import Value
@@ -44,11 +44,17 @@ def input_is_held(lift: Lift, wanted: Value) -> bool:
     return is_held(lift, wanted) or not (is_argument or lift.journal.changed)
 
 
-def death_shows(value: Any) -> bool:
-    """Whether it may matter how long a variable keeps what it holds. What was found elsewhere is kept there, too."""
+def death_shows(value: Any, watched: Sequence[Value] = ()) -> bool:
+    """Whether it may matter how long a variable keeps what it holds. What was found elsewhere is kept there, too.
+
+    `watched` is what the program has made weak references to.
+    """
     if not isinstance(value, Value) or (value.source is not None and value.source.parent is not None):
         return False
-    return value.death_shows or any(isinstance(part, Value) and part.death_shows for part in value.parts())
+    kept = [value, *value.parts()]
+    return any(isinstance(part, Value) and part.death_shows for part in kept) or any(
+        part is seen for part in kept for seen in watched
+    )
 
 
 def is_argument(value: Value) -> bool:

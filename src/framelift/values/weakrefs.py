@@ -229,6 +229,7 @@ def _referent(lift: Lift, obj: Any, callback: Any) -> Value:
         py.raise_error(TypeError, f"cannot create weak reference to '{name_of(cls)}' object")
     if not isinstance(obj, Value):
         raise GraphBreak(FL0102, what=f"weakref.ref() of {qualified_name_of(cls)}")
+    lift.watched.append(obj)
     return obj
 
 

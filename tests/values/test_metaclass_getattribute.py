@@ -90,3 +90,29 @@ def test_one_written_in_c_that_gives_something_else_is_not_traced():
         return x + 1, sorted(members)
 
     assert framelift.compile(f, backend="eager")(x())[1] == f(x())[1]
+
+
+def test_patterns_do_not_ask_it():
+    asked = []
+
+    class Asked(type):
+        def __getattribute__(cls, name):
+            asked.append(name)
+            return type.__getattribute__(cls, name)
+
+    class Some(metaclass=Asked):
+        pass
+
+    def f(x, some):
+        match some:
+            case [_, _]:
+                return x
+            case {"a": 1}:
+                return x
+            case _:
+                return x + 1
+
+    some = Some()
+    asked.clear()
+    assert framelift.compile(f, backend="eager", fullgraph=True)(x(), some).equal(x() + 1)
+    assert not asked

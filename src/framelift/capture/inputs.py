@@ -26,7 +26,7 @@ from framelift.values.base import MODELS, Value
 from framelift.values.classes import ClassValue
 from framelift.values.enums import EnumValue
 from framelift.values.given_exceptions import GivenExceptionValue
-from framelift.values.lookup import container_base, is_plain_class, is_subclass, scalar_base
+from framelift.values.lookup import container_base, is_plain_class, is_subclass, name_of, scalar_base
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue
@@ -71,7 +71,7 @@ class Inputs:
         if model is ScalarValue:
             return self._wrap_scalar(lift, obj, source)
         if self._avoided and id(obj) in self._avoided:
-            raise GraphBreak(FL0110, what=f"an object of type {kind.__name__}")
+            raise GraphBreak(FL0110, what=f"an object of type {name_of(kind)}")
         known = self._values.get(id(obj))
         if known is not None and known.concrete is obj:
             _note_alias(lift, known, source)

@@ -12,7 +12,7 @@ from framelift.values.base import Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import is_raised, raise_error
-from framelift.values.lookup import name_of
+from framelift.values.lookup import flags_of, name_of
 from framelift.values.sequences import ListValue
 
 _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
@@ -20,12 +20,12 @@ _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
 
 @opcode("MATCH_SEQUENCE")
 def match_sequence(frame: Frame, arg: Any, subject: Any) -> Any:
-    return subject, bool(frame.lift.type_of(subject).__flags__ & _SEQUENCE)
+    return subject, bool(flags_of(frame.lift.type_of(subject)) & _SEQUENCE)
 
 
 @opcode("MATCH_MAPPING")
 def match_mapping(frame: Frame, arg: Any, subject: Any) -> Any:
-    return subject, bool(frame.lift.type_of(subject).__flags__ & _MAPPING)
+    return subject, bool(flags_of(frame.lift.type_of(subject)) & _MAPPING)
 
 
 @opcode("MATCH_KEYS")
@@ -83,7 +83,7 @@ def _match_args(frame: Frame, cls: ClassValue) -> list[Any] | None:
     lift = frame.lift
     listed = _attribute_or_missing(frame, cls, "__match_args__")
     if listed is MISSING:
-        return None if cls.concrete.__flags__ & _MATCH_SELF else []
+        return None if flags_of(cls.concrete) & _MATCH_SELF else []
     if py.type_of(listed) is not tuple:
         given = name_of(py.type_of(listed))
         raise_error(TypeError, f"{name_of(cls.concrete)}.__match_args__ must be a tuple (got {given})")

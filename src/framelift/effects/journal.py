@@ -8,6 +8,8 @@ graph has returned.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from framelift.guards.source import Source
@@ -35,9 +37,12 @@ class Journal:
         self._touched: set[int] = set()
         self.changed: list[Value] = []
         self._changed_before = 0
+        self._watched: list[Changeable] | None = None
 
     def touch(self, value: Changeable) -> None:
         """Call before changing `value`."""
+        if self._watched is not None and value.source is not None:
+            self._watched.append(value)
         if id(value) in self._touched:
             return
         self._touched.add(id(value))
@@ -48,8 +53,21 @@ class Journal:
 
     def perform(self, call: Value) -> None:
         """Have `call` replayed here, in the order of the program."""
+        if self._watched is not None:
+            self._watched.append(call)
         self._saved.append((call, None))
         self.changed.append(call)
+
+    @contextmanager
+    def watched(self) -> Iterator[list[Changeable]]:
+        """What changes in this block and outlives the frame, also if it changed before."""
+        outer, self._watched = self._watched, []
+        try:
+            yield self._watched
+        finally:
+            if outer is not None:
+                outer += self._watched
+            self._watched = outer
 
     def begin_step(self) -> None:
         """What happened so far is final; what follows can be undone up to here."""

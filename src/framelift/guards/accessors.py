@@ -226,7 +226,7 @@ def proxied(obj: Any, _: Any) -> Any:
 @accessor("AS_TENSOR", lambda source, arg: f"torch.from_numpy({source})")
 def array_as_tensor(obj: Any, make: Callable[[Any], Any]) -> Any:
     kind = type(obj)
-    if kind.__flags__ & _HEAP_TYPE or f"{kind.__module__}.{kind.__name__}" != "numpy.ndarray":
+    if type.__dict__["__flags__"].__get__(kind) & _HEAP_TYPE or f"{kind.__module__}.{kind.__name__}" != "numpy.ndarray":
         return MISSING
     try:
         return make(obj)

@@ -22,6 +22,7 @@ from framelift.residual.resume import VALUE, CannotResume, StackTag
 from framelift.shapes.history import is_ordinary
 from framelift.values.base import NULL, Value
 from framelift.values.constants import is_constant
+from framelift.values.lookup import flags_of, is_subclass
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
@@ -177,7 +178,7 @@ class Generator:
         made = self.lift.made.of(obj)
         if made is not None:
             self.value(made)
-        elif isinstance(obj, type) and not obj.__flags__ & _HEAPTYPE:
+        elif is_subclass(type(obj), type) and not flags_of(obj) & _HEAPTYPE:
             self.builder.load_const(obj)
         else:
             self.source(self.lift.sources.known(obj))

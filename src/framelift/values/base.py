@@ -58,6 +58,8 @@ class Value:
     keeps_parts = True
     # Whether others may see the object die: by a weak reference, a finalizer, a file that is closed.
     death_shows = False
+    # Whether its changes are marks, which may be made twice.
+    marks_only = False
 
     def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""

@@ -71,6 +71,7 @@ class ContextValue(Value, models=Context if IN_C else ()):
     """
 
     __slots__ = ("settings", "flags", "inherited", "maker", "_at_entry", "_views")
+    marks_only = True  # comparisons raise flags, and do nothing else to it
 
     def __init__(
         self,

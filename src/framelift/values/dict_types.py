@@ -158,7 +158,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         super().replay(generate)
         if self.reordered:
             for key in self.overlay:
-                self.emit_call(generate, "move_to_end", py.from_key(key))
+                self.emit_call(generate, "move_to_end", py.stored_again(key))
                 generate.pop_top()
 
     def parts(self) -> list[Any]:

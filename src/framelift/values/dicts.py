@@ -218,7 +218,12 @@ class DictValue(Value, models=dict):
 
     def _stored_key(self, lift: Lift, key: Any) -> Any:
         """What stands for a key of the input; the keys are guarded, objects by identity."""
-        return key if is_constant(key) else py.key_of(lift, lift.known_object(key))
+        if is_constant(key):
+            return key
+        stored = py.key_of(lift, lift.known_object(key))
+        if isinstance(stored, py.EqualKey) and stored.has_effects:
+            self.refuse("reading keys whose __hash__ has effects")  # the dict need not ask them
+        return stored
 
     def _is_stored(self, key: Any) -> bool:
         """Whether the input has the key."""
@@ -381,9 +386,9 @@ class DictValue(Value, models=dict):
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)
             if replace and self._is_stored(key):
-                self.emit_delete(generate, py.from_key(key))
+                self.emit_delete(generate, py.stored_again(key))
             if present is not DELETED:
-                self.emit_store(generate, py.from_key(key), present)
+                self.emit_store(generate, py.stored_again(key), present)
 
     def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
         generate.value(value)
@@ -492,7 +497,7 @@ class DictValue(Value, models=dict):
             generate.copy_top()
             generate.value(value)
             generate.swap()
-            generate.value(py.from_key(key))
+            generate.value(py.stored_again(key))
             generate.store_subscript()
 
     def rebuild_empty(self, generate: Generator) -> None:

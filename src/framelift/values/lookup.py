@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # A user's metaclass may intercept attribute access on a class: these descriptors read the real thing.
 _mro = type.__dict__["__mro__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
-_flags = type.__dict__["__flags__"].__get__
+flags_of = type.__dict__["__flags__"].__get__
 _dictoffset = type.__dict__["__dictoffset__"].__get__
 _name = type.__dict__["__name__"].__get__
 _qualname = type.__dict__["__qualname__"].__get__
@@ -130,7 +130,7 @@ _CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
 
 def _is_written_in_python(cls: type) -> bool:
     """Types made by C may be heap types too; but they are immutable, or bring a `__new__` of their own."""
-    flags = _flags(cls)
+    flags = flags_of(cls)
     new = _namespace(cls).get("__new__")
     return bool(flags & _HEAPTYPE) and not flags & _IMMUTABLE and type(new) is not types.BuiltinFunctionType
 
@@ -247,7 +247,7 @@ def note_if_data_descriptor(lift: Lift, found: Found) -> bool:
             found.is_data_descriptor = id(kind) in _DATA_KINDS
         else:
             # What a class written in Python defines may change.
-            for name in ("__set__", "__delete__") if _flags(kind) & _HEAPTYPE else ():
+            for name in ("__set__", "__delete__") if flags_of(kind) & _HEAPTYPE else ():
                 class_lookup(lift, kind, name)
             found.is_data_descriptor = is_data_descriptor(found.raw)
     return found.is_data_descriptor
@@ -280,7 +280,7 @@ def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
         return handler(lift, found, instance, cls)
     getter = raw_lookup(kind, "__get__")
     if getter is NotImplemented:
-        if _flags(kind) & _HEAPTYPE:
+        if flags_of(kind) & _HEAPTYPE:
             lift.guard(source, "TYPE", kind)
             class_lookup(lift, kind, "__get__")
         return lift.wrap(raw, source)

@@ -353,7 +353,7 @@ class UserObjectValue(Value):
             lift, self.cls, "__eq__", object.__eq__
         ):
             return super().key(lift)
-        return py.EqualKey(lift, self, self.hashed(lift))
+        return py.EqualKey(lift, self)
 
     def hashed(self, lift: Lift) -> int:
         """`hash(self)`, of a class with a `__hash__` of its own."""
@@ -463,7 +463,7 @@ class OpaqueValue(Value):
     death_shows = True
 
     def note_facts(self, lift: Lift) -> None:
-        raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
+        raise GraphBreak(FL0202, type=name_of(type(self.concrete)))
 
     def guarded_type(self, lift: Lift) -> type:
         if self.source is None:
@@ -472,4 +472,4 @@ class OpaqueValue(Value):
         return type(self.concrete)
 
     def describe(self) -> str:
-        return type(self.concrete).__qualname__
+        return name_of(type(self.concrete))

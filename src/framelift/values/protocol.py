@@ -12,9 +12,9 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
+from framelift.breaks import FL0102, FL0107, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
 from framelift.values.base import Exhausted, Identity, Raised, Value
 from framelift.values.constants import is_constant
@@ -22,6 +22,8 @@ from framelift.values.exceptions import is_raised, name_missing, raise_error, ra
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+
+T = TypeVar("T")
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -553,23 +555,40 @@ class EqualKey:
     An answer is kept: residual code is generated from the same keys when nothing can be traced any more.
     """
 
-    __slots__ = ("lift", "value", "hash", "answers")
+    __slots__ = ("lift", "value", "hash", "answers", "has_effects")
 
-    def __init__(self, lift: Lift, value: Value, hash: int) -> None:
+    def __init__(self, lift: Lift, value: Any, hash: int | None = None) -> None:
         self.lift = lift
         self.value = value
-        self.hash = hash
+        # Whether the program can tell how often it was asked.
+        self.has_effects = False
+        self.hash: int = self._asked(lambda: value.hashed(lift)) if hash is None else hash
         self.answers: dict[int, tuple[object, bool]] = {}
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        with self.lift.journal.watched() as changed:
+            answer = ask()
+        if any(not value.marks_only for value in changed if isinstance(value, Value)):
+            self.has_effects = True
+        return answer
 
     def __eq__(self, other: object) -> bool:
         known = self.answers.get(id(other)) or (other.answers.get(id(self)) if isinstance(other, EqualKey) else None)
         if known is None:
             self.lift.spend(1, "too many keys with one hash")
-            known = self.answers[id(other)] = (other, equal(self.lift, self.value, from_key(other)))
+            answer = self._asked(lambda: equal(self.lift, self.value, from_key(other)))
+            known = self.answers[id(other)] = (other, answer)
         return known[1]
 
     def __hash__(self) -> int:
         return self.hash
+
+
+def stored_again(key: Any) -> Any:
+    """What a key stands for, in residual code that puts it into a container, which asks it for its hash again."""
+    if isinstance(key, EqualKey) and key.has_effects:
+        raise GraphBreak(FL0107, what="a container with keys whose __hash__ or __eq__ has effects")
+    return from_key(key)
 
 
 class NumberKey(EqualKey):

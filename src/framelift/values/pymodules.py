@@ -11,7 +11,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import name_of, raw_lookup
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PyModuleValue(Value, models=types.ModuleType):
     def namespace(self, lift: Lift) -> DictValue:
         """Its dictionary; a class of its own may do anything with attributes."""
         if type(self.concrete) is not types.ModuleType:
-            raise GraphBreak(FL0202, type=type(self.concrete).__qualname__)
+            raise GraphBreak(FL0202, type=name_of(type(self.concrete)))
         return _variables(lift, self.concrete)
 
     def attribute(self, lift: Lift, name: str) -> Any:

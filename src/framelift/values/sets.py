@@ -245,7 +245,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def replay(self, generate: Generator) -> None:
         for name, operands in self.log:
-            plain = [operand if isinstance(operand, SetValue) else py.from_key(operand) for operand in operands]
+            plain = [operand if isinstance(operand, SetValue) else py.stored_again(operand) for operand in operands]
             self.emit_change(generate, name, plain)
             generate.pop_top()
 
@@ -369,7 +369,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def rebuild(self, generate: Generator) -> None:
         members, way = self.ordered_members(self.kind, copied_set if self.kind is set else frozen_copied_set)
-        parts = [py.from_key(member) for member in members]
+        parts = [py.stored_again(member) for member in members]
         may_hold_itself = way is set and any(isinstance(part, Value) for part in parts)
         if may_hold_itself:  # then it is made first and filled after
             generate.callable(set)
@@ -435,7 +435,7 @@ class ListedSet(SetValue):
         return [py.from_key(key) for key in self.keys]
 
     def rebuild(self, generate: Generator) -> None:
-        generate.list_of(self.parts())
+        generate.list_of([py.stored_again(key) for key in self.keys])
 
 
 def _sought(lift: Lift, item: Any) -> Any:

@@ -271,7 +271,7 @@ class DictStorage(Storage, DictValue):
 
     def rebuild_filling(self, generate: Generator) -> None:
         for key, value in self.overlay.items():
-            self.emit_call(generate, "__setitem__", py.from_key(key), value)
+            self.emit_call(generate, "__setitem__", py.stored_again(key), value)
             generate.pop_top()
 
 
@@ -449,7 +449,7 @@ class SetStorage(Storage, SetValue):
     def rebuild_filling(self, generate: Generator) -> None:
         members, _ = self.ordered_members(set)
         if members:
-            self.emit_call(generate, "update", ListValue([py.from_key(member) for member in members]))
+            self.emit_call(generate, "update", ListValue([py.stored_again(member) for member in members]))
             generate.pop_top()
 
 

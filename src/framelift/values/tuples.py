@@ -12,7 +12,16 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import bind, class_lookup, has_default, is_data_descriptor, mro_of, name_of, raw_lookup
+from framelift.values.lookup import (
+    bind,
+    class_lookup,
+    flags_of,
+    has_default,
+    is_data_descriptor,
+    mro_of,
+    name_of,
+    raw_lookup,
+)
 from framelift.values.primitives import Model, primitive
 from framelift.values.sequences import SequenceValue
 
@@ -34,7 +43,7 @@ def is_tuple_class(cls: type) -> bool:
     if type(cls) not in (type, abc.ABCMeta) or tuple not in mro_of(cls) or cls is tuple:
         return False
     return (
-        all(base.__flags__ & _HEAPTYPE or base in (tuple, object) for base in mro_of(cls))
+        all(flags_of(base) & _HEAPTYPE or base in (tuple, object) for base in mro_of(cls))
         and all(raw_lookup(cls, name) is tuple.__dict__[name] for name in (*_OWN, *_COMPARISONS))
         and all(raw_lookup(cls, name) is raw_lookup(tuple, name) for name in _FREE)
         and all(raw_lookup(cls, name) is NotImplemented for name in _ABSENT)

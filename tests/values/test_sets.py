@@ -303,3 +303,27 @@ def test_updates_that_fail_half_way(method):
         return x, made
 
     check(f, vector(), {1, 2, 3}, expect_breaks=None)
+
+
+def with_views(x, members, frozen, entries):
+    made = []
+    for left in (members, frozen, frozenset([1, 9]), {1, 9}):
+        for view in (entries.keys(), entries.items(), {}.keys()):
+            made += [left & view, left | view, left - view, left ^ view]
+            made += [view & left, view | left, view - left, view ^ left]
+            made += [left == view, left != view, left <= view, view >= left]
+    return x + 1, [item if type(item) is bool else (type(item), len(item), 1 in item) for item in made]
+
+
+def in_place_with_views(x, members, frozen, entries):
+    before = members
+    members |= entries.keys()
+    own = other = {3}
+    own &= entries.keys()
+    frozen |= entries.keys()
+    return x + 1, before is members, len(before), sorted(members), own is other, other, type(frozen), sorted(frozen)
+
+
+@pytest.mark.parametrize("fn", [with_views, in_place_with_views])
+def test_views_of_dicts_make_new_sets(fn):
+    check(fn, X, {1, 2}, frozenset([1, 2]), {1: 2, 5: 6})

@@ -305,7 +305,15 @@ class Lift:
         return py.fold(self, getattr(template, name), *plain, **named)
 
     def as_set(self, value: Any) -> SetValue:
-        return value if isinstance(value, SetValue) else SetValue(set(py.keys(self, value)), ordered=False)
+        return value if isinstance(value, SetValue) else self.copied_set(value)
+
+    def copied_set(self, iterable: Any) -> SetValue:
+        """A set of the items, in no order that is known."""
+        keys = iterable.members(self) if isinstance(iterable, SetValue) else py.keys(self, iterable)
+        return SetValue(set(keys), ordered=False)
+
+    def frozenset_value(self, constant: frozenset[Any]) -> SetValue:
+        return SetValue(constant, frozenset)
 
     def unhashable_set(self, value: Any) -> SetValue | None:
         """The members of a set, or of an instance of a subclass without a hash of its own."""

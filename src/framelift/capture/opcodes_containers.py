@@ -159,8 +159,11 @@ def unpack_sequence(frame: Frame, count: int, sequence: Any) -> Any:
 
 @opcode("UNPACK_EX")
 def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
-    items = py.items(frame.lift, _iterable(frame, iterable))
+    iterator = py.iterate(frame.lift, _iterable(frame, iterable))
+    items = py.next_items(frame.lift, iterator, arg.before)
     needed = arg.before + arg.after
+    if len(items) == arg.before:
+        items += py.listed(frame.lift, iterator)  # what is left is made a list: it is asked how much that is
     if len(items) < needed:
         raise_error(ValueError, f"not enough values to unpack (expected at least {needed}, got {len(items)})")
     stop = len(items) - arg.after

@@ -1,8 +1,8 @@
-"""The model of iteration over objects that have items but no `__iter__`."""
+"""Models of iteration: over objects that have items but no `__iter__`, and as C code does it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -16,3 +16,11 @@ def by_items(sequence: Any) -> Iterator[Any]:
             return
         yield item
         position += 1
+
+
+def asked(iterable: Iterable[Any]) -> Iterator[Any]:
+    """`iter(iterable)`, for loops that begin anew where another one stopped.
+
+    An iterator of the program's is then asked for items only: its `__iter__` is called once, as by C code.
+    """
+    return (item for item in iterable)

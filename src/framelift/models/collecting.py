@@ -9,6 +9,7 @@ from collections import _count_elements  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from framelift.models.by_items import asked
 from framelift.models.registry import models
 
 
@@ -19,7 +20,7 @@ class _Missing:
 def _walk(iterable: Any) -> Any:
     """An iterator; None for what has none: the caller raises, so that the error has no other as its context."""
     try:
-        return iter(iterable)
+        return asked(iterable)
     except TypeError:
         return None
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from framelift.models.by_items import asked
 from framelift.models.registry import goes_by, models
 
 
@@ -59,7 +60,7 @@ def _counted(start: Any, step: Any) -> Iterator[Any]:
 
 @models(itertools.cycle)
 def cycle(iterable: Iterable[Any], /) -> Iterator[Any]:
-    return _cycled(iter(iterable))
+    return _cycled(asked(iterable))
 
 
 def _cycled(iterator: Iterator[Any]) -> Iterator[Any]:
@@ -75,7 +76,7 @@ def _cycled(iterator: Iterator[Any]) -> Iterator[Any]:
 def accumulate(
     iterable: Iterable[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
 ) -> Iterator[Any]:
-    return _accumulated(iter(iterable), operator.add if func is None else func, initial)
+    return _accumulated(asked(iterable), operator.add if func is None else func, initial)
 
 
 def _accumulated(iterator: Iterator[Any], function: Callable[[Any, Any], Any], total: Any) -> Iterator[Any]:
@@ -101,7 +102,7 @@ def islice(iterable: Iterable[Any], first: Any, second: Any = _Missing, third: A
         raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if not _is_position(step) or step == 0:
         raise ValueError("Step for islice() must be a positive integer or None.")
-    return _sliced(iter(iterable), start or 0, stop, step or 1)
+    return _sliced(asked(iterable), start or 0, stop, step or 1)
 
 
 def _is_position(value: Any) -> bool:
@@ -142,7 +143,7 @@ def _sliced(iterator: Iterator[Any], start: int, stop: int | None, step: int) ->
 
 @models(itertools.takewhile)
 def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    return _taken(predicate, iter(iterable))
+    return _taken(predicate, asked(iterable))
 
 
 def _taken(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> Iterator[Any]:
@@ -154,7 +155,7 @@ def _taken(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> Iterator
 
 @models(itertools.dropwhile)
 def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    return _not_dropped(predicate, iter(iterable))
+    return _not_dropped(predicate, asked(iterable))
 
 
 def _not_dropped(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> Iterator[Any]:
@@ -162,30 +163,29 @@ def _not_dropped(predicate: Callable[[Any], Any], iterator: Iterator[Any]) -> It
         if not predicate(item):
             yield item
             break
+    else:
+        return
     yield from iterator
 
 
 @models(itertools.filterfalse)
 def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any], /) -> Iterator[Any]:
-    iterator = iter(iterable)
-    return (item for item in iterator if not (item if predicate is None else predicate(item)))
+    return (item for item in iterable if not (item if predicate is None else predicate(item)))
 
 
 @models(itertools.starmap)
 def starmap(function: Callable[..., Any], iterable: Iterable[Any], /) -> Iterator[Any]:
-    iterator = iter(iterable)
-    return (function(*tuple(arguments)) for arguments in iterator)
+    return (function(*tuple(arguments)) for arguments in iterable)
 
 
 @models(itertools.compress)
 def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
-    pairs = zip(iter(data), iter(selectors), strict=False)
-    return (item for item, selected in pairs if selected)
+    return (item for item, selected in zip(data, selectors, strict=False) if selected)
 
 
 @models(itertools.pairwise)
 def pairwise(iterable: Iterable[Any], /) -> Iterator[Any]:
-    return _paired(iter(iterable))
+    return _paired(asked(iterable))
 
 
 def _paired(iterator: Iterator[Any]) -> Iterator[Any]:
@@ -193,11 +193,12 @@ def _paired(iterator: Iterator[Any]) -> Iterator[Any]:
         for item in iterator:
             yield (previous, item)
             previous = item
+        return
 
 
 @models(itertools.zip_longest)
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
-    return _zipped_to_the_longest([iter(iterable) for iterable in iterables], fillvalue)
+    return _zipped_to_the_longest([asked(iterable) for iterable in iterables], fillvalue)
 
 
 def _zipped_to_the_longest(iterators: list[Iterator[Any]], fillvalue: Any) -> Iterator[Any]:
@@ -279,7 +280,7 @@ def tee(iterable: Iterable[Any], n: int = 2, /) -> Any:
     n = operator.index(n)
     if n < 0:
         raise ValueError("n must be >= 0")
-    iterator = iter(iterable)
+    iterator = asked(iter(iterable))
     taken: list[Any] = []
     running: list[bool] = []
     return tuple([_retold(iterator, taken, running) for _ in range(n)])
@@ -314,7 +315,7 @@ if hasattr(itertools, "batched"):
         n = operator.index(n)
         if n < 1:
             raise ValueError("n must be at least one")
-        return _in_batches(iter(iterable), n)
+        return _in_batches(asked(iterable), n)
 
 
 def _in_batches(iterator: Iterator[Any], n: int) -> Iterator[Any]:
@@ -332,7 +333,7 @@ def _in_batches(iterator: Iterator[Any], n: int) -> Iterator[Any]:
 
 @models(itertools.groupby)
 def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
-    return _groups(iter(iterable), key)
+    return _groups(asked(iterable), key)
 
 
 def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.models.by_items import asked
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted
 from framelift.values.classes import ClassValue
@@ -16,6 +17,7 @@ from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import (
+    AskedIterator,
     DerivedIterator,
     RangeIterator,
     SequenceIterator,
@@ -78,6 +80,12 @@ def _iter(lift: Lift, iterable: Any, sentinel: Any = MISSING, /) -> Any:
             py.fold(lift, iter, 0, 0)  # says so, in the words of the version
         return DerivedIterator(type(iter(int, 1)), sentinel_step, [iterable, sentinel])
     return py.iterate(lift, iterable)
+
+
+@primitive(asked)
+def _asked(lift: Lift, iterable: Any) -> Any:
+    iterator = py.iterate(lift, iterable)
+    return AskedIterator(iterator) if isinstance(iterator, UserObjectValue) else iterator
 
 
 @primitive(next)

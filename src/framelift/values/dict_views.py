@@ -76,7 +76,7 @@ class DictView(Value):
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):
             return NotImplemented
-        return lift.as_set(other).binary(lift, operator, lift.as_set(self))
+        return lift.copied_set(other).binary(lift, operator, lift.as_set(self))
 
     @method
     def isdisjoint(self, lift: Lift, other: Any, /) -> Any:

@@ -14,7 +14,7 @@ from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, as_end, raise_error
 from framelift.values.frames import FrameObjectValue
-from framelift.values.iterators import IteratorValue
+from framelift.values.iterators import IteratorValue, ask_for_length
 from framelift.values.lookup import is_subclass
 from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
 from framelift.values.sequences import ListValue
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
-    __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind", "left")
+    __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind", "left", "sequence")
     # What errors call it, and what the names of its attributes begin with.
     noun = "generator"
     prefix = "gi_"
@@ -47,6 +47,8 @@ class GeneratorValue(IteratorValue):
         self.born = born
         # A model of an iterator in C is a generator that goes by that iterator's type.
         self.kind: type = kind_of_generators(frame.program.canonical.code)
+        # What it gives the items of, where it can say how many are left.
+        self.sequence: Value | None = None
 
     def python_type(self) -> type:
         return self.kind
@@ -58,6 +60,10 @@ class GeneratorValue(IteratorValue):
 
     def next(self, lift: Lift) -> Any:
         return self.send_value(lift, None)
+
+    def ask_length(self, lift: Lift) -> None:
+        if self.sequence is not None and not self.finished:
+            ask_for_length(lift, self.sequence)
 
     def send_value(self, lift: Lift, value: Any) -> Any:
         """Go on with `value` as the result of `yield`; the next item, or Exhausted with the return value."""

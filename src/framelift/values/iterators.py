@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.exceptions import as_end
+from framelift.values.exceptions import as_end, is_raised
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -227,6 +227,15 @@ class RangeIterator(IteratorValue):
         generate.get_iter()
 
 
+def ask_for_length(lift: Lift, sequence: Any) -> None:
+    """Have a sequence say its length, for who would only like to know it: it may have none."""
+    try:
+        py.length(lift, sequence)
+    except Raised as raised:
+        if not is_raised(raised, TypeError):
+            raise
+
+
 class DerivedIterator(IteratorValue):
     """enumerate, zip, map, filter …: `step(lift, self)` computes the next item from the iterators in `inputs`.
 
@@ -254,6 +263,10 @@ class DerivedIterator(IteratorValue):
             return self.step(lift, self)
         except Raised as raised:
             raise as_end(raised) from None
+
+    def ask_length(self, lift: Lift) -> None:
+        if self.kind is reversed and not self.finished:
+            ask_for_length(lift, self.inputs[0])
 
     @method
     def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
@@ -312,6 +325,25 @@ class DerivedIterator(IteratorValue):
 
 
 _COMPOSED = (enumerate, zip, map, filter)
+
+
+class AskedIterator(IteratorValue):
+    """An iterator of the program's that is asked for items only: for models."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, asked: Value) -> None:
+        super().__init__()
+        self.asked = asked
+
+    def next(self, lift: Lift) -> Any:
+        return self.asked.next(lift)
+
+    def parts(self) -> list[Any]:
+        return [self.asked]
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what="what a model iterates over")
 
 
 class StrictZip(DerivedIterator):

@@ -228,16 +228,27 @@ def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs:
     calculated = None if kwargs else lift.calculate(function, *args)
     if calculated is not None:
         return calculated
-    if getattr(function, "__name__", None) == "join" and args and _is_asked_for_items(lift, args[-1]):
-        args = [*args[:-1], lift.new_list(py.items(lift, args[-1]))]
+    read = _READING.get(getattr(function, "__name__", ""))
+    if read is not None:
+        args = [lift.new_list(read(lift, item)) if _is_asked_for_items(lift, item) else item for item in args]
     plain = [_consumed(lift, argument) for argument in args]
     return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
 
 
+# How functions read an iterable that they are given.
+_READING: dict[str, Callable[[Lift, Any], list[Any]]] = {
+    "join": lambda lift, iterable: py.listed(lift, py.iterate(lift, iterable)),
+    "dist": py.listed,
+    "fsum": py.items,
+}
+
+
 def _is_asked_for_items(lift: Lift, argument: Any) -> bool:
-    """Whether an object is of a class of the program's with an `__iter__`, which `join` calls."""
-    cls = lift.type_of(argument) if isinstance(argument, Value) else object
-    return not is_fixed(cls) and class_lookup(lift, cls, "__iter__") is not None
+    """Whether an object is an iterator, or of a class of the program's that can be iterated over."""
+    if not isinstance(argument, Value) or argument.is_read_by_items:
+        return isinstance(argument, Value)
+    cls = lift.type_of(argument)
+    return not is_fixed(cls) and any(class_lookup(lift, cls, name) is not None for name in ("__iter__", "__getitem__"))
 
 
 def _consumed(lift: Lift, argument: Any) -> Any:
@@ -258,6 +269,8 @@ class ConstantMethodValue(BoundBuiltin):
             return model(lift, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
             return lift.format_by_method(self.owner, self.name, args, kwargs)
+        if type(self.owner) is frozenset and any(isinstance(argument, Value) for argument in args):
+            return py.call(lift, py.attribute(lift, lift.frozenset_value(self.owner), self.name), args, kwargs)
         method = getattr(self.owner, self.name)
         refuse_unsteady(method)
         return fold_call(lift, method, args, kwargs)

@@ -282,7 +282,7 @@ class UserObjectValue(Value):
         if not defines(self.cls, "__iter__") and defines(self.cls, "__getitem__"):
             class_lookup(lift, self.cls, "__iter__")
             iterator = py.call(lift, lift.known_object(by_items), [self], {})
-            iterator.kind = _ITEM_ITERATOR
+            iterator.kind, iterator.sequence = _ITEM_ITERATOR, self
             return iterator
         method = special_method(lift, self, self.cls, "__iter__")
         if method is None or is_blocked(lift, method):
@@ -304,16 +304,21 @@ class UserObjectValue(Value):
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not a container")
         if method is not None:
             return py.truth(lift, py.call(lift, method, [item], {}))
-        iteration = special_method(lift, self, self.cls, "__iter__")
-        if is_blocked(lift, iteration) or (iteration is None and not defines(self.cls, "__getitem__")):
-            raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
-        iterator = py.iterate(lift, self)
+        iterator = self._iterate_to_search(lift)
         try:
             while True:
                 if py.equal(lift, py.next_item(lift, iterator), item):
                     return True
         except Exhausted:
             return False
+
+    def _iterate_to_search(self, lift: Lift) -> Any:
+        try:
+            return py.iterate(lift, self)
+        except Raised as raised:
+            if not is_raised(raised, TypeError):
+                raise
+        raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
 
     def unary(self, lift: Lift, operator: str) -> Any:
         return self._required(lift, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")

@@ -244,7 +244,11 @@ def first_items(lift: Lift, iterable: Any, most: int) -> list[Any]:
     """The first items of an iterable, which is asked for no more than these."""
     if type(iterable) is tuple:
         return list(iterable[:most])
-    iterator = iterate(lift, iterable)
+    return next_items(lift, iterate(lift, iterable), most)
+
+
+def next_items(lift: Lift, iterator: Any, most: int) -> list[Any]:
+    """The next items of an iterator, as far as there are any."""
     found: list[Any] = []
     try:
         while len(found) < most:

@@ -16,7 +16,7 @@ from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
 from framelift.values.lengths import given_length, given_truth
-from framelift.values.lookup import class_lookup, name_in_errors, raw_lookup
+from framelift.values.lookup import class_lookup, defines, name_in_errors, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.protocol import COMPARE, TupleKey
 
@@ -289,9 +289,10 @@ class ListValue(SequenceValue, models=list):
     def set_item(self, lift: Lift, key: Any, value: Any) -> None:
         index = _position(lift, key, "list")
         if isinstance(index, slice):
-            if raw_lookup(py.type_of(value), "__iter__") is NotImplemented:  # the words differ between versions
+            if not (defines(py.type_of(value), "__iter__") or defines(py.type_of(value), "__getitem__")):
+                # The words differ between versions.
                 raise GraphBreak(FL0102, what=f"assignment of {py.describe(value)} to a slice")
-            new = py.items(lift, value)
+            new = py.listed(lift, py.iterate(lift, value))  # not the object but its iterator is asked for the length
         else:
             new = value
         items = self.change(lift)

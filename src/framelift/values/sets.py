@@ -8,7 +8,7 @@ is walked, as long as it was not changed. What was computed from one may be aske
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
@@ -173,7 +173,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         theirs = _as_set(lift, other)
-        if theirs is None:
+        if theirs is None or py.has_type(other, *_VIEWS):  # a view of a dict makes a set of its own
             return NotImplemented
         if operator in _IN_PLACE and self.kind is set:
             self.change(lift, _IN_PLACE[operator], theirs)
@@ -184,7 +184,7 @@ class SetValue(Value, models=(set, frozenset)):
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
         theirs = _as_set(lift, other)
         name = _OPERATORS.get(operator)
-        if theirs is None or name is None:
+        if theirs is None or name is None or py.has_type(other, *_VIEWS):
             return NotImplemented
         return theirs.combine(lift, name, self)
 
@@ -302,7 +302,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def intersection_update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, "intersection_update", *[as_operand(lift, other) for other in others])
+        self.change(lift, "intersection_update", *self._to_intersect(lift, others))
 
     @method
     def difference_update(self, lift: Lift, *others: Any) -> None:
@@ -323,7 +323,15 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def intersection(self, lift: Lift, *others: Any) -> Any:
-        return self.combine(lift, "intersection", *[as_operand(lift, other) for other in others])
+        return self.combine(lift, "intersection", *self._to_intersect(lift, others))
+
+    def _to_intersect(self, lift: Lift, others: Iterable[Any]) -> Iterator[SetValue]:
+        """Operands of an intersection: one that is no set is read until all that can be in it were found."""
+        left = self.members(lift)
+        for other in others:
+            operand = as_operand(lift, other) if _is_set(lift, other) else _read_until_met(lift, left, other)
+            left = left & operand.members(lift)
+            yield operand
 
     @method
     def difference(self, lift: Lift, *others: Any) -> Any:
@@ -339,11 +347,15 @@ class SetValue(Value, models=(set, frozenset)):
 
     @method
     def issuperset(self, lift: Lift, other: Any, /) -> Any:
-        return self.members(lift).issuperset(as_operand(lift, other).members(lift))
+        if _is_set(lift, other):
+            return self.members(lift).issuperset(as_operand(lift, other).members(lift))
+        return all(map(self.members(lift).__contains__, _keys_one_by_one(lift, other)))
 
     @method
     def isdisjoint(self, lift: Lift, other: Any, /) -> Any:
-        return self.members(lift).isdisjoint(as_operand(lift, other).members(lift))
+        if _is_set(lift, other):
+            return self.members(lift).isdisjoint(as_operand(lift, other).members(lift))
+        return not any(map(self.members(lift).__contains__, _keys_one_by_one(lift, other)))
 
     # -- the way back ---------------------------------------------------------------------------------------------
 
@@ -454,7 +466,31 @@ def _is_made_on_the_way(lift: Lift, iterable: Any) -> bool:
     """Whether code of the program's may run between two items."""
     if not isinstance(iterable, Value) or py.has_type(iterable, list, tuple, dict, *_VIEWS):
         return False
-    return _as_set(lift, lift.set_inside(iterable)) is None
+    return not _is_set(lift, iterable)
+
+
+def _is_set(lift: Lift, iterable: Any) -> bool:
+    return _as_set(lift, lift.set_inside(iterable)) is not None
+
+
+def _read_until_met(lift: Lift, members: Collection[Any], iterable: Any) -> ListedSet:
+    keys: list[Any] = []
+    met: set[Any] = set()
+    for key in _keys_one_by_one(lift, iterable):
+        keys.append(key)
+        if key in members:
+            met.add(key)
+            if len(met) == len(members):
+                break
+    return ListedSet(keys)
+
+
+def _keys_one_by_one(lift: Lift, iterable: Any) -> Iterator[Any]:
+    """The items as keys, for who may stop before the last: that is not asked for then."""
+    if isinstance(iterable, Value):
+        iterable.note(lift)
+    for item in py.each(lift, iterable):
+        yield py.key_of(lift, item)
 
 
 def as_operand(lift: Lift, iterable: Any) -> SetValue:

@@ -325,10 +325,9 @@ def _in_batches(iterator: Iterator[Any], n: int) -> Iterator[Any]:
             batch.append(item)
             if len(batch) == n:
                 break
-        if batch:
-            yield tuple(batch)
-        if len(batch) < n:
+        if not batch:
             return
+        yield tuple(batch)
 
 
 @models(itertools.groupby)

@@ -5,6 +5,7 @@ import copy
 import gc
 import io
 import pickle
+import traceback
 import weakref
 
 import pytest
@@ -310,3 +311,55 @@ def test_modules_of_many_kinds():
         if args is not None:
             torch.testing.assert_close(lifted(*args), module(*args), rtol=0, atol=0)
     assert lift(nn.ModuleList([nn.Linear(2, 2)]))[0].weight.shape == (2, 2)
+
+
+class Failing(nn.Module):
+    def __init__(self, fails):
+        super().__init__()
+        self.fails = fails
+
+    def forward(self, x):
+        y = x * 2
+        return self.fails(y) + 1
+
+
+def raises_in_python(y):
+    return {"a": y}["b"]
+
+
+def raises_in_torch(y):
+    return y.reshape(7)
+
+
+def raises_in_the_graph(y):
+    return y[torch.tensor([9])]
+
+
+def raises_behind_a_break(y):
+    framelift.graph_break()
+    return y.reshape(7)
+
+
+def raises_while_running(y):
+    framelift.disable(raises_in_python)(y)
+
+
+FAILURES = [raises_in_python, raises_in_torch, raises_in_the_graph, raises_behind_a_break, raises_while_running]
+
+
+def frames_of(function, x):
+    """The frames of the traceback below the caller's."""
+    with pytest.raises((KeyError, RuntimeError, IndexError)) as info:
+        function(x)
+    return [(frame.filename, frame.name) for frame in traceback.extract_tb(info.value.__traceback__)][1:]
+
+
+@pytest.mark.parametrize("fails", FAILURES)
+def test_tracebacks_do_not_show_how_a_module_is_called(fails):
+    module = Failing(fails)
+    lifted, within = lift(module), lift(nn.Sequential(nn.ReLU(), lift(Failing(fails))))
+    for _ in range(2):
+        assert frames_of(lifted, X) == frames_of(module, X)
+        assert not [name for file, name in frames_of(within, X) if file == framelift.modules.__file__]
+    with framelift.config.patch(full_traceback=True):
+        assert (framelift.modules.__file__, "__call__") in frames_of(lifted, X)

@@ -16,14 +16,16 @@ from __future__ import annotations
 import abc
 import copy
 import inspect
+import itertools
 import weakref
-from collections.abc import Callable
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, TracebackType
 from typing import Any, ClassVar, cast
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from framelift import config
 from framelift.locks import Lock
 
 # How a plain function is made into the one that is called: the lifting, or the disabling, of compile() and disable().
@@ -157,6 +159,27 @@ def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _call_in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self._call_impl(*args, **kwargs)  # a plain call would come back here
+
+
+def hide_callers(error: BaseException, anywhere: bool) -> None:
+    """Take the functions above out of a traceback that begins in one, or has them anywhere: they are framelift's."""
+    first = error.__traceback__
+    if config.full_traceback or first is None:
+        return
+    if not anywhere:
+        error.__traceback__ = first.tb_next
+        return
+    file = _call.__code__.co_filename
+    kept = [entry for entry in _entries(first) if entry.tb_frame.f_code.co_filename != file]
+    for entry, following in itertools.pairwise([*kept, None]):
+        entry.tb_next = following  # type: ignore[union-attr]
+    error.__traceback__ = kept[0] if kept else None
+
+
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
 
 
 class _Callers:

@@ -34,6 +34,8 @@ CHANGES: dict[str, tuple[Any, Any, str]] = {
     "SET_EQUALS": ((1,), {2}, "S was {1}, now {2}"),
     "SET_ORDER": ((1, 2), {2}, "the members of S, or their order, are others now"),
     "TYPE_KEYS": (("name",), int, "S has other attributes of its own now"),
+    "TYPE_LACKS": ("name", int, "S had no 'name' of its own, now it has"),
+    "TYPE_OWNS": ("name", int, "S had a 'name' of its own, now it has not"),
     "TYPE_ABSENT": ("name", int, "S had no attribute 'name', now it has"),
     "HASATTR": ("name", 3, "S had an attribute 'name', now it has not"),
     "NO_ATTR": ("name", 3, "S had no attribute 'name', now it has"),

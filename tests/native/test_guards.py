@@ -689,6 +689,34 @@ def test_attributes_of_a_class() -> None:
         assert tree.check((wrong,), function) is None
 
 
+def test_a_name_that_a_class_inherits() -> None:
+    class Base:
+        name = 1
+
+    class Derived(Base):
+        pass
+
+    lacks, owns = Nodes(), Nodes()
+    lacks.arg(TYPE_LACKS="name")
+    owns.arg(TYPE_OWNS="name")
+    without, having = lacks.tree(), owns.tree()
+    for _ in range(3):
+        assert without.check((Derived,), function) is not None
+        assert having.check((Base,), function) is not None
+        assert having.check((Derived,), function) is None
+    Base.name = 2
+    assert without.check((Derived,), function) is not None
+    Derived.name = 2
+    for _ in range(3):
+        assert having.check((Derived,), function) is not None
+    for wrong in (Derived, Base, int, Derived()):
+        assert without.check((wrong,), function) is None
+    del Derived.name
+    assert without.check((Derived,), function) is not None
+    for wrong in (Derived, int, Base()):
+        assert having.check((wrong,), function) is None
+
+
 def test_order_of_sets() -> None:
     class Plain:
         pass

@@ -26,6 +26,47 @@ def method_monkeypatched_on_the_class() -> Steps:
 
 
 @scenario
+def class_attribute_before_one_the_program_assigns() -> Steps:
+    base, derived = classes()
+    names = namespace(base=base, derived=derived)
+    yield function("def f(x):\n base.late = 2\n return x * derived.late", names), (X,)
+    derived.late = 5
+    yield MISS
+    del derived.late
+    yield HIT
+
+
+@scenario
+def class_attribute_that_is_also_the_classes_own() -> Steps:
+    base, derived = classes()
+    base.flag = True
+    names = namespace(derived=derived)
+    yield function("def f(x): return x * (2 if 'flag' in vars(derived) else 3)", names), (X,)
+    derived.flag = True  # the very object that its base has
+    yield MISS
+    del derived.flag
+    yield HIT
+
+
+@scenario
+def class_attribute_that_super_passes_over() -> Steps:
+    base, left = classes()
+
+    class Right(base):  # type: ignore[misc]
+        factor = 11
+
+    class Both(left, Right):  # type: ignore[misc]
+        def scale(self, x: Any) -> Any:
+            return x * super().factor
+
+    yield (lambda a, x: a.scale(x)), (Both(), X)
+    left.factor = base.factor  # the very object that its base has
+    yield MISS
+    del left.factor
+    yield HIT
+
+
+@scenario
 def method_set_on_the_instance() -> Steps:
     base, _ = classes()
     a = base()

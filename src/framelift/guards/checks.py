@@ -257,6 +257,25 @@ def type_keys(obj: Any, names: Any) -> bool:
 
 
 @guard(
+    "TYPE_LACKS",
+    lambda source, name: f"{source} has no {name!r} of its own",
+    lambda source, name, found: f"{source} had no {name!r} of its own, now it has",
+)
+def type_lacks(obj: Any, name: str) -> bool:
+    stored = own_names(obj)
+    return stored is not None and name not in stored
+
+
+@guard(
+    "TYPE_OWNS",
+    lambda source, name: f"{source} has a {name!r} of its own",
+    lambda source, name, found: f"{source} had a {name!r} of its own, now it has not",
+)
+def type_owns(obj: Any, name: str) -> bool:
+    return name in (own_names(obj) or ())
+
+
+@guard(
     "TYPE_ABSENT",
     lambda source, name: f"{source} has no attribute {name!r}",
     lambda source, name, found: f"{source} had no attribute {name!r}, now it has",

@@ -163,12 +163,54 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     return result;
 }
 
+#define CALLERS "framelift.modules"
+
+/* Whether an exception came through a function by which framelift calls a module, or begins in one. */
+static bool came_through_caller(PyObject *error, bool anywhere)
+{
+    PyObject *first = PyException_GetTraceback(error); /* None, where one was taken off */
+    bool found = false;
+    PyTracebackObject *at = first && PyTraceBack_Check(first) ? (PyTracebackObject *)first : NULL;
+    for (; at && !found; at = at->tb_next) {
+        PyObject *globals = PyFrame_GetGlobals(at->tb_frame), *name = PyDict_GetItemString(globals, "__name__");
+        found = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, CALLERS) == 0;
+        Py_DECREF(globals);
+        if (!anywhere) {
+            break;
+        }
+    }
+    Py_XDECREF(first);
+    return found;
+}
+
+/* Takes the frames of such functions out of the traceback: they are not the program's. Only the outermost call looks
+ * at all of it: a recursion may be deep. */
+static void hide_callers(bool outermost)
+{
+    PyObject *error = take_exception();
+    if (came_through_caller(error, outermost)) {
+        PyObject *module = PyImport_ImportModule(CALLERS);
+        PyObject *answer =
+            module ? PyObject_CallMethod(module, "hide_callers", "OO", error, outermost ? Py_True : Py_False) : NULL;
+        Py_XDECREF(module);
+        Py_XDECREF(answer);
+        if (!answer) { /* an interrupt: it goes first */
+            Py_DECREF(error);
+            return;
+        }
+    }
+    raise_if_exception(error);
+}
+
 static PyObject *lifted_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     ThreadData *thread = &thread_data;
     outermost_calls += thread->within_lifted++ == 0;
     PyObject *result = enter((Lifted *)self, thread, args, nargsf, kwnames);
     thread->within_lifted--;
+    if (UNLIKELY(result == NULL)) {
+        hide_callers(thread->within_lifted == 0);
+    }
     return result;
 }
 

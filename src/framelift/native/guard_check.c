@@ -99,6 +99,8 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
     case CHECK_NO_MEMBER:
         return hold_one(check, argument, death);
     case CHECK_TYPE_ABSENT:
+    case CHECK_TYPE_LACKS:
+    case CHECK_TYPE_OWNS:
     case CHECK_HASATTR:
     case CHECK_NO_ATTR:
         return PyUnicode_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a name is a str", argument);
@@ -422,6 +424,10 @@ int check_holds(const Check *check, PyObject *object)
         return PyAnySet_Check(object) && !has_member(object, check->held);
     case CHECK_TYPE_KEYS:
         return is_heap_class(object) && dict_keys_hold(check, ((PyTypeObject *)object)->tp_dict);
+    case CHECK_TYPE_LACKS:
+        return is_heap_class(object) && dict_find(((PyTypeObject *)object)->tp_dict, check->held, &value) == ABSENT;
+    case CHECK_TYPE_OWNS:
+        return is_heap_class(object) && dict_find(((PyTypeObject *)object)->tp_dict, check->held, &value) == FOUND;
     case CHECK_TYPE_ABSENT:
         return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
     case CHECK_HASATTR:

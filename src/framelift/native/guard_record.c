@@ -263,6 +263,8 @@ bool memo_reads_inside(const GuardTree *tree, int index)
         case CHECK_DICT_KEYS:
         case CHECK_KEY_ABSENT:
         case CHECK_TYPE_ABSENT:
+        case CHECK_TYPE_LACKS:
+        case CHECK_TYPE_OWNS:
         case CHECK_TYPE_KEYS:
         case CHECK_CELL_EMPTY:
             return true;
@@ -339,6 +341,8 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
     case CHECK_NO_MEMBER:
         return steady && PyFrozenSet_CheckExact(object) ? NOTED : note_check(memo, index, check, object);
     case CHECK_TYPE_ABSENT:
+    case CHECK_TYPE_LACKS:
+    case CHECK_TYPE_OWNS:
         needed->type_version = true;
         return NOTED;
     case CHECK_REGISTRATIONS:

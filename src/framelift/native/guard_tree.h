@@ -68,7 +68,9 @@
     X(CONTEXT_UNSET, 118)                                                                                              \
     X(SET_ORDER, 119)                                                                                                  \
     X(TYPE_KEYS, 120)                                                                                                  \
-    X(NONEMPTY, 121)
+    X(NONEMPTY, 121)                                                                                                   \
+    X(TYPE_LACKS, 122)                                                                                                 \
+    X(TYPE_OWNS, 123)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

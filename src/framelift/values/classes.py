@@ -30,6 +30,7 @@ from framelift.values.lookup import (
     mro_of,
     name_of,
     note_if_data_descriptor,
+    note_own,
     own_entries,
     qualified_name_of,
     raw_lookup,
@@ -189,12 +190,7 @@ class ClassValue(KnownObject, models=type):
         found = class_lookup(lift, self.concrete, name)
         if found is None:
             return MISSING
-        if name in own_entries(self.concrete):
-            return lift.wrap(found.raw, found.source)
-        if not can_be_held(found.raw):  # that it is a base's could not be told from one of the class's own
-            self.refuse(f"looking for {name!r} in its own namespace")
-        found.note_identity(lift)
-        return MISSING
+        return lift.wrap(found.raw, found.source) if note_own(lift, self.concrete, name) else MISSING
 
     def own_entries(self, lift: Lift) -> dict[Any, Any]:
         known = lift.sources.known(self.concrete)
@@ -522,13 +518,10 @@ class SuperValue(Value):
             raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
         for count, base in enumerate(mro[position + 1 :], position + 2):
             found = class_lookup(lift, base, name)
-            if name in type.__dict__["__dict__"].__get__(base):
-                assert found is not None
+            if found is not None and note_own(lift, base, name):
                 note_mro(lift, self.cls, count)
                 is_class = isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls
                 return bind(lift, found, None if is_class else self.instance, self.cls)
-            if found is not None:  # one of its own bases says something: as long as that is so, the class does not
-                lift.guard(found.source, "IS", found.raw)
         note_mro(lift, self.cls, len(mro))
         raise_error(AttributeError, f"'super' object has no attribute '{name}'")
 

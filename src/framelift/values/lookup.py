@@ -170,14 +170,34 @@ def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
 
 
 def _changed_lookup(lift: Lift, cls: type, name: str) -> Found | None:
-    """Look up an attribute that the program assigned to some class."""
-    for base in mro_of(cls):
+    """Look up an attribute that the program assigned to some class; those before it in the MRO must not get one."""
+    mro = mro_of(cls)
+    for position, base in enumerate(mro):
         found = lift.made.assigned(lift, base, name)
         if found is not None:
+            if position:
+                note_bases(lift, cls)
+            for before in mro[:position]:
+                note_own(lift, before, name)
             return found
         if name in _namespace(base):
+            if any(lift.made.assigned(lift, later, name) is not None for later in mro[position + 1 :]):
+                note_own(lift, base, name)
             break
     return _real_lookup(lift, cls, name)
+
+
+def note_own(lift: Lift, cls: type, name: str) -> bool:
+    """Whether a class has something of that name itself, whatever its bases have; noted."""
+    owns = name in _namespace(cls)
+    if lift.made.active:
+        if lift.made.of(cls) is not None:
+            return owns
+        if name in lift.made.names and lift.made.assigned(lift, cls, name) is not None:
+            return True
+    if _flags(cls) & _HEAPTYPE and not _flags(cls) & _IMMUTABLE:
+        lift.guard(lift.sources.known(cls), "TYPE_OWNS" if owns else "TYPE_LACKS", name)
+    return owns
 
 
 def _real_lookup(lift: Lift, cls: type, name: str) -> Found | None:

@@ -69,6 +69,7 @@ EXACT: dict[str, tuple[Any, tuple[Any, ...]]] = {
 ROUNDED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "square root of absolutes": (lambda x: np.sqrt(np.abs(x.numpy())), (X,)),
     "sine": (lambda x: np.sin(x.numpy()), (X,)),
+    "sine of a tensor": (lambda x: np.sin(x + 1), (X,)),
     "softmax": (lambda x: np.exp(x.numpy()) / np.exp(x.numpy()).sum(axis=-1, keepdims=True), (X,)),
     "sums": (lambda x: (x.numpy().sum(), np.mean(x.numpy(), axis=0), x.numpy().std(), np.var(x.numpy(), axis=1)), (X,)),
     "products": (
@@ -128,7 +129,7 @@ def test_arrays_written_to() -> None:
 # What is left to NumPy.
 BREAKS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "gradients": (lambda x: (x * 2).detach().numpy() if x is None else (x * 2).numpy(), (X.clone().requires_grad_(),)),
-    "NumPy on a tensor": (lambda x: np.sin(x + 1), (X,)),
+    "a copy of a tensor": (lambda x: np.array(x + 1), (X,)),
     "true division of whole numbers": (lambda i: (i + 1).numpy() / 2, (I,)),
     "steps backwards": (lambda x: (x + 1).numpy()[::-1], (X,)),
     "a list": (lambda x: (x + 1).numpy().tolist(), (X,)),

@@ -6,6 +6,7 @@ What NumPy does with them is done by torch's own NumPy (`graph/numpy_layer.py`),
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +20,7 @@ from framelift.values.classes import ClassValue
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
 from framelift.values.methods import BoundBuiltin
-from framelift.values.numpy_samples import DTYPES, Sample, tried
+from framelift.values.numpy_samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sizes import size_in
 from framelift.values.tensor_numbers import as_number, item_of
@@ -253,32 +254,64 @@ def compute(lift: Lift, path: str, args: list[Any], kwargs: dict[str, Any], writ
     """A function of NumPy's as an operation of the graph; `written` is the array it writes to, if it does."""
     if not has(path):
         raise GraphBreak(FL0102, what=f"numpy.{path}")
+    tensors: dict[int, ArrayValue] = {}
+    args = [_read(lift, arg, tensors) for arg in args]
+    kwargs = {name: _read(lift, arg, tensors) for name, arg in kwargs.items()}
     made: dict[int, Sample] = {}
     is_indexing = path.removeprefix("ndarray.") in _INDEXING
-    sampled = [_sampled(lift, arg, made, is_indexing and i > 0) for i, arg in enumerate(args)]
-    named = {name: _sampled(lift, arg, made, False) for name, arg in kwargs.items()}
+    was_tensor = {id(array) for array in tensors.values()}
+    sampled = [_sampled(lift, arg, made, is_indexing and i > 0, was_tensor) for i, arg in enumerate(args)]
+    named = {name: _sampled(lift, arg, made, False, was_tensor) for name, arg in kwargs.items()}
     samples = list(made.values())
     if written is not None:
         _check_writable(written.tensor(lift).ref(lift), samples)
     elif "out" in kwargs:
         raise GraphBreak(FL0102, what=f"numpy.{path} with an array for its result")
     expected = tried(path, sampled, named, samples)
+    wraps = bool(tensors) and wraps_result(path, sampled, named, expected)
     plain = [_for_graph(lift, arg) for arg in args]
     result = lift.call_torch(apply, (path, *plain), {name: _for_graph(lift, arg) for name, arg in kwargs.items()})
-    return None if written is not None else _value_of(lift, path, expected, result, samples)
+    if written is not None:
+        return None
+    value = _value_of(lift, path, expected, result, samples)
+    return _wrapped(lift, value) if wraps else value
 
 
-def _sampled(lift: Lift, arg: Any, made: dict[int, Sample], is_index: bool) -> Any:
+def _read(lift: Lift, arg: Any, tensors: dict[int, ArrayValue]) -> Any:
+    """An argument with arrays in place of tensors, which NumPy asks for them."""
+    if isinstance(arg, TensorValue):
+        if id(arg) not in tensors:
+            tensors[id(arg)] = array_of(lift, arg)
+        return tensors[id(arg)]
+    if type(arg) in (TupleValue, ListValue):
+        items = py.items(lift, arg)
+        read = [_read(lift, item, tensors) for item in items]
+        if any(one is not two for one, two in zip(items, read, strict=True)):
+            return TupleValue(read) if type(arg) is TupleValue else ListValue(read)
+    return arg
+
+
+def _wrapped(lift: Lift, array: ArrayValue) -> Any:
+    """What a tensor makes of a result that NumPy asks it to wrap."""
+    if SAID_OF_WRAPPING is not None:
+        category = lift.known_object(type(SAID_OF_WRAPPING))
+        py.call(lift, lift.known_object(warnings.warn), [str(SAID_OF_WRAPPING), category], {})
+    tensor = lift.call_tensor_method("detach", (array.tensor(lift),), {})
+    is_bool = tensor.ref(lift).descriptor.dtype is torch.bool
+    return lift.call_tensor_method("to", (tensor, torch.uint8), {}) if is_bool else tensor
+
+
+def _sampled(lift: Lift, arg: Any, made: dict[int, Sample], is_index: bool, tensors: set[int]) -> Any:
     """An argument with samples in place of arrays."""
     if isinstance(arg, ArrayValue):
         ref = arg.tensor(lift).ref(lift)
         if ref.descriptor.device.type != "cpu" or not ref.descriptor.is_complete:
             arg.refuse("use of such a tensor")
         index = is_index and not ref.descriptor.dtype.is_floating_point and ref.descriptor.dtype is not torch.bool
-        return made.setdefault(id(arg), Sample(ref, arg.is_scalar, index))
+        return made.setdefault(id(arg), Sample(ref, arg.is_scalar, index, id(arg) in tensors))
     if type(arg) in (TupleValue, ListValue):
         kind = tuple if type(arg) is TupleValue else list
-        return kind([_sampled(lift, item, made, is_index) for item in py.items(lift, arg)])
+        return kind([_sampled(lift, item, made, is_index, tensors) for item in py.items(lift, arg)])
     return _constant(lift, arg)
 
 

@@ -21,6 +21,7 @@ from framelift.values.torch_functions import call_function
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
+_READABLE = (ArrayValue, TensorValue)
 # What computes arrays from arrays and plain arguments, and nothing else.
 _OF_ARRAYS = (
     "all amax amin any append argmax argmin argsort around array_split atleast_1d atleast_2d atleast_3d average clip "
@@ -64,7 +65,7 @@ class ArrayFunctionValue(Value, models=() if numpy is None else type(numpy.clip)
         return self.concrete is other.concrete
 
 
-def _holds(lift: Lift, value: Any, kind: type) -> bool:
+def _holds(lift: Lift, value: Any, kind: type | tuple[type, ...]) -> bool:
     """Whether a value is, or plainly contains, one of that kind."""
     if isinstance(value, kind):
         return True
@@ -76,9 +77,7 @@ def _register(path: str, makes: bool) -> None:
         given = [*args, *kwargs.values()]
         if path == "asarray" and len(given) == 1 and isinstance(given[0], TensorValue):
             return array_of(lift, given[0])  # which is what NumPy asks the tensor for
-        if any(_holds(lift, arg, TensorValue) for arg in given):
-            raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
-        if not makes and not any(_holds(lift, arg, ArrayValue) for arg in given):
+        if not makes and not any(_holds(lift, arg, _READABLE) for arg in given):
             raise GraphBreak(FL0102, what=f"numpy.{path} without an array")
         return compute(lift, path, list(args), kwargs)
 
@@ -88,10 +87,8 @@ def _register(path: str, makes: bool) -> None:
 
 def _register_ufunc(path: str) -> None:
     def call(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not any(isinstance(arg, ArrayValue) for arg in args):
+        if not any(_holds(lift, arg, _READABLE) for arg in args):
             return NotImplemented
-        if any(_holds(lift, arg, TensorValue) for arg in args):
-            raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
         return compute(lift, path, args, kwargs)
 
     if has(path):

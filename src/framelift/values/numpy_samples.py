@@ -7,8 +7,9 @@ scalar, whether it lies in the memory of an argument, how. Where they do not, or
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -32,7 +33,7 @@ DTYPES = frozenset(
 class Sample:
     """An array or scalar of NumPy's that stands for a tensor of the graph, and a tensor with the same numbers."""
 
-    def __init__(self, ref: TensorRef, is_scalar: bool, is_index: bool) -> None:
+    def __init__(self, ref: TensorRef, is_scalar: bool, is_index: bool, is_tensor: bool) -> None:
         shape, stride = [[_plain(size) for size in sizes] for sizes in (ref.descriptor.shape, ref.descriptor.stride)]
         dtype = ref.descriptor.dtype
         numbers = torch.arange(_product(shape)) * 7 % 13 - (4 if dtype.is_signed else 0)
@@ -41,6 +42,8 @@ class Sample:
         self.tensor = torch.empty_strided(shape, stride, dtype=dtype).copy_(values)
         memory = torch.empty_strided(shape, stride, dtype=dtype).copy_(values).numpy()
         self.array = memory[()] if is_scalar else memory
+        # What the program gives to NumPy: an array, or a tensor.
+        self.given = self.tensor.as_subclass(_Read) if is_tensor else self.array
 
     def contains(self, result: Any) -> bool:
         """Whether a result of NumPy's lies in its memory."""
@@ -80,6 +83,59 @@ def tried(path: str, args: Sequence[Any], kwargs: dict[str, Any], samples: Seque
     if not written_alike or not _agree(expected, found, samples):
         raise GraphBreak(FL0102, what=f"{what} with arguments for which torch has another idea of it")
     return expected
+
+
+class _Wrapped(NamedTuple):
+    """A result that NumPy asks a tensor to make a tensor of."""
+
+    array: Any
+
+
+class _Read(torch.Tensor):
+    """A tensor that NumPy may ask for its array, and to wrap a result. Of all else tensors warn."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if copy is not None:
+            raise TypeError("not only to be read")
+        array = self.as_subclass(torch.Tensor).numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return _Wrapped(array)
+
+
+def wraps_result(path: str, args: Sequence[Any], kwargs: dict[str, Any], expected: Any) -> bool:
+    """Whether NumPy makes a tensor of its result for tensors among the arguments, which it reads as arrays.
+
+    Where it does anything else, or is a function in Python that is warned of itself, it is a graph break.
+    """
+    try:
+        with unobserved(), numpy.errstate(all="ignore"):
+            found = numpy_function(path)(
+                *_as("given", args), **{name: _as("given", arg) for name, arg in kwargs.items()}
+            )
+    except _REFUSALS as error:
+        raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor") from error
+    if type(found) is _Wrapped and isinstance(numpy_function(path), numpy.ufunc):
+        return True
+    if type(found) is not type(expected):
+        raise GraphBreak(FL0102, what=f"numpy.{path} of a tensor")
+    return False
+
+
+def _learn_of_wrapping() -> Warning | None:
+    """What NumPy says to tensors when they wrap a result, whatever the filters: put in place for this one call only."""
+    filters, warnings.filters = warnings.filters, [("error", None, Warning, None, 0)]
+    try:
+        numpy.positive(torch.zeros(1))
+    except Warning as warning:
+        return warning.with_traceback(None)
+    finally:
+        warnings.filters = filters
+    return None
+
+
+SAID_OF_WRAPPING = None if numpy is None else _learn_of_wrapping()
 
 
 def _as(form: str, nest: Any) -> Any:

@@ -28,7 +28,6 @@ PYTHON: dict[str, Callable[[Any], Any]] = {
     "torch.tensor": lambda x: torch.tensor(np.log(2.0)) + x,
     "warns": lambda x: (x * 1) * np.log(0.0),
     "divided by zero": lambda x: (x * 1) * (np.sqrt(2.0) / 0),
-    "of a tensor": lambda x: np.log(x * x + 1),
     "an array": lambda x: (x * 1) + torch.from_numpy(np.ones(4, dtype=np.float32)),
     "integers": lambda x: (x * 1) * np.add(1, 2),
     "compared": lambda x: x + 1 if np.log(2.0) > 0.5 else x,

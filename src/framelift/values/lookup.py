@@ -195,7 +195,7 @@ def note_own(lift: Lift, cls: type, name: str) -> bool:
             return owns
         if name in lift.made.names and lift.made.assigned(lift, cls, name) is not None:
             return True
-    if _flags(cls) & _HEAPTYPE and not _flags(cls) & _IMMUTABLE:
+    if flags_of(cls) & _HEAPTYPE and not flags_of(cls) & _IMMUTABLE:
         lift.guard(lift.sources.known(cls), "TYPE_OWNS" if owns else "TYPE_LACKS", name)
     return owns
 

@@ -17,6 +17,7 @@ from framelift.models import (  # noqa: F401  (register their models)
     exception_groups,
     generics,
     iteration,
+    json_text,
     leaving,
     notes,
     ordering,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,11 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
-class NativeValue(Bound, models=(types.BuiltinFunctionType, types.MethodWrapperType)):
+# Methods in C that are told which class defines them; the type has no name in `types`.
+_METHOD_OF_A_CLASS = type(re.compile("").match)
+
+
+class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, types.MethodWrapperType)):
     """A C function, guarded by identity: it is what a model says it is, or a graph break.
 
     A method bound to an object is another one each time it is looked up. It is guarded by its name and that object.
@@ -102,7 +107,7 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, types.MethodWrapperT
 def _is_bound_method(function: Any) -> bool:
     if type(function) is types.MethodWrapperType:
         return True
-    if type(function) is not types.BuiltinFunctionType:
+    if type(function) not in (types.BuiltinFunctionType, _METHOD_OF_A_CLASS):
         return False
     owner = function.__self__
     return owner is not None and not issubclass(type(owner), (types.ModuleType, type))

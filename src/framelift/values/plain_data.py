@@ -17,7 +17,8 @@ from framelift.values.primitives import primitive
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
-_FUNCTIONS: tuple[Callable[..., Any], ...] = (json.loads, struct.pack, struct.unpack, struct.calcsize)
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (struct.pack, struct.unpack, struct.calcsize)
+_FUNCTIONS += (json.encoder.encode_basestring, json.encoder.encode_basestring_ascii, json.decoder.scanstring)
 
 
 def _register() -> None:
@@ -32,30 +33,25 @@ def _register() -> None:
 _register()
 
 
+# What functions of json may be told that is plain data; anything else is a function of the program's.
+_PLAIN_OPTIONS = {"skipkeys", "ensure_ascii", "check_circular", "allow_nan", "indent", "separators", "sort_keys"}
+
+
 @primitive(json.dumps)
-def _dumps(
-    lift: Lift,
-    obj: Any,
-    *,
-    skipkeys: Any = False,
-    ensure_ascii: Any = True,
-    check_circular: Any = True,
-    allow_nan: Any = True,
-    indent: Any = None,
-    separators: Any = None,
-    sort_keys: Any = False,
-) -> Any:
-    options = {
-        "skipkeys": skipkeys,
-        "ensure_ascii": ensure_ascii,
-        "check_circular": check_circular,
-        "allow_nan": allow_nan,
-        "indent": indent,
-        "separators": separators,
-        "sort_keys": sort_keys,
-    }
+def _dumps(lift: Lift, obj: Any, **options: Any) -> Any:
+    return _as_plain_data(lift, json.dumps, obj, options)
+
+
+@primitive(json.loads)
+def _loads(lift: Lift, text: Any, **options: Any) -> Any:
+    return _as_plain_data(lift, json.loads, text, options)
+
+
+def _as_plain_data(lift: Lift, function: Callable[..., Any], argument: Any, options: dict[str, Any]) -> Any:
+    if not options.keys() <= _PLAIN_OPTIONS:
+        return lift.inline(lift.known_object(function), [argument], options)
     plain = {name: lift.constant(option) for name, option in options.items()}
-    return py.fold(lift, json.dumps, lift.constant(obj), **plain)
+    return py.fold(lift, function, lift.constant(argument), **plain)
 
 
 @primitive(os.fspath)

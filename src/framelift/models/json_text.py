@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _json  # type: ignore[import-not-found]
+import _json
 import json
 from typing import Any
 

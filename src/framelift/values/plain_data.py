@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (struct.pack, struct.unpack, struct.calcsize)
-_FUNCTIONS += (json.encoder.encode_basestring, json.encoder.encode_basestring_ascii, json.decoder.scanstring)
+_FUNCTIONS += (json.encoder.encode_basestring, json.encoder.encode_basestring_ascii)
+_FUNCTIONS += (json.decoder.scanstring,)  # type: ignore[attr-defined]
 
 
 def _register() -> None:

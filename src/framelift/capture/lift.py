@@ -72,7 +72,7 @@ from framelift.values.partials import PartialValue
 from framelift.values.primitives import Model, primitive_of
 from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
-from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.sequences import ListValue, TupleValue, plain_slice
 from framelift.values.sets import SetValue
 from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
@@ -241,6 +241,12 @@ class Lift:
         if not isinstance(plain, int):
             raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
         return plain
+
+    def subscript(self, key: Value) -> Any:
+        """What a constant sequence is indexed by."""
+        if py.type_of(key) is slice:
+            return plain_slice(self, key)
+        return self.as_index(key) if self.has_index(key) else self.constant(key)
 
     def has_index(self, value: Value) -> bool:
         """Whether an object of a class written in Python can be used as an integer."""

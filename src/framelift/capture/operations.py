@@ -13,7 +13,7 @@ from framelift.shapes.symbols import decide, known_of_data
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
-from framelift.values.sequences import ListValue
+from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sizes import SizeValue
 from framelift.values.structs import StructSequenceValue
 from framelift.values.symbolic import SymbolicValue
@@ -147,7 +147,15 @@ def _break_for(failure: MetadataFailure) -> GraphBreak:
 
 
 def _settled(lift: Lift, value: Any) -> Any:
-    return lift.constant(value) if isinstance(value, SymbolicValue | SizeValue) else value
+    """An argument with numbers in place of symbols; itself, if there are none in it."""
+    if isinstance(value, SymbolicValue | SizeValue):
+        return lift.constant(value)
+    if isinstance(value, TupleValue | ListValue):
+        items = value.items(lift)
+        settled = [_settled(lift, item) for item in items]
+        if any(now is not before for now, before in zip(settled, items, strict=True)):
+            return value.make(lift, settled)
+    return value
 
 
 def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

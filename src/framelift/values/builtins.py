@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+import framelift.values.builtin_bytes
 import framelift.values.builtin_containers
 import framelift.values.dict_types
 import framelift.values.operators  # noqa: F401
@@ -378,7 +379,7 @@ def _register_constant_functions() -> None:
             return py.fold(lift, _function, lift.constant(plain))
 
         primitive(of_index)(fold_index)
-    for function in (ord, bytes, torch.Size):
+    for function in (ord, torch.Size):
 
         def fold(lift: Lift, *args: Any, _function: Any = function) -> Any:
             return py.fold(lift, _function, *map(lift.constant, args))

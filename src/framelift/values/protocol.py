@@ -159,8 +159,7 @@ def item(lift: Lift, container: Any, key: Any) -> Any:
         return container.item(lift, key)
     if isinstance(key, Value):
         if is_constant(container) and isinstance(container, (tuple, str, bytes, range)):
-            plain = lift.as_index(key) if lift.has_index(key) else lift.constant(key)
-            return fold(lift, operator.getitem, container, plain)
+            return fold(lift, operator.getitem, container, lift.subscript(key))
         raise GraphBreak(FL0201, operation=f"indexing by {key.describe()}", type=type(container).__name__)
     return fold(lift, operator.getitem, container, key)
 

@@ -408,13 +408,19 @@ class _SortKey:
 def _position(lift: Lift, key: Any, kind: str) -> int | slice:
     """A key of a sequence: an int or a slice of ints."""
     if py.type_of(key) is slice:
-        bounds = [_bound(lift, py.attribute(lift, key, name)) for name in ("start", "stop", "step")]
-        if bounds[2] == 0:
-            raise_error(ValueError, "slice step cannot be zero")
-        return slice(*bounds)
+        return plain_slice(lift, key)
     if not _has_index(lift, key):
         raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_in_errors(py.type_of(key))}")
     return lift.as_index(key)
+
+
+def plain_slice(lift: Lift, key: Any) -> slice:
+    """A slice of ints. The step is asked first for its number."""
+    start, stop, step = [py.attribute(lift, key, name) for name in ("start", "stop", "step")]
+    step = _bound(lift, step)
+    if step == 0:
+        raise_error(ValueError, "slice step cannot be zero")
+    return slice(_bound(lift, start), _bound(lift, stop), step)
 
 
 def _bound(lift: Lift, bound: Any) -> int | None:

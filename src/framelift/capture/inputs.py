@@ -87,6 +87,11 @@ class Inputs:
         """Have the program stop where it comes across an object."""
         self._avoided[id(obj)] = obj
 
+    def release(self) -> None:
+        """Let go of the objects: values know one another, in cycles that stay until the collector comes."""
+        for value in self._values.values():
+            value.let_go()
+
     def value_of(self, obj: Any) -> Any:
         """The value of an object that the program came across; None: it did not."""
         return self._values.get(id(obj))

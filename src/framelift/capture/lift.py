@@ -539,6 +539,7 @@ class Lift:
         """Let go of what was captured: the frame of a generator knows the lift, and would keep all of it in a cycle."""
         self.frame = self.handled = self._outside = None
         self.journal = self._own_journal = Journal()
+        self.inputs.release()
         self.inputs = Inputs(self.policy)
         # What guards are about would live on, as weak references to it could tell.
         self.guards = GuardSet()

@@ -134,6 +134,10 @@ class Value:
         """How many items an iterator has left, where its type says so."""
         self.refuse("__length_hint__()")
 
+    def let_go(self) -> None:
+        """Let go of the real object: the capture is over."""
+        self.concrete = None
+
     def ask_length(self, lift: Lift) -> None:
         """Have the program's own methods say how many items there are; nobody needs to know."""
 

@@ -188,6 +188,10 @@ class DictValue(Value, models=dict):
             self.refuse("looking up a key that another one may equal")
         return self._plain.get(key, MISSING)
 
+    def let_go(self) -> None:
+        super().let_go()
+        self._plain = None
+
     def real_items(self) -> Iterable[tuple[Any, Any]]:
         """What the input has, in its order, without a key being asked for its hash."""
         items: Iterable[tuple[Any, Any]] = self.concrete.items()

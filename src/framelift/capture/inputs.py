@@ -37,6 +37,7 @@ from framelift.values.structs import StructSequenceValue, is_struct_class
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
+from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class
 from framelift.values.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.weakrefs import WeakReferenceValue, is_reference_class
 
@@ -238,6 +239,8 @@ def _family(kind: type) -> type[Value]:
         return ScalarObjectValue
     if container_base(kind) is not None:
         return ContainerObjectValue
+    if is_thread_local_class(kind):
+        return ThreadLocalObjectValue
     if partial_base(kind) is not None:
         return PartialValue
     if is_reference_class(kind):

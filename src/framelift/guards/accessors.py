@@ -12,7 +12,6 @@ from __future__ import annotations
 import collections
 import contextvars
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from framelift.guards.equality import has_type, is_constant, is_instance
 from framelift.guards.reading import (
     C_DESCRIPTORS,
     MISSING,
+    attributes_of_thread,
     contents_of_cell,
     dict_lookup,
     instance_dict,
@@ -215,7 +215,8 @@ def context_own(obj: Any, _: Any) -> Any:
 
 @accessor("THREAD_DICT", lambda source, arg: f"{source}.__dict__")
 def thread_dict(obj: Any, _: Any) -> Any:
-    return obj.__dict__ if type(obj) is threading.local else MISSING
+    found = attributes_of_thread(obj)
+    return MISSING if found is None else found
 
 
 @accessor("PROXIED", lambda source, arg: f"the mapping of {source}")

@@ -6,6 +6,7 @@ import collections
 import contextvars
 import functools
 import gc
+import threading
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -150,6 +151,14 @@ def contents_of_cell(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return MISSING
+
+
+def attributes_of_thread(obj: Any) -> dict[str, Any] | None:
+    """What a `threading.local` holds for this thread; None where asking would run an `__init__` in a new thread."""
+    if not is_instance(obj, threading.local) or type_lookup(type(obj), "__init__") is not object.__init__:
+        return None
+    found: dict[str, Any] = threading.local.__getattribute__(obj, "__dict__")
+    return found
 
 
 _LENGTHS: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, bytearray, collections.deque)

@@ -240,7 +240,13 @@ PyObject *deque_item(PyObject *deque, Py_ssize_t index)
 
 PyObject *thread_dict(PyObject *object)
 {
-    PyObject *dict = Py_IS_TYPE(object, thread_local_type) ? PyObject_GetAttrString(object, "__dict__") : NULL;
+    /* In a thread that is new to it, an object with an __init__ of its own would run that. */
+    if (!PyObject_TypeCheck(object, thread_local_type) || Py_TYPE(object)->tp_init != PyBaseObject_Type.tp_init) {
+        return NULL;
+    }
+    PyObject *name = PyUnicode_InternFromString("__dict__");
+    PyObject *dict = name == NULL ? NULL : thread_local_type->tp_getattro(object, name);
+    Py_XDECREF(name);
     if (dict == NULL) {
         PyErr_Clear();
     }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from framelift.guards.reading import attributes_of_thread
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.lookup import raw_lookup
+from framelift.values.lookup import is_subclass, raw_lookup
+from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -79,6 +81,28 @@ class ThreadLocalValue(Value, models=threading.local):
             generate.value(value)
             generate.value(self)
             generate.store_attribute(name)
+
+
+def is_thread_local_class(cls: type) -> bool:
+    """Whether instances are thread-local and begin with nothing in each thread, as those of the very class do."""
+    return is_subclass(cls, threading.local) and raw_lookup(cls, "__init__") is object.__init__
+
+
+class ThreadLocalObjectValue(UserObjectValue):
+    """Of a subclass, which may have methods, properties and attributes that all threads share."""
+
+    __slots__ = ()
+
+    def default(self, name: str) -> Any:
+        return raw_lookup(threading.local, name)
+
+    def namespace(self, lift: Lift) -> DictValue | None:
+        if self._namespace is None:
+            assert self.source is not None
+            self.note(lift)
+            attributes = attributes_of_thread(self.concrete)
+            self._namespace = lift.wrap(attributes, self.source.child("THREAD_DICT"))
+        return self._namespace
 
 
 @primitive(threading.local)

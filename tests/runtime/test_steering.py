@@ -102,6 +102,30 @@ def test_only_the_question_that_leads_astray_is_answered_with_no() -> None:
     assert first and torch.equal(result, torch.ones(3, 2))
 
 
+def test_a_function_that_is_left_by_an_exception_was_not_to_leave_out_its_handler() -> None:
+    trail: list[str] = []
+
+    class Failing(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise ValueError("nothing to do")
+
+    module = Failing()
+    module.register_forward_hook(lambda module, args, result: trail.append("called"), always_call=True)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return module(x)  # type: ignore[no-any-return]
+        except ValueError as error:
+            trail.append(str(error))
+            return x * 2
+
+    lifted = framelift.compile(program, backend="eager", fullgraph=True)
+    for _ in range(2):
+        trail.clear()
+        assert torch.equal(lifted(torch.ones(3, 2)), torch.full((3, 2), 2.0))
+        assert trail == ["called", "nothing to do"]
+
+
 def test_operators_for_torchs_own_compiler_are_not_called_by_programs_that_need_not() -> None:
     from torch._higher_order_ops.associative_scan import associative_scan
 

@@ -80,6 +80,30 @@ def builtin_replaced() -> Steps:
 
 
 @scenario
+def import_replaced() -> Steps:
+    real, other = builtins.__import__, types.SimpleNamespace(floor=lambda number: 70)
+    yield function("def f(x):\n import math\n return x * math.floor(2.5)", namespace()), (X,)
+    try:
+        builtins.__import__ = lambda name, *rest: other if name == "math" else real(name, *rest)
+        yield ANY
+    finally:
+        builtins.__import__ = real
+    yield ANY
+
+
+@scenario
+def class_statement_replaced() -> Steps:
+    real = builtins.__build_class__
+    yield function("def f(x):\n class Local: k = 2\n return x * Local.k", namespace()), (X,)
+    try:
+        builtins.__build_class__ = lambda body, name, *rest: type("Other", (), {"k": 7})
+        yield EAGER
+    finally:
+        builtins.__build_class__ = real
+    yield HIT
+
+
+@scenario
 def code_replaced() -> Steps:
     def f(x: Any) -> Any:
         return x + 1

@@ -2,7 +2,7 @@
 
 Programs leave out work where they believe in a compiler of one kind, and then raise, or call what only that compiler
 takes. Such a program is captured again, and the question it asked last is answered with no. What it does on its own
-is always right.
+is always right. A function that asked and is left by an exception, handled or not, may have left out a handler.
 
     >>> answers = Answers()
     >>> answers.begin(), answers.to("here"), answers.to("there")
@@ -13,7 +13,10 @@ is always right.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from types import CodeType
+
+# Where a question is asked: lines of code, outermost first.
+Question = tuple[tuple[CodeType, int], ...]
 
 # So many questions are reconsidered one by one, then all of them.
 _PATIENCE = 4
@@ -27,8 +30,8 @@ class Answers:
     """The answers over all attempts to capture one call. A question is known by where it is asked."""
 
     def __init__(self) -> None:
-        self._denied: set[Hashable] = set()
-        self._confirmed: list[Hashable] = []
+        self._denied: set[Question] = set()
+        self._confirmed: list[Question] = []
         self.reconsidered = 0
 
     def begin(self) -> None:
@@ -40,7 +43,14 @@ class Answers:
         if self._confirmed:
             raise NotCompiling
 
-    def to(self, question: Hashable) -> bool:
+    def doubt_of(self, code: CodeType) -> None:
+        """An exception leaves a function: capture again, if it asked."""
+        for question in self._confirmed:
+            if any(place[0] is code for place in question):
+                self._confirmed.append(question)
+                raise NotCompiling
+
+    def to(self, question: Question) -> bool:
         """What the program hears."""
         if self.reconsidered > _PATIENCE or question in self._denied:
             return False

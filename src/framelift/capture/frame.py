@@ -149,6 +149,7 @@ class Frame:
             exception.traceback = TracebackValue(self.lift.steps.count)
         handler = self.program.steps[self.pc].handler
         if handler is None:
+            self.lift.answers.doubt_of(self.program.canonical.code)
             exception.leave_frame()
             return None
         del self.stack[handler.depth :]

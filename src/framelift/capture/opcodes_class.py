@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
 from framelift.capture.frame import Frame
@@ -16,7 +15,10 @@ from framelift.values.exceptions import is_raised, raise_error
 
 @opcode("LOAD_BUILD_CLASS")
 def load_build_class(frame: Frame, arg: Any) -> Any:
-    return frame.lift.known_object(builtins.__build_class__)
+    found = frame.lift.builtins.get_key(frame.lift, "__build_class__")
+    if found is MISSING:
+        raise_error(NameError, "__build_class__ not found")
+    return found
 
 
 @opcode("LOAD_NAME")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -16,6 +16,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised
 from framelift.values.classes import ClassValue
 from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
+from framelift.values.dicts import MISSING
 from framelift.values.exceptions import ExceptionValue, as_end, is_raised, raise_error
 from framelift.values.generators import GeneratorValue
 from framelift.values.lookup import class_lookup, name_of
@@ -236,6 +237,10 @@ def end_async_for(frame: Frame, arg: Any, awaitable: Any, exception: Any) -> Non
 def import_name(frame: Frame, name: str, level: Any, fromlist: Any) -> Any:
     """`import` of a module that is loaded already."""
     lift = frame.lift
+    importer = lift.builtins.get_key(lift, "__import__")
+    if importer is MISSING or type(importer.concrete) is not BuiltinFunctionType:
+        raise GraphBreak(FL0102, what=f"import of {name} by a function of the program's")
+    importer.note(lift)
     level, fromlist = lift.constant(level), lift.constant(fromlist)
     if level != 0:
         package = lift.constant(frame.globals.get_key(lift, "__package__"))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 from framelift.breaks import FL0107, GraphBreak
+from framelift.guards.equality import can_be_held
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Identity, PlacedIdentity, Value
@@ -54,8 +55,8 @@ def _can_be_known(member: Any) -> bool:
     return is_constant(member) or (type(member) is type and is_fixed(member))
 
 
-def _known_key(lift: Lift, member: Any) -> Any:
-    return member if is_constant(member) else py.key_of(lift, lift.known_object(member))
+def _is_class(obj: Any) -> bool:
+    return any(base is type for base in mro_of(type(obj)))
 
 
 class SetValue(Value, models=(set, frozenset)):
@@ -87,10 +88,11 @@ class SetValue(Value, models=(set, frozenset)):
     def members(self, lift: Lift) -> set[Any]:
         if self._members is None:
             assert self.source is not None
-            if not all(map(_can_be_known, self.concrete)):
-                self.refuse("use with members that are not plain constants")
-            lift.guard(self.source, "SET_EQUALS", frozenset(self.concrete))
-            self._members = {_known_key(lift, member) for member in self.concrete}
+            members = tuple(self.concrete)
+            if not all(map(can_be_held, members)):
+                self.refuse("use with members of which one cannot be guarded")
+            lift.guard(self.source, "SET_EQUALS", members)
+            self._members = {self._known_key(lift, member) for member in members}
         members: set[Any] = self._members
         return members
 
@@ -110,7 +112,16 @@ class SetValue(Value, models=(set, frozenset)):
             self.refuse(f"{purpose} in an order that is not known")
         order = tuple(self.concrete)
         lift.guard(self.source, "SET_ORDER", order)
-        return [_known_key(lift, member) for member in order]
+        return [self._known_key(lift, member) for member in order]
+
+    def _known_key(self, lift: Lift, member: Any) -> Any:
+        """What stands for a member of the input; the members are guarded, objects by identity."""
+        if is_constant(member):
+            return member
+        key = py.key_of(lift, lift.known_object(member))
+        if isinstance(key, py.EqualKey) and key.has_effects:
+            self.refuse("use with members whose __hash__ has effects")  # the set need not ask them
+        return key
 
     def sortable(self, lift: Lift) -> list[Any] | None:
         """The members for a use that does not depend on their order because they have one of their own; or None."""
@@ -128,18 +139,18 @@ class SetValue(Value, models=(set, frozenset)):
 
     def contains(self, lift: Lift, item: Any) -> Any:
         key = _sought(lift, item)
-        if self._members is None and isinstance(key, Identity) and not all(map(_can_be_known, self.concrete)):
-            return self._contains_object(lift, key.value)
+        if self._members is None and isinstance(key, Identity) and _is_class(key.value.concrete):
+            if not all(map(_can_be_known, self.concrete)):
+                return self._contains_class(lift, key.value)
         if self._members is None and type(key) is py.ReferenceKey and isinstance(key.referent, Identity):
             return self._contains_reference(lift, key.referent.value)
         if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
             self.refuse("looking for a number that is not known yet")
         return key in self.members(lift)
 
-    def _contains_object(self, lift: Lift, value: Value) -> bool:
+    def _contains_class(self, lift: Lift, value: Value) -> bool:
         """Whether an input that was not read has a class as a member: only that is guarded."""
-        if self.source is None or not any(base is type for base in mro_of(type(value.concrete))):
-            self.refuse("use with members that are not plain constants")
+        assert self.source is not None
         found = any(member is value.concrete for member in self.concrete)
         lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", value.concrete)
         return found

@@ -108,6 +108,8 @@ _DATA = frozenset({"pattern", "flags", "groups", "string", "pos", "endpos", "las
 
 def _method(lift: Lift, owner: Value, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if name in ("sub", "subn") and args and not _is_text(args[0]):
+        if not py.truth(lift, lift.call(lift.known_object(callable), [args[0]])):
+            raise GraphBreak(FL0102, what=f"re.{name} with {py.describe(args[0])}")
         text, count = py.items(lift, py.call(lift, lift.known_object(substituted), [owner, *args], kwargs))
         return text if name == "sub" else lift.tuple([text, count])
     plain = [lift.constant(argument) for argument in args]

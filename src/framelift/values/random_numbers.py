@@ -340,10 +340,12 @@ def _choices(
     lift: Lift, generator: Any, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1
 ) -> Any:
     chooser = _generator(generator, "choices")
+    count = lift.constant(py.length(lift, population))
+    if not count:
+        raise GraphBreak(FL0102, what="random.choices of nothing")
     plain = {"weights": _numbers(lift, weights), "cum_weights": _numbers(lift, cum_weights), "k": lift.constant(k)}
     if chooser.known is None:
         return ListValue(chooser.chosen(lift, "choices", _plain(lift, population), **plain))
-    count = lift.constant(py.length(lift, population))
     return _at(lift, population, chooser.run(lift, "choices", range(count), **plain))
 
 

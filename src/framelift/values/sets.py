@@ -88,11 +88,11 @@ class SetValue(Value, models=(set, frozenset)):
     def members(self, lift: Lift) -> set[Any]:
         if self._members is None:
             assert self.source is not None
-            members = tuple(self.concrete)
-            if not all(map(can_be_held, members)):
+            real = tuple(self.concrete)
+            if not all(map(can_be_held, real)):
                 self.refuse("use with members of which one cannot be guarded")
-            lift.guard(self.source, "SET_EQUALS", members)
-            self._members = {self._known_key(lift, member) for member in members}
+            lift.guard(self.source, "SET_EQUALS", real)
+            self._members = {self._known_key(lift, member) for member in real}
         members: set[Any] = self._members
         return members
 

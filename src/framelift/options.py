@@ -33,6 +33,10 @@ class Backend(Protocol):
     def takes_subgraphs(self) -> bool:
         """Whether it knows `invoke_subgraph`."""
 
+    @property
+    def derives(self) -> bool:
+        """Whether it works out derivatives when it compiles."""
+
     def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 

@@ -171,6 +171,61 @@ def test_results_share_memory_as_in_eager(backend: str) -> None:
         assert view._base is x
 
 
+def write_then_derive(a: Any, b: Any) -> Any:
+    a.mul_(2)
+    return (b.sin() * a).sum()
+
+
+def derive_then_write(a: Any, b: Any) -> Any:
+    c = b.sin()
+    a.mul_(2)
+    return (c * a).sum()
+
+
+def write_unseen(a: Any, b: Any) -> Any:
+    with torch.no_grad():
+        a.add_(1)
+    return (b * b * a).sum()
+
+
+def write_both(a: Any, b: Any) -> Any:
+    a.add_(1)
+    b.mul_(3)
+    return (a * b).sum()
+
+
+TWO_VIEWS = {
+    "beside": lambda t: (t[:3], t[3:]),
+    "same": lambda t: (t[:3], t[:3]),
+    "overlapping": lambda t: (t[:3], t[1:4]),
+    "between": lambda t: (t[::2], t[1::2]),
+    "whole": lambda t: (t, t[:1]),
+    "detached": lambda t: (t.detach()[:3], t[3:]),
+}
+
+
+def derivatives(function: Callable[..., Any], views: Callable[[Any], Any]) -> Any:
+    leaf = torch.arange(1.0, 7.0).requires_grad_()
+    base = leaf * 1
+    result = function(*views(base))
+    try:
+        result.backward()
+    except RuntimeError:
+        return result.item(), base.tolist(), "written since"
+    assert leaf.grad is not None
+    return result.item(), base.tolist(), leaf.grad.tolist()
+
+
+@pytest.mark.parametrize("function", [write_then_derive, derive_then_write, write_unseen, write_both])
+@pytest.mark.parametrize("views", TWO_VIEWS.values(), ids=TWO_VIEWS)
+def test_derivatives_of_two_views_of_what_is_written(function: Callable[..., Any], views: Callable[[Any], Any]) -> None:
+    lifted, record = framelift.compile(function, backend="aot_eager"), Record()
+    with record.listening():
+        for _ in range(2):
+            assert derivatives(lifted, views) == derivatives(function, views)
+    assert record.graphs and not record.failures
+
+
 def add_into(a: Any, b: Any) -> Any:
     a.add_(1)
     b.mul_(2)

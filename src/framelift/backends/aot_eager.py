@@ -44,3 +44,4 @@ def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..
 
 aot_eager.takes_symbolic_floats = True  # type: ignore[attr-defined]
 aot_eager.takes_subgraphs = True  # type: ignore[attr-defined]
+aot_eager.derives = True  # type: ignore[attr-defined]

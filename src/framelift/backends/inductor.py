@@ -110,6 +110,7 @@ inductor.check_options = check_options  # type: ignore[attr-defined]
 inductor.takes_symbolic_floats = True  # type: ignore[attr-defined]
 inductor.is_bitwise = False  # type: ignore[attr-defined]
 inductor.takes_subgraphs = True  # type: ignore[attr-defined]
+inductor.derives = True  # type: ignore[attr-defined]
 
 
 def is_missing_compiler(error: BaseException) -> bool:

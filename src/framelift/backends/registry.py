@@ -58,6 +58,11 @@ class Backend:
         return bool(getattr(self.function, "takes_subgraphs", False))
 
     @property
+    def derives(self) -> bool:
+        """Whether it works out derivatives when it compiles; else autograd does when the graph runs."""
+        return bool(getattr(self.function, "derives", False))
+
+    @property
     def is_quick(self) -> bool:
         """Whether signals may wait until it is done."""
         return bool(getattr(self.function, "is_quick", False))

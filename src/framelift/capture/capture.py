@@ -33,7 +33,7 @@ from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.runtime_asserts import CannotCheck, failed_check
-from framelift.graph.shared_memory import as_captured, where_inputs_lie_alike
+from framelift.graph.shared_memory import as_captured, share_history, where_inputs_lie_alike
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -417,16 +417,23 @@ class _Capture:
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
-        began = time.perf_counter()
+        backend, began = self.request.options.backend, time.perf_counter()
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
         original = as_captured(module) if shares else None
         with self._modes_at_entry():
-            compiled = self.request.options.backend(module, graph.example_inputs)
+            compiled = module.forward if self._is_for_autograd() else backend(module, graph.example_inputs)
         if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
-        stream.emit(events.BackendCalled(self.number, self.request.options.backend.name, time.perf_counter() - began))
+        stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled
+
+    def _is_for_autograd(self) -> bool:
+        """Whether derivatives are not to be worked out by a backend."""
+        written = [value.concrete for value in self._written()]
+        if not written or not self.request.options.backend.derives:
+            return False
+        return share_history(written, [value.concrete for value in self.lift.inputs.tensors.values()])
 
     def _note_aliasing(self) -> None:
         """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""

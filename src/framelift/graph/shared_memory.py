@@ -1,7 +1,8 @@
 """Inputs that a graph writes to and that share memory with others: compilers take where they lie for a constant.
 
 Guards say that such inputs overlap, not where. What was compiled is called where they lie as they did, and the graph
-itself where they do not.
+itself where they do not. Derivatives of such inputs are autograd's: a compiler that writes to one when the graph has
+run changes, in the eyes of autograd, what it keeps of the others for the backward.
 """
 
 from __future__ import annotations
@@ -32,11 +33,24 @@ def where_inputs_lie_alike(
     return run
 
 
+def share_history(written: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    """Whether derivatives are asked for, and a tensor that is written to has its memory in common with another."""
+    if not torch.is_grad_enabled() or not any(value is not None and value.requires_grad for value in inputs):
+        return False
+    storages = [(value, value.untyped_storage()._cdata) for value in inputs if _has_storage(value)]
+    own = [(value, value.untyped_storage()._cdata) for value in written if _has_storage(value)]
+    return any(one is not other and storage == place for one, storage in own for other, place in storages)
+
+
+def _has_storage(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and torch._C._has_storage(value)
+
+
 def _places(inputs: Sequence[Any]) -> list[tuple[int, int, int, int]]:
     """Of each tensor that shares its memory: which it is, the first that has it, its place, how much there is."""
     sharing: dict[int, list[int]] = {}
     for index, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and torch._C._has_storage(value):
+        if _has_storage(value):
             sharing.setdefault(value.untyped_storage()._cdata, []).append(index)
     return [
         (index, indices[0], inputs[index].storage_offset(), inputs[index].untyped_storage().nbytes())

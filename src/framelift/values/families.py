@@ -42,6 +42,7 @@ from framelift.values import (
     torch_ops,
     torch_profiling,
     torch_transforms,
+    type_parameters,
     warning_filters,
     weakrefs,
 )
@@ -88,6 +89,7 @@ FAMILIES = (
     torch_ops,
     torch_profiling,
     torch_transforms,
+    type_parameters,
     warning_filters,
     weakrefs,
 )

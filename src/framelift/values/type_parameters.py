@@ -1,0 +1,33 @@
+"""Type parameters in C (`TypeVar` and its like, since Python 3.12): known by identity, and by what they are called."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from typing import TYPE_CHECKING, Any
+
+from framelift.values.base import KnownObject
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+_IN_C = (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple) if sys.version_info >= (3, 12) else ()
+_SAID = frozenset({"__name__", "__covariant__", "__contravariant__", "__infer_variance__", "__module__"})
+
+
+class TypeParameterValue(KnownObject, models=_IN_C):
+    """Bounds and constraints are left to Python: reading them may run what the program wrote there."""
+
+    __slots__ = ()
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name in _SAID and hasattr(self.concrete, name):
+            self.note(lift)
+            return lift.from_constant(getattr(self.concrete, name))
+        if name == "__class__":
+            return lift.known_object(type(self.concrete))
+        return super().attribute(lift, name)
+
+    def text(self, lift: Lift, conversion: str) -> str:
+        self.note(lift)
+        return repr(self.concrete)

@@ -29,7 +29,7 @@ from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue, plain_answer
-from framelift.values.own_numbers import by_method, divmod_of_objects, plain_number
+from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
@@ -333,7 +333,7 @@ def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
     if isinstance(number, TensorValue):
         kwargs = {} if ndigits is None else {"decimals": ndigits}
         return lift.call_torch(torch.round, (number,), kwargs)
-    if isinstance(number, UserObjectValue):
+    if isinstance(number, HasMethods):
         return by_method(lift, round, number, ["__round__"], *([] if py.same(lift, ndigits, None) else [ndigits]))
     calculated = lift.calculate(round, number) if ndigits is None else lift.calculate(round, number, ndigits)
     if calculated is not None:
@@ -344,7 +344,7 @@ def _round(lift: Lift, number: Any, ndigits: Any = None) -> Any:
 def _dunder(lift: Lift, function: Any, name: str, torch_function: Any, value: Any) -> Any:
     if isinstance(value, TensorValue):
         return lift.call_torch(torch_function, (value,), {})
-    if isinstance(value, UserObjectValue):
+    if isinstance(value, HasMethods):
         return by_method(lift, function, value, [name])
     if isinstance(value, Value) and is_number(value):
         return derive(lift, function, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
@@ -16,13 +16,22 @@ from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, r
 from framelift.values.natives import fold_call
 from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.primitives import primitive
+from framelift.values.tuples import TupleObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
+# Instances whose class may say what they are as numbers.
+HasMethods: TypeAlias = UserObjectValue | TupleObjectValue
+
+
 def by_method(
-    lift: Lift, function: Callable[..., Any], value: UserObjectValue, names: Sequence[str], *args: Any
+    lift: Lift,
+    function: Callable[..., Any],
+    value: UserObjectValue | TupleObjectValue,
+    names: Sequence[str],
+    *args: Any,
 ) -> Any:
     """What `function(value, *args)` gets from the first of these methods that the class of `value` has."""
     lift.type_of(value)
@@ -36,7 +45,7 @@ def by_method(
 _KINDS = {"__complex__": complex, "__float__": float, "__index__": int}
 
 
-def plain_number(lift: Lift, function: Callable[..., Any], value: UserObjectValue, names: Sequence[str]) -> Any:
+def plain_number(lift: Lift, function: Callable[..., Any], value: HasMethods, names: Sequence[str]) -> Any:
     """The same, as a number of the kind that the method is there for; what Python says of others is left to it."""
     result = by_method(lift, function, value, names)
     asked = next(name for name in names if class_lookup(lift, value.cls, name) is not None)
@@ -59,7 +68,7 @@ def divmod_of_objects(lift: Lift, left: Any, right: Any) -> Any:
         if is_subclass(theirs, mine) and raw_lookup(theirs, "__rdivmod__") is not raw_lookup(mine, "__rdivmod__"):
             asked.reverse()
     for value, name, other in asked:
-        if not isinstance(value, UserObjectValue):
+        if not isinstance(value, HasMethods):
             result = _answer_of_number(lift, value, name, other)
         else:
             method = special_method(lift, value, value.cls, name)
@@ -80,7 +89,7 @@ def _register_roundings() -> None:
     for function, name in ((math.floor, "__floor__"), (math.ceil, "__ceil__"), (math.trunc, "__trunc__")):
 
         def rounded(lift: Lift, value: Any, /, *, _function: Any = function, _name: str = name) -> Any:
-            if not isinstance(value, UserObjectValue):
+            if not isinstance(value, HasMethods):
                 return fold_call(lift, _function, [value], {})
             if _function is math.trunc or class_lookup(lift, lift.type_of(value), _name) is not None:
                 return by_method(lift, _function, value, [_name])

@@ -22,6 +22,8 @@ from framelift.values.lookup import (
     name_of,
     raw_lookup,
 )
+from framelift.values.objects import plain_answer
+from framelift.values.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.primitives import Model, primitive
 from framelift.values.sequences import SequenceValue
 
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
 
 _HEAPTYPE = 1 << 9
 _Field: type = type(collections.namedtuple("_Sample", "field").__dict__["field"])
-# What a subclass may define and still be a tuple to Python's operators.
-_OWN = ("__len__", "__getitem__", "__iter__", "__contains__", "__add__", "__mul__", "__rmul__", "__hash__")
+# What a subclass may not define to be a tuple wherever Python reads one. Its own operators are asked.
+_OWN = ("__len__", "__getitem__", "__iter__", "__contains__", "__hash__")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _FREE = ("__getattribute__", "__setattr__", "__delattr__")
-_ABSENT = ("__getattr__", "__bool__", "__radd__", "__index__", "__call__", "__reversed__")
+_ABSENT = ("__getattr__", "__bool__", "__index__", "__call__", "__reversed__")
 
 
 def is_tuple_class(cls: type) -> bool:
@@ -112,6 +114,46 @@ class TupleObjectValue(SequenceValue):
         if object.__getattribute__(self.concrete, "__dict__"):
             self.refuse("use with attributes of its own")
         lift.guard(self.source.child("INSTANCE_DICT"), "LENGTH", 0)
+
+    # -- operators, which the class may have of its own ------------------------------------------------------------
+
+    def unary(self, lift: Lift, operator: str) -> Any:
+        own = self._own_method(lift, UNARY_METHODS[operator])
+        return super().unary(lift, operator) if own is None else py.call(lift, own, [], {})
+
+    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+        own = self._own_method(lift, INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0])
+        if own is not None:
+            return plain_answer(lift, py.call(lift, own, [other], {}))
+        return NotImplemented if operator in INPLACE_METHODS else super().binary(lift, operator, other)
+
+    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+        if py.type_of(other) is self.cls:  # the interpreter does not ask the second one
+            return NotImplemented
+        own = self._own_method(lift, BINARY_METHODS[operator][1])
+        result = NotImplemented if own is None else plain_answer(lift, py.call(lift, own, [other], {}))
+        if result is NotImplemented and (own is None or operator == "+"):  # which the tuple on the left knows
+            return super().reflected(lift, operator, other)
+        return result
+
+    def goes_first(self, operator: str, other: type) -> bool:
+        method = BINARY_METHODS[operator][1]
+        return raw_lookup(self.cls, method) is not raw_lookup(other, method)
+
+    def format(self, lift: Lift, spec: Any) -> str:
+        own = self._own_method(lift, "__format__")
+        if own is None:
+            return super().format(lift, spec)
+        text: str = lift.constant(py.call(lift, own, [spec], {}))
+        return text
+
+    def _own_method(self, lift: Lift, name: str) -> Any:
+        """A method that the class has in place of the tuple's; None: it has none."""
+        self.note(lift)
+        found, default = class_lookup(lift, self.cls, name), raw_lookup(tuple, name)
+        if found is None or (default is not NotImplemented and has_default(lift, self.cls, name, default)):
+            return None
+        return bind(lift, found, self, self.cls)
 
     def text_again(self) -> str | None:
         return super().text_again() if raw_lookup(self.cls, "__repr__") is tuple.__repr__ else None

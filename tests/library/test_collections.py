@@ -194,6 +194,47 @@ def named_tuples(x):
     return point.a + made(3)[0], point._replace(b=5)._asdict(), made._fields, made._field_defaults, errors, Point(1)
 
 
+class Recent(OrderedDict):
+    """Forgets what was used longest ago."""
+
+    def __init__(self, size=2):
+        super().__init__()
+        self.size = size
+
+    def __getitem__(self, key):
+        print("item", key)
+        value = super().__getitem__(key)
+        self.move_to_end(key)
+        return value
+
+    def __setitem__(self, key, value):
+        print("set", key)
+        super().__setitem__(key, value)
+        if len(self) > self.size:
+            self.popitem(last=False)
+
+    def __delitem__(self, key):
+        print("delete", key)
+        super().__delitem__(key)
+
+
+def recent():
+    made = Recent()
+    made["a"], made["b"] = 1, 2
+    return made
+
+
+@programs(args=(x(), recent()), fullgraph=True)
+def an_ordered_dict_with_item_methods(x, given):
+    made = Recent(3)
+    made["q"] = given["a"]
+    given["c"] = x
+    made.update(r=2)
+    made |= {"s": 3, "t": 4}
+    popped = made.pop("s"), made.popitem(), made.pop("none", 0)
+    return x + 1, list(given), list(made.items()), "b" in given, given.get("b", 7), popped
+
+
 test_programs = programs.test()
 
 

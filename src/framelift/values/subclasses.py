@@ -100,9 +100,10 @@ class ContainerObjectValue(UserObjectValue):
             self.refuse(f"{name}(), which makes another instance")
         storage = self.storage(lift)
         if self.base is OrderedDict and name in _ASKS_THE_CLASS and self.overrides(lift, *_ITEM_METHODS):
-            if name not in ("__init__", "update"):
+            if name not in ("__init__", "update", "__ior__"):
                 self.refuse(f"{name}() with item methods of its own")
-            return self._update_by_items(lift, args, kwargs)
+            self._update_by_items(lift, args, kwargs)
+            return self if name == "__ior__" else None
         if name == "__init__":
             if not _arity_of_init(type(storage).initialise)(args, kwargs):
                 reject_init(self.base, self.cls.__name__, args, kwargs)
@@ -157,7 +158,7 @@ _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
     "__delattr__": (instances.delete, 1),
 }
 # What a subclass of OrderedDict does by way of the methods of its class.
-_ASKS_THE_CLASS = frozenset({"__init__", "update", "pop", "popitem", "setdefault", "__ior__"})
+_ASKS_THE_CLASS = frozenset({"__init__", "update", "setdefault", "__ior__"})
 _ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
 _MAKES_ANOTHER = {
     (OrderedDict, "copy"),

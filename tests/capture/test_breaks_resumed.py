@@ -243,6 +243,23 @@ def test_autocast_on_both_sides():
     check(fn, x().detach(), expect_breaks=1)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_autocast_to_either_type_in_compiled_graphs(dtype, backend):
+    def fn(x):
+        y = x @ x
+        with torch.autocast("cpu", dtype=dtype):
+            y = y @ x
+            with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+                graph_break()
+                w = x @ x
+            graph_break()
+            z = y @ x
+        return z.dtype, y.dtype, w.dtype, z + x, torch.get_autocast_dtype("cpu"), torch.is_autocast_cache_enabled()
+
+    check(fn, x().detach(), expect_breaks=2, backend=backend)
+
+
 def test_the_mode_while_the_instruction_runs():
     seen = []
 

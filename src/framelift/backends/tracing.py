@@ -45,6 +45,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
+    _end_as_it_began(module)
     symbolic = [node.meta.get("symbolic") for node in module.graph.find_nodes(op="placeholder")]
     at_once = depends_on_data(module) or any(entry is not None for entry in symbolic)
     with ExitStack() as stack:
@@ -65,6 +66,19 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
         facts = ", ".join(str(guard.expr) for guard in shape_env.guards[known:])
         raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")
     shape_env.freeze()
+
+
+def _end_as_it_began(module: GraphModule) -> None:
+    """AOTAutograd takes no graph that ends with other settings of autocast; residual code switches to those itself."""
+    graph = module.graph
+    switched = {node.args[0] for node in graph.find_nodes(op="call_function", target=torch.set_autocast_dtype)}
+    with graph.inserting_before(graph.output_node()):
+        for device in sorted(switched):
+            graph.call_function(torch.set_autocast_dtype, (device, torch.get_autocast_dtype(device)))
+        if graph.find_nodes(op="call_function", target=torch.set_autocast_cache_enabled):
+            graph.call_function(torch.set_autocast_cache_enabled, (torch.is_autocast_cache_enabled(),))
+    if switched:
+        module.recompile()
 
 
 def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: CompileId) -> None:

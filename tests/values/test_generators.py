@@ -29,6 +29,19 @@ def logging(log, n):
 
 
 @programs
+def names(x):
+    def walk(n):
+        yield n
+
+    def other():
+        yield 1
+
+    other.__name__ = "renamed"
+    made = [walk(1), other(), (n for n in range(2))]
+    return x + 1, [(generator.__name__, generator.__qualname__) for generator in made]
+
+
+@programs
 def for_loop(x):
     for i in count(3):
         x = x + i

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
+from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.exceptions import ExceptionValue, as_end, raise_error
@@ -162,6 +163,8 @@ class GeneratorValue(IteratorValue):
             return driver(lift, self, name)
         if name.startswith(self.prefix):
             return self._of_the_frame(lift, name.removeprefix(self.prefix), name)
+        if name in ("__name__", "__qualname__") and isinstance(self.frame.function, Value):
+            return py.attribute(lift, self.frame.function, name)
         return super().attribute(lift, name)
 
     def _of_the_frame(self, lift: Lift, what: str, name: str) -> Any:

@@ -12,6 +12,7 @@ from framelift.values.base import Raised, Value
 from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import is_raised, raise_error
+from framelift.values.keys import from_key
 from framelift.values.lookup import flags_of, name_of
 from framelift.values.sequences import ListValue
 
@@ -46,7 +47,7 @@ def _value_at(frame: Frame, subject: Any, key: Any) -> Any:
         return subject.get_key(frame.lift, key)
     nothing = ListValue([])
     get = py.attribute(frame.lift, subject, "get")
-    found = py.call(frame.lift, get, [py.from_key(key), nothing], {})
+    found = py.call(frame.lift, get, [from_key(key), nothing], {})
     return MISSING if found is nothing else found
 
 

@@ -27,9 +27,9 @@ from framelift.report import stream
 from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
 from framelift.shapes.dynamic_shapes import by_name
-from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
+from framelift.values.keys import from_key
 from framelift.values.objects import UserObjectValue
 from framelift.values.sequences import SequenceValue
 from framelift.values.subclasses import ContainerObjectValue
@@ -152,7 +152,7 @@ def _instance(lift: Lift, value: UserObjectValue) -> Any:
     made = base.__new__(value.cls)
     if isinstance(value, ContainerObjectValue) and issubclass(base, dict):
         for key, item in value.storage(lift).entries(lift).items():
-            base.__setitem__(made, py.from_key(key), _structure(lift, item))
+            base.__setitem__(made, from_key(key), _structure(lift, item))
     namespace = value.namespace(lift)
     if namespace is not None:
         made.__dict__.update((key, _structure(lift, item)) for key, item in namespace.entries(lift).items())

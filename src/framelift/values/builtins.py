@@ -23,6 +23,7 @@ from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import MISSING
 from framelift.values.enums import EnumValue
 from framelift.values.exceptions import ExceptionValue, raise_error
+from framelift.values.keys import EqualKey, TupleKey
 from framelift.values.later import formatted, text_of
 from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.natives import fold_call
@@ -153,9 +154,9 @@ def _hash(lift: Lift, obj: Any, /) -> Any:
 
 def _has_known_hash(key: Any) -> bool:
     """Whether a key has the hash of what it stands for."""
-    if type(key) is py.TupleKey:
+    if type(key) is TupleKey:
         return all(map(_has_known_hash, key.keys))
-    return type(key) is py.EqualKey or (is_constant(key) and key == key)  # a NaN has that of its address
+    return type(key) is EqualKey or (is_constant(key) and key == key)  # a NaN has that of its address
 
 
 @primitive(hasattr)

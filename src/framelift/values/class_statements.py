@@ -19,6 +19,7 @@ from framelift.values.classes import ClassValue, attribute_name, has_modelled_ne
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import raise_error, raised_from
 from framelift.values.functions import FunctionLike
+from framelift.values.keys import from_key
 from framelift.values.lookup import (
     container_base,
     is_plain_class,
@@ -237,7 +238,7 @@ def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: An
     if winner is not meta.concrete and raw_lookup(winner, "__new__") is not _own_dict(type)["__new__"]:
         new = py.attribute(lift, lift.known_object(winner), "__new__")
         return py.call(lift, new, [lift.known_object(winner), name, bases, namespace], keywords)
-    entries = {lift.constant(py.from_key(key)): value for key, value in inside.entries(lift).items()}
+    entries = {lift.constant(from_key(key)): value for key, value in inside.entries(lift).items()}
     if not all(type(key) is str for key in entries):
         raise GraphBreak(FL0102, what="type() with attributes whose names are no str")
     if "__module__" not in entries:

@@ -23,6 +23,7 @@ from framelift.values.decimal_contexts import ContextValue
 from framelift.values.decimal_states import IN_C
 from framelift.values.decimal_threads import run_in_contexts
 from framelift.values.exceptions import raise_error
+from framelift.values.keys import EqualKey
 from framelift.values.lookup import is_plain_class, name_of, raw_lookup
 from framelift.values.methods import method, method_of
 from framelift.values.objects import UserObjectValue
@@ -84,7 +85,7 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     def key(self, lift: Lift) -> Any:
         if self.concrete.is_qnan():  # equal to nothing, and told by its address
             return Identity(self)
-        return py.EqualKey(lift, self, run(lift, hash, [self]))
+        return EqualKey(lift, self, run(lift, hash, [self]))
 
     def text(self, lift: Lift, conversion: str) -> str:
         text: str = run(lift, repr if conversion == "repr" else str, [self])

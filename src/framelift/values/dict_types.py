@@ -15,6 +15,7 @@ from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import MISSING, DictValue, pairs
 from framelift.values.exceptions import raise_error
+from framelift.values.keys import from_key, stored_again
 from framelift.values.lookup import instance_dict
 from framelift.values.methods import method
 from framelift.values.namespaces import NamespaceValue
@@ -108,7 +109,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             return mine == theirs
         before = self.structure, other.structure
         for key, its in zip(mine, theirs, strict=False):
-            equal = py.equal(lift, py.from_key(key), py.from_key(its))
+            equal = py.equal(lift, from_key(key), from_key(its))
             if (self.structure, other.structure) != before:
                 if sys.version_info < (3, 13):
                     self.refuse("comparison that changes it")
@@ -122,7 +123,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             return "OrderedDict()"
         if repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})":  # since Python 3.12
             return f"OrderedDict({super().text(lift, conversion)})"
-        pairs = [lift.tuple((py.from_key(key), value)) for key, value in self.entries(lift).items()]
+        pairs = [lift.tuple((from_key(key), value)) for key, value in self.entries(lift).items()]
         return f"OrderedDict([{', '.join(lift.text(pair, 'repr') for pair in pairs)}])"
 
     def text_again(self) -> str | None:
@@ -158,7 +159,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         super().replay(generate)
         if self.reordered:
             for key in self.overlay:
-                self.emit_call(generate, "move_to_end", py.stored_again(key))
+                self.emit_call(generate, "move_to_end", stored_again(key))
                 generate.pop_top()
 
     def parts(self) -> list[Any]:

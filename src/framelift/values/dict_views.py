@@ -9,6 +9,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Value
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue, advance, reduced
+from framelift.values.keys import from_key
 from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class DictIterator(IteratorValue):
 
 def _pick(lift: Lift, part: str, key: Any, value: Any) -> Any:
     if part == "keys":
-        return py.from_key(key)
+        return from_key(key)
     if part == "values":
         return value
-    return lift.tuple((py.from_key(key), value))
+    return lift.tuple((from_key(key), value))

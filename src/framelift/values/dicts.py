@@ -21,6 +21,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.iterators import IteratorValue
+from framelift.values.keys import EqualKey, ReferenceKey, TupleKey, from_key, is_unknown_number, stored_again
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
@@ -119,7 +120,7 @@ class DictValue(Value, models=dict):
         found = self.overlay.get(key, MISSING)
         if found is not MISSING:
             return MISSING if found is DELETED else found
-        if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.entries(lift))):
+        if is_unknown_number(key) and not all(map(is_unknown_number, self.entries(lift))):
             self.refuse("looking up a number that is not known yet")
         if self.complete:
             return MISSING
@@ -138,9 +139,9 @@ class DictValue(Value, models=dict):
     def _get_object(self, lift: Lift, key: Any) -> Any:
         """Look up an object that is equal to itself only, such as a class, or a tuple of such objects."""
         assert self.source is not None
-        if type(key) is py.ReferenceKey and isinstance(key.referent, Identity):
+        if type(key) is ReferenceKey and isinstance(key.referent, Identity):
             return self._get_reference(lift, key, key.referent)
-        parts = key.keys if type(key) is py.TupleKey else (key,)
+        parts = key.keys if type(key) is TupleKey else (key,)
         if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
             if isinstance(key, Identity):
                 return self._get_known(lift, key, key.value.concrete)
@@ -151,7 +152,7 @@ class DictValue(Value, models=dict):
         self.fill(lift)
         return self.get_key(lift, key)
 
-    def _get_reference(self, lift: Lift, key: py.ReferenceKey, referent: Identity) -> Any:
+    def _get_reference(self, lift: Lift, key: ReferenceKey, referent: Identity) -> Any:
         """Look up a weak reference to an object that is equal to itself only."""
         obj, source = referent.value.concrete, referent.value.source
         if source is None or source.is_new:
@@ -225,7 +226,7 @@ class DictValue(Value, models=dict):
         if is_constant(key):
             return key
         stored = py.key_of(lift, lift.known_object(key))
-        if isinstance(stored, py.EqualKey) and stored.has_effects:
+        if isinstance(stored, EqualKey) and stored.has_effects:
             self.refuse("reading keys whose __hash__ has effects")  # the dict need not ask them
         return stored
 
@@ -296,13 +297,13 @@ class DictValue(Value, models=dict):
         return method_of(self, lift, name)
 
     def graph_argument(self, lift: Lift) -> Any:
-        return {lift.constant(py.from_key(k)): lift.graph_argument(v) for k, v in self.entries(lift).items()}
+        return {lift.constant(from_key(k)): lift.graph_argument(v) for k, v in self.entries(lift).items()}
 
     def constant(self, lift: Lift) -> Any:
-        return {lift.constant(py.from_key(k)): lift.constant(v) for k, v in self.entries(lift).items()}
+        return {lift.constant(from_key(k)): lift.constant(v) for k, v in self.entries(lift).items()}
 
     def text(self, lift: Lift, conversion: str) -> str:
-        shown = (f"{lift.text(py.from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items())
+        shown = (f"{lift.text(from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items())
         return "{" + ", ".join(shown) + "}"
 
     def text_again(self) -> str | None:
@@ -390,9 +391,9 @@ class DictValue(Value, models=dict):
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)
             if replace and self._is_stored(key):
-                self.emit_delete(generate, py.stored_again(key))
+                self.emit_delete(generate, stored_again(key))
             if present is not DELETED:
-                self.emit_store(generate, py.stored_again(key), present)
+                self.emit_store(generate, stored_again(key), present)
 
     def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
         generate.value(value)
@@ -464,7 +465,7 @@ class DictValue(Value, models=dict):
         key = next(reversed(entries)) if last else next(iter(entries))
         value = entries[key]
         self.delete_key(lift, key)
-        return lift.tuple((py.from_key(key), value))
+        return lift.tuple((from_key(key), value))
 
     @method
     def clear(self, lift: Lift) -> None:
@@ -488,7 +489,7 @@ class DictValue(Value, models=dict):
     # -- the way back ---------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
-        return [v for k, v in self.overlay.items()] + [py.from_key(k) for k in self.overlay]
+        return [v for k, v in self.overlay.items()] + [from_key(k) for k in self.overlay]
 
     def rebuild(self, generate: Generator) -> None:
         self.rebuild_empty(generate)
@@ -501,7 +502,7 @@ class DictValue(Value, models=dict):
             generate.copy_top()
             generate.value(value)
             generate.swap()
-            generate.value(py.stored_again(key))
+            generate.value(stored_again(key))
             generate.store_subscript()
 
     def rebuild_empty(self, generate: Generator) -> None:
@@ -521,7 +522,7 @@ def each_pair(
         other = lift.mergeable(other)
     if isinstance(other, DictValue):
         other.note(lift)
-        yield from [(py.from_key(key), value) for key, value in other.entries(lift).items()]
+        yield from [(from_key(key), value) for key, value in other.entries(lift).items()]
         return
     if isinstance(other, Value) and not isinstance(other, IteratorValue) and lift.has_attribute(other, "keys"):
         keys = py.items(lift, py.call(lift, py.attribute(lift, other, "keys"), [], {}))

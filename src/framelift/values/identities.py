@@ -13,6 +13,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.keys import NumberKey
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class IdentityNumber(Value):
         told = [part for part in self.of if isinstance(part, Value) and _is_itself_only(part)]
         for part in told:
             part.note(lift)
-        return py.NumberKey(lift, self, hash((self.function, *[Value.key(part, lift) for part in told])))
+        return NumberKey(lift, self, hash((self.function, *[Value.key(part, lift) for part in told])))
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         self.refuse("'is'")

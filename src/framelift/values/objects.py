@@ -17,6 +17,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.exceptions import as_end, is_raised, raise_error
+from framelift.values.keys import EqualKey
 from framelift.values.lookup import (
     class_lookup,
     defines,
@@ -358,7 +359,7 @@ class UserObjectValue(Value):
             lift, self.cls, "__eq__", object.__eq__
         ):
             return super().key(lift)
-        return py.EqualKey(lift, self)
+        return EqualKey(lift, self)
 
     def hashed(self, lift: Lift) -> int:
         """`hash(self)`, of a class with a `__hash__` of its own."""

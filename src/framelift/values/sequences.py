@@ -15,10 +15,11 @@ from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
+from framelift.values.keys import TupleKey
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import class_lookup, defines, name_in_errors, raw_lookup
 from framelift.values.methods import method, method_of
-from framelift.values.protocol import COMPARE, TupleKey
+from framelift.values.protocol import COMPARE
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

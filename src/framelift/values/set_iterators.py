@@ -10,10 +10,10 @@ from itertools import repeat
 from operator import itemgetter, length_hint
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
 from framelift.values.base import Exhausted
 from framelift.values.exceptions import raise_error
 from framelift.values.iterators import IteratorValue, reduced
+from framelift.values.keys import from_key
 from framelift.values.methods import method
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SetIterator(IteratorValue):
             self.owner = None
             raise Exhausted
         self.position += 1
-        return py.from_key(self.keys[self.position - 1])
+        return from_key(self.keys[self.position - 1])
 
     def state(self) -> Any:
         return self.owner, self.position
@@ -67,7 +67,7 @@ class SetIterator(IteratorValue):
         self.owner, self.position = state
 
     def rest(self) -> list[Any]:
-        return [] if self.owner is None else [py.from_key(key) for key in self.keys[self.position :]]
+        return [] if self.owner is None else [from_key(key) for key in self.keys[self.position :]]
 
     def parts(self) -> list[Any]:
         return self.rest() if self.owner is None else [self.owner, *self.rest()]

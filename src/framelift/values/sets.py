@@ -21,6 +21,7 @@ from framelift.values.base import Identity, PlacedIdentity, Value
 from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
+from framelift.values.keys import EqualKey, ReferenceKey, from_key, is_unknown_number, stored_again
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
@@ -45,7 +46,7 @@ _EFFORT = 400
 
 def _has_known_hash(member: Any) -> bool:
     """Whether a key is where the real set has what it stands for."""
-    return type(member) in (py.EqualKey, PlacedIdentity) or is_constant(member)
+    return type(member) in (EqualKey, PlacedIdentity) or is_constant(member)
 
 
 def _can_be_known(member: Any) -> bool:
@@ -119,7 +120,7 @@ class SetValue(Value, models=(set, frozenset)):
         if is_constant(member):
             return member
         key = py.key_of(lift, lift.known_object(member))
-        if isinstance(key, py.EqualKey) and key.has_effects:
+        if isinstance(key, EqualKey) and key.has_effects:
             self.refuse("use with members whose __hash__ has effects")  # the set need not ask them
         return key
 
@@ -142,9 +143,9 @@ class SetValue(Value, models=(set, frozenset)):
         if self._members is None and isinstance(key, Identity) and _is_class(key.value.concrete):
             if not all(map(_can_be_known, self.concrete)):
                 return self._contains_class(lift, key.value)
-        if self._members is None and type(key) is py.ReferenceKey and isinstance(key.referent, Identity):
+        if self._members is None and type(key) is ReferenceKey and isinstance(key.referent, Identity):
             return self._contains_reference(lift, key.referent.value)
-        if py.is_unknown_number(key) and not all(map(py.is_unknown_number, self.members(lift))):
+        if is_unknown_number(key) and not all(map(is_unknown_number, self.members(lift))):
             self.refuse("looking for a number that is not known yet")
         return key in self.members(lift)
 
@@ -226,7 +227,7 @@ class SetValue(Value, models=(set, frozenset)):
         return list(self.members(lift)) if self.in_order(lift) else None
 
     def constant(self, lift: Lift) -> Any:
-        return self.kind(lift.constant(py.from_key(key)) for key in self.listed(lift, "use"))
+        return self.kind(lift.constant(from_key(key)) for key in self.listed(lift, "use"))
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def replay(self, generate: Generator) -> None:
         for name, operands in self.log:
-            plain = [operand if isinstance(operand, SetValue) else py.stored_again(operand) for operand in operands]
+            plain = [operand if isinstance(operand, SetValue) else stored_again(operand) for operand in operands]
             self.emit_change(generate, name, plain)
             generate.pop_top()
 
@@ -288,7 +289,7 @@ class SetValue(Value, models=(set, frozenset)):
             raise_error(KeyError, "pop from an empty set")
         if not self.in_order(lift):
             self.refuse("pop() from an order that is not known")
-        return py.from_key(self.change(lift, "pop"))
+        return from_key(self.change(lift, "pop"))
 
     @method
     def clear(self, lift: Lift) -> None:
@@ -377,7 +378,7 @@ class SetValue(Value, models=(set, frozenset)):
         return self.ordered and list(self._members or ()) == keys and all(map(is_constant, keys))
 
     def parts(self) -> list[Any]:
-        return [py.from_key(key) for key in self._members or ()]
+        return [from_key(key) for key in self._members or ()]
 
     def ordered_members(self, *ways: Callable[[list[Any]], Any]) -> tuple[list[Any], Any]:
         """The members in an order that makes an equal set with the same order, and the first of the ways to make it."""
@@ -392,7 +393,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def rebuild(self, generate: Generator) -> None:
         members, way = self.ordered_members(self.kind, copied_set if self.kind is set else frozen_copied_set)
-        parts = [py.stored_again(member) for member in members]
+        parts = [stored_again(member) for member in members]
         may_hold_itself = way is set and any(isinstance(part, Value) for part in parts)
         if may_hold_itself:  # then it is made first and filled after
             generate.callable(set)
@@ -455,10 +456,10 @@ class ListedSet(SetValue):
         return self.keys
 
     def parts(self) -> list[Any]:
-        return [py.from_key(key) for key in self.keys]
+        return [from_key(key) for key in self.keys]
 
     def rebuild(self, generate: Generator) -> None:
-        generate.list_of([py.stored_again(key) for key in self.keys])
+        generate.list_of([stored_again(key) for key in self.keys])
 
 
 def _sought(lift: Lift, item: Any) -> Any:

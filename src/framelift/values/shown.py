@@ -15,6 +15,7 @@ from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import DictValue
+from framelift.values.keys import from_key
 from framelift.values.lookup import defines, is_subclass, name_in_errors
 from framelift.values.scalar_objects import ScalarObjectValue, made_of
 from framelift.values.sequences import TupleValue
@@ -92,7 +93,7 @@ def shown_arguments(lift: Lift, value: Any) -> Any:
     """The same for what `%` is given: a tuple of arguments, or a mapping whose items are shown by name."""
     if isinstance(value, DictValue) and value.python_type() is dict:
         value.note(lift)
-        return {lift.constant(py.from_key(key)): shown(lift, item) for key, item in value.entries(lift).items()}
+        return {lift.constant(from_key(key)): shown(lift, item) for key, item in value.entries(lift).items()}
     if isinstance(value, Value) and is_subclass(py.type_of(value), tuple):
         return tuple([shown(lift, item) for item in py.items(lift, value)])
     return shown(lift, value)

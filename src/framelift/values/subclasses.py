@@ -24,6 +24,7 @@ from framelift.values.deques import DequeValue, limit_of
 from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
 from framelift.values.dicts import DictValue, pairs
 from framelift.values.exceptions import raise_error
+from framelift.values.keys import stored_again
 from framelift.values.lookup import (
     container_base,
     has_default,
@@ -272,7 +273,7 @@ class DictStorage(Storage, DictValue):
 
     def rebuild_filling(self, generate: Generator) -> None:
         for key, value in self.overlay.items():
-            self.emit_call(generate, "__setitem__", py.stored_again(key), value)
+            self.emit_call(generate, "__setitem__", stored_again(key), value)
             generate.pop_top()
 
 
@@ -450,7 +451,7 @@ class SetStorage(Storage, SetValue):
     def rebuild_filling(self, generate: Generator) -> None:
         members, _ = self.ordered_members(set)
         if members:
-            self.emit_call(generate, "update", ListValue([py.stored_again(member) for member in members]))
+            self.emit_call(generate, "update", ListValue([stored_again(member) for member in members]))
             generate.pop_top()
 
 

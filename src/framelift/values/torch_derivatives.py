@@ -19,6 +19,7 @@ from framelift.graph.bodies import Body
 from framelift.graph.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.keys import from_key
 from framelift.values.primitives import primitive
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_transforms import Traced, without
@@ -115,7 +116,7 @@ def _differentiate(
     lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
 ) -> tuple[_Function, Any, list[Any]]:
     """The function, its gradients in the shape of `argnums`, and what it returned."""
-    named = {lift.constant(py.from_key(key)): value for key, value in kwargs.entries(lift).items()}
+    named = {lift.constant(from_key(key)): value for key, value in kwargs.entries(lift).items()}
     given, wanted = py.items(lift, args), lift.constant(argnums)
     function = _Function(lift, func, given, named, wanted, has_aux, "torch.func.grad")
     if not function.is_scalar:

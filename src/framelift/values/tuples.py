@@ -12,6 +12,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
+from framelift.values.keys import EqualKey
 from framelift.values.lookup import (
     bind,
     class_lookup,
@@ -86,9 +87,9 @@ class TupleObjectValue(SequenceValue):
     def key(self, lift: Lift) -> Any:
         """Equal to any tuple with the same items, and yet another object: the dict has the one that came first."""
         keys = tuple([py.key_of(lift, item) for item in self.items(lift)])
-        if not all(is_constant(key) or type(key) is py.EqualKey for key in keys):
+        if not all(is_constant(key) or type(key) is EqualKey for key in keys):
             self.refuse("use as a key with items whose hash is not known")
-        return py.EqualKey(lift, self, hash(keys))
+        return EqualKey(lift, self, hash(keys))
 
     def attribute(self, lift: Lift, name: str) -> Any:
         found = class_lookup(lift, self.cls, name)

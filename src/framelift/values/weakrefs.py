@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.keys import ReferenceKey
 from framelift.values.lookup import mro_of, name_of, qualified_name_of, raw_lookup
 from framelift.values.primitives import primitive
 from framelift.values.reachability import input_is_held, is_held
@@ -41,7 +42,7 @@ class ReferenceValue(Value):
         return py.compare(lift, operator, self.alive(lift), other.alive(lift))
 
     def key(self, lift: Lift) -> Any:
-        return py.ReferenceKey(self, py.key_of(lift, self.alive(lift)))
+        return ReferenceKey(self, py.key_of(lift, self.alive(lift)))
 
 
 class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):

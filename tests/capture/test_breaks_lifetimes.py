@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import framelift
+from framelift.native import _core
 from tests.helpers.check import check
 
 X = torch.arange(4.0)
@@ -169,3 +170,67 @@ def test_ends_where_it_is_let_go(program):
 )
 def test_lives_as_long_as_the_frame(program):
     check(program, X, expect_breaks=None, expect_hit=False)  # references are guarded by what they refer to
+
+
+def _ending(ended, base):
+    class Ending(base):
+        def __del__(self):
+            ended.append(1)
+
+    return Ending()
+
+
+def _let_go_in_plain_python(number):
+    ended = []
+    held = _ending(ended, object)
+    held = None
+    ended.append(2)
+    return ended, held, number
+
+
+def deep_in_calls_that_have_to_do_with_no_tensor(x):
+    return x + 1, _let_go_in_plain_python(3)
+
+
+def _at_the_end_of_an_iterator(x, base):
+    ended = []
+    iterator = iter(_ending(ended, base))
+    next(iterator, None)
+    ended.append(2)
+    return x + 1, ended
+
+
+@pytest.mark.parametrize("base", [list, tuple, dict, set])
+def test_iterators_let_go_of_what_they_walk(base):
+    check(lambda x: _at_the_end_of_an_iterator(x, base), X, expect_breaks=None, expect_hit=False)  # another class each
+
+
+def test_frames_that_go_on_in_python_have_their_objects_to_themselves():
+    check(deep_in_calls_that_have_to_do_with_no_tensor, X, expect_breaks=None, expect_hit=False)
+    assert framelift.compile(_let_go_in_plain_python)(3)[0] == [1, 2]
+
+    def outer(number):
+        return _let_go_in_plain_python(number)
+
+    assert framelift.compile(outer)(3)[0] == [1, 2]
+
+
+class _LeavesAlone:
+    """A context that lifts nothing."""
+
+    key = "tests.capture.test_breaks_lifetimes"
+
+    def __call__(self, code, function, slots):
+        return None
+
+
+def test_a_waiting_call_is_made_once():
+    def function(a, b):
+        return a, b
+
+    waiting = _core.given(function, 1, 2)
+    assert _core.run_hooked(_LeavesAlone(), waiting) == (1, 2)
+    with pytest.raises(RuntimeError, match="goes on once"):
+        waiting()
+    with pytest.raises(TypeError, match="takes a function"):
+        _core.given(3)

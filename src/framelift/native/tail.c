@@ -12,9 +12,9 @@ PyObject *step_function;
 
 /* ---- tails ---------------------------------------------------------------------------------------------------- */
 
-static Tail *tail_new(PyObject *function, Py_ssize_t nargs)
+static Tail *tail_new(PyTypeObject *type, PyObject *function, Py_ssize_t nargs)
 {
-    Tail *tail = PyObject_NewVar(Tail, &Tail_Type, nargs);
+    Tail *tail = PyObject_NewVar(Tail, type, nargs);
     if (tail) {
         tail->function = Py_NewRef(function);
         tail->context = tail->kept = NULL;
@@ -73,7 +73,7 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         PyErr_SetString(PyExc_TypeError, "step() takes a context, a tuple, a function and its arguments");
         return NULL;
     }
-    Tail *tail = tail_new(args[2], nargs - 3);
+    Tail *tail = tail_new(&Tail_Type, args[2], nargs - 3);
     if (tail) {
         tail->context = Py_NewRef(args[0]);
         tail->kept = Py_NewRef(args[1]);
@@ -82,6 +82,48 @@ static PyObject *step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
         }
     }
     return (PyObject *)tail;
+}
+
+/* ---- waiting calls -------------------------------------------------------------------------------------------- */
+
+/* given(function, *args): what a frame that waits calls to have the one within it go on. It has the form of a tail, and
+ * its function has the arguments to itself. */
+static PyObject *given_call(Tail *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
+{
+    Py_ssize_t nargs = Py_SIZE(self);
+    if (nargs && !self->args[0]) {
+        PyErr_SetString(PyExc_RuntimeError, "a frame goes on once");
+        return NULL;
+    }
+    ThreadData *thread = &thread_data;
+    thread->giving = self;
+    PyObject *result = PyObject_Vectorcall(self->function, self->args, (size_t)nargs, NULL);
+    if (thread->giving == self) {
+        thread->giving = NULL;
+    }
+    return result;
+}
+
+static PyTypeObject Given_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.Given",
+    .tp_basicsize = sizeof(Tail),
+    .tp_itemsize = sizeof(PyObject *),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_dealloc = (destructor)tail_dealloc,
+    .tp_call = (ternaryfunc)given_call,
+};
+
+static PyObject *given(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs < 1 || !PyFunction_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "given() takes a function and its arguments");
+        return NULL;
+    }
+    Tail *waiting = tail_new(&Given_Type, args[0], nargs - 1);
+    for (Py_ssize_t i = 1; waiting && i < nargs; i++) {
+        waiting->args[i - 1] = Py_NewRef(args[i]);
+    }
+    return (PyObject *)waiting;
 }
 
 /* Asks framelift's own code something between two pieces of a frame. The frame's handlers cannot hear of what is raised
@@ -249,7 +291,7 @@ static PyObject *site_vectorcall(PyObject *object, PyObject *const *Py_UNUSED(ar
         return NULL;
     }
     PyObject *function = function_like(frame_function(frame), way.code);
-    Tail *tail = function ? tail_new(function, PyTuple_GET_SIZE(way.order)) : NULL;
+    Tail *tail = function ? tail_new(&Tail_Type, function, PyTuple_GET_SIZE(way.order)) : NULL;
     Py_XDECREF(function);
     Py_DECREF(way.code);
     if (!tail) {
@@ -346,7 +388,7 @@ static Tail *tail_from(PyObject *answer)
     Tail *tail = NULL;
     if (answer && PyArg_ParseTuple(answer, "O!O", &PyFunction_Type, &function, &given)) {
         PyObject *args = PySequence_Fast(given, "arguments are a sequence");
-        tail = args ? tail_new(function, PySequence_Fast_GET_SIZE(args)) : NULL;
+        tail = args ? tail_new(&Tail_Type, function, PySequence_Fast_GET_SIZE(args)) : NULL;
         for (Py_ssize_t i = 0; tail && i < Py_SIZE(tail); i++) {
             tail->args[i] = Py_NewRef(PySequence_Fast_GET_ITEM(args, i));
         }
@@ -395,6 +437,9 @@ static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail
         Py_XDECREF(args);
         Py_XDECREF(error);
         Py_SETREF(plain, tail_from(answer));
+        for (Py_ssize_t i = 0; i < Py_SIZE(tail); i++) {
+            Py_CLEAR(tail->args[i]);
+        }
     }
     PyObject *result = plain ? call_giving(thread, alone ? Py_None : context, plain) : NULL;
     Py_XDECREF(plain);
@@ -486,13 +531,15 @@ static PyMethodDef functions[] = {
     {"step", (PyCFunction)(void (*)(void))step, METH_FASTCALL,
      "step(context, kept, function, *args) -> Tail\n\nFor residual code to return: call the function, with frames "
      "lifted by the context, and go on\nfrom there. What is in the tuple `kept` is kept alive."},
+    {"given", (PyCFunction)(void (*)(void))given, METH_FASTCALL,
+     "given(function, *args)\n\nCalls the function once, whose frame has the arguments to itself."},
     {NULL, NULL, 0, NULL},
 };
 
 int tail_init(PyObject *module)
 {
-    if (PyModule_AddFunctions(module, functions) < 0 || PyModule_AddType(module, &Tail_Type) < 0 ||
-        PyModule_AddType(module, &Site_Type) < 0) {
+    if (PyType_Ready(&Given_Type) < 0 || PyModule_AddFunctions(module, functions) < 0 ||
+        PyModule_AddType(module, &Tail_Type) < 0 || PyModule_AddType(module, &Site_Type) < 0) {
         return -1;
     }
     step_function = PyObject_GetAttrString(module, "step");

@@ -6,7 +6,6 @@ those of f and g wait for what the next one returns. They are captured as one: h
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from framelift.bytecode.stack_shapes import HANDLED
 from framelift.bytecode.stack_shapes import NULL as NULL_TAG
+from framelift.native import _core
 from framelift.residual import steps
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.residual.segments import Pieces, Segments
@@ -133,7 +133,7 @@ def run_by_python(pieces: Pieces, parts: Sequence[Part], error: BaseException | 
     function, arguments = (last.function, last.arguments) if error is None else last.raising(pieces, error)
     for part in reversed(outer):
         entering = part.waiting(pieces)
-        inner = functools.partial(function, *arguments)
+        inner = _core.given(function, *arguments)
         arguments = [inner if argument is INNER else argument for argument in entering.arguments()]
         function = function_like(part.function, entering.resume.code)
     return function, arguments

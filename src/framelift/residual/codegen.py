@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -231,7 +230,7 @@ def _function_and_arguments(generator: Generator, frames: Sequence[Activation]) 
     for kind, number in frame.resume.argument_order:
         value = (frame.slots if kind == "slot" else frame.stack)[number]
         if value is INNER:
-            generator.builder.load_callable(functools.partial)
+            generator.builder.load_callable(_core.given)
             generator.builder.call(_function_and_arguments(generator, inner))
         else:
             generator.value(value)

@@ -60,6 +60,12 @@ def _is_class(obj: Any) -> bool:
     return any(base is type for base in mro_of(type(obj)))
 
 
+def _leads_to_argument(source: Source) -> bool:
+    while source.parent is not None:
+        source = source.parent
+    return source.access == "ARG"
+
+
 class SetValue(Value, models=(set, frozenset)):
     """`_members` are keys; `ordered` says that their order is the real set's; `log` is what an input must replay."""
 
@@ -92,6 +98,8 @@ class SetValue(Value, models=(set, frozenset)):
             real = tuple(self.concrete)
             if not all(map(can_be_held, real)):
                 self.refuse("use with members of which one cannot be guarded")
+            if lift.steps.owns_arguments and not all(map(_can_be_known, real)) and _leads_to_argument(self.source):
+                self.refuse("use with members that may have been made in this call")  # guards would fit no other
             lift.guard(self.source, "SET_EQUALS", real)
             self._members = {self._known_key(lift, member) for member in real}
         members: set[Any] = self._members

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0109, GraphBreak
 from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
 from framelift.values import instances
@@ -26,6 +26,7 @@ from framelift.values.dicts import DictValue, pairs
 from framelift.values.exceptions import raise_error
 from framelift.values.keys import stored_again
 from framelift.values.lookup import (
+    class_lookup,
     container_base,
     has_default,
     is_subclass,
@@ -99,6 +100,8 @@ class ContainerObjectValue(UserObjectValue):
             return self._on_a_copy(lift, _ON_A_COPY[name], args)
         if (self.base, name) in _MAKES_ANOTHER:
             self.refuse(f"{name}(), which makes another instance")
+        if name in _WALKING and class_lookup(lift, self.cls, "__del__") is not None:
+            raise GraphBreak(FL0109, what=self.describe())  # as an iterator does that comes to its end
         storage = self.storage(lift)
         if self.base is OrderedDict and name in _ASKS_THE_CLASS and self.overrides(lift, *_ITEM_METHODS):
             if name not in ("__init__", "update", "__ior__"):
@@ -158,6 +161,8 @@ _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
     "__setattr__": (instances.write, 2),
     "__delattr__": (instances.delete, 1),
 }
+# What gives an iterator that keeps the container, or leads to one.
+_WALKING = frozenset({"__iter__", "__reversed__", "keys", "values", "items"})
 # What a subclass of OrderedDict does by way of the methods of its class.
 _ASKS_THE_CLASS = frozenset({"__init__", "update", "setdefault", "__ior__"})
 _ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")

@@ -38,7 +38,7 @@ _Field: type = type(collections.namedtuple("_Sample", "field").__dict__["field"]
 _OWN = ("__len__", "__getitem__", "__iter__", "__contains__", "__hash__")
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _FREE = ("__getattribute__", "__setattr__", "__delattr__")
-_ABSENT = ("__getattr__", "__bool__", "__index__", "__call__", "__reversed__")
+_ABSENT = ("__getattr__", "__bool__", "__index__", "__call__", "__reversed__", "__del__")
 
 
 def is_tuple_class(cls: type) -> bool:

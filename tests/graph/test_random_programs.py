@@ -15,6 +15,8 @@ from tests.graph.support import metadata
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SHAPE = (4, 6)
+# What is left to Python, whether it raises there or not.
+REFUSED = ("it changes a tensor that has aliases", "it is about memory that was given a history elsewhere")
 
 
 def weights(rng: random.Random) -> list[tuple[Any, int, tuple[Any, ...]]]:
@@ -97,8 +99,9 @@ def random_program(seed: int, builder: GraphBuilder, steps: int) -> tuple[list[t
                 else:
                     result = builder.call_function(target, args)
             except MetadataFailure as failure:
-                assert failure.kind == "error" or failure.reason == "it changes a tensor that has aliases", failure
-                done.append((target, picked, rest, "raises"))
+                assert failure.kind == "error" or failure.reason in REFUSED, failure
+                if failure.reason != REFUSED[1]:
+                    done.append((target, picked, rest, "raises"))
                 continue
             done.append((target, picked, rest))
             add_result(values, result)

@@ -45,6 +45,7 @@ from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
 
 _SIZE = torch.ops.aten.sym_size.int
+_GIVEN_HISTORY = "it is about memory that was given a history elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +284,8 @@ class GraphBuilder:
         parts: list[Any] = []
         record = self._record(op, target, args, kwargs, location, parts)
         record.must_run = must_run
+        if self._changes and any(map(self.is_outdated, record.tensors)):
+            raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
         if target is _SIZE and type(args[0]) is TensorRef:
             return self._size(record, args[0].descriptor.shape[args[1]])
         tensors: list[TensorRef] = record.uses  # type: ignore[assignment]
@@ -311,6 +314,17 @@ class GraphBuilder:
         if template.is_new or record.is_random:
             self._commit(record)
         return record.result
+
+    def is_outdated(self, ref: TensorRef) -> bool:
+        """Whether autograd knows more of an input than is known here: another in its memory was given a history."""
+        return (
+            ref.is_input and self._is_given_history(ref.storage) and all(ref is not given for given, _ in self._changes)
+        )
+
+    def _is_given_history(self, storage: Storage) -> bool:
+        """Whether the graph so far has given one of several inputs that share memory a history."""
+        given = [ref for ref, was in self._changes if ref.descriptor.requires_grad != was.requires_grad]
+        return any(ref.storage is storage for ref in given) and sum(ref.is_input for ref in storage.refs) > 1
 
     def _checked(self, template: Template, record: Record, tensors: list[TensorRef]) -> Any:
         """Runs an operation the memo knows and compares what it does with what the memo says."""
@@ -341,6 +355,8 @@ class GraphBuilder:
                 raise MetadataFailure("unsupported", record.name, "it writes to a tensor that wraps others")
             if any(ref.is_new for storage in record.writes for ref in storage.refs):
                 _check_new(record)
+            if self._changes and any(map(self._is_given_history, record.writes)):
+                raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
             self._redescribe(storages, record)
             record.result = self._wrap(result, record, tensors, storages)
         except MetadataFailure:

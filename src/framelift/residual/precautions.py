@@ -50,7 +50,7 @@ class Precautions:
             _random_states() if self.draws_random else None,
             autocast_nesting() if self.modes is not None else 0,
             tuple(map(_version, written)),
-            [tensor.clone() for tensor in written] if self.keeps_copies else None,
+            [(tensor.clone(), _history(tensor)) for tensor in written] if self.keeps_copies else None,
             self._memory(written) if self._untried or self.raises_uncounted else None,
         )
 
@@ -65,9 +65,11 @@ class Precautions:
         self._untried = True
         self.restore_modes(saved)
         if copies is not None:
+            if any(_history(tensor) is not history for tensor, (_, history) in zip(written, copies, strict=True)):
+                return False  # it went on beyond the operation that might have raised, and gave one another history
             # All of them: batch norm writes its statistics without counting it as a change.
             with torch.no_grad():
-                for tensor, copy in zip(written, copies, strict=True):
+                for tensor, (copy, _) in zip(written, copies, strict=True):
                     tensor.copy_(copy)
         elif not (
             all(map(_is_unwritten, written, versions))
@@ -87,6 +89,14 @@ class Precautions:
 
 def _version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version  # an inference tensor does not count its changes
+
+
+def _history(tensor: torch.Tensor) -> Any:
+    """Where a tensor comes from. Not by its `grad_fn` alone: asked for it, a view looks for the history of its base."""
+    return (tensor.grad_fn or _LEAF) if tensor.requires_grad else None
+
+
+_LEAF = object()
 
 
 def _is_unwritten(tensor: torch.Tensor, before: int | None) -> bool:

@@ -199,6 +199,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def _fact(self, lift: Lift, name: str) -> Any:
         ref = self.ref(lift)
         descriptor = ref.descriptor
+        if name in ("requires_grad", "is_leaf") and lift.graph.is_outdated(ref):
+            raise GraphBreak(FL0304, what=f"{name!r}, after another in its memory was given a history,")
         if descriptor.is_symbolic and name in ("shape", "nbytes"):
             return size_of(lift, self) if name == "shape" else lift.call_torch(getattr, (self, name), {})
         if name in ("shape", "dtype", "device", "requires_grad", "is_leaf"):

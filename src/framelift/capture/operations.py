@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0301, FL0302, FL0303, GraphBreak
-from framelift.graph import MetadataFailure, NumberRef, TensorRef, TokenRef
+from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
 from framelift.values.base import Value
@@ -99,6 +99,9 @@ class Operations:
             if known is None:
                 raise GraphBreak(FL0301, what=lift.graph.origin_of(ref))
             return known
+        names = symbols.names_in_float(ref.known_fake)
+        if names and not lift.policy.insists_on(names):
+            raise NeedsNumbers(names)
         self._decisions += 1
         if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)

@@ -91,6 +91,9 @@ class Policy:
         """Never give these symbols in this capture."""
         self._plain.update(names)
 
+    def insists_on(self, names: tuple[str, ...]) -> bool:
+        return self._plain.issuperset(names)
+
     # -- tensors -------------------------------------------------------------------------------------------------
 
     def dimensions(

@@ -216,6 +216,13 @@ class Symbols:
         """The names of the symbols."""
         return frozenset(self._loaded[index].name for index in self._index.values())
 
+    def names_in_float(self, number: Any) -> tuple[str, ...]:
+        """The symbols that a float is computed from: of numbers with all their digits, not rounded as Python does."""
+        if not isinstance(number, torch.SymFloat) or number.node.expr.is_Symbol:
+            return ()
+        found = [self._index[symbol] for symbol in number.node.expr.free_symbols if symbol in self._index]
+        return tuple(sorted(self._loaded[index].name for index in found))
+
     # -- telling -------------------------------------------------------------------------------------------------
 
     def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> Program | None:

@@ -21,7 +21,7 @@ from framelift.values.constants import is_constant
 from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.iterators import IteratorValue
-from framelift.values.keys import EqualKey, ReferenceKey, TupleKey, from_key, is_unknown_number, stored_again
+from framelift.values.keys import ReferenceKey, TupleKey, from_key, given_key, is_unknown_number, stored_again
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
@@ -208,7 +208,7 @@ class DictValue(Value, models=dict):
         if not all(map(can_be_held, real_keys)):
             self.refuse("reading keys of which one cannot be guarded")
         lift.guard(self.source, "DICT_KEYS", real_keys)
-        keys = [self._stored_key(lift, key) for key in real_keys]
+        keys = [given_key(lift, self, key) for key in real_keys]
         self._objects = {key for key in keys if not is_constant(key)}
         overlay, self.overlay, self.complete = self.overlay, {}, True
         for key, (real_key, value) in zip(keys, real_items, strict=True):
@@ -220,15 +220,6 @@ class DictValue(Value, models=dict):
         for key in self.written:
             if key in overlay and overlay[key] is not DELETED:
                 self.overlay[key] = overlay[key]
-
-    def _stored_key(self, lift: Lift, key: Any) -> Any:
-        """What stands for a key of the input; the keys are guarded, objects by identity."""
-        if is_constant(key):
-            return key
-        stored = py.key_of(lift, lift.known_object(key))
-        if isinstance(stored, EqualKey) and stored.has_effects:
-            self.refuse("reading keys whose __hash__ has effects")  # the dict need not ask them
-        return stored
 
     def _is_stored(self, key: Any) -> bool:
         """Whether the input has the key."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Identity, Value
+from framelift.values.constants import is_constant
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -89,6 +90,16 @@ class EqualKey:
 
     def __hash__(self) -> int:
         return self.hash
+
+
+def given_key(lift: Lift, container: Value, obj: Any) -> Any:
+    """What stands for a key or member of an input, whose keys are guarded: objects by identity."""
+    if is_constant(obj):
+        return obj
+    key = py.key_of(lift, lift.known_object(obj))
+    if isinstance(key, EqualKey) and key.has_effects:
+        container.refuse("reading keys whose __hash__ has effects")  # the container itself need not ask them
+    return key
 
 
 def stored_again(key: Any) -> Any:

@@ -21,7 +21,7 @@ from framelift.values.base import Identity, PlacedIdentity, Value
 from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
-from framelift.values.keys import EqualKey, ReferenceKey, from_key, is_unknown_number, stored_again
+from framelift.values.keys import EqualKey, ReferenceKey, from_key, given_key, is_unknown_number, stored_again
 from framelift.values.lengths import given_length, given_truth
 from framelift.values.lookup import mro_of
 from framelift.values.methods import method, method_of
@@ -101,7 +101,7 @@ class SetValue(Value, models=(set, frozenset)):
             if lift.steps.owns_arguments and not all(map(_can_be_known, real)) and _leads_to_argument(self.source):
                 self.refuse("use with members that may have been made in this call")  # guards would fit no other
             lift.guard(self.source, "SET_EQUALS", real)
-            self._members = {self._known_key(lift, member) for member in real}
+            self._members = {given_key(lift, self, member) for member in real}
         members: set[Any] = self._members
         return members
 
@@ -121,16 +121,7 @@ class SetValue(Value, models=(set, frozenset)):
             self.refuse(f"{purpose} in an order that is not known")
         order = tuple(self.concrete)
         lift.guard(self.source, "SET_ORDER", order)
-        return [self._known_key(lift, member) for member in order]
-
-    def _known_key(self, lift: Lift, member: Any) -> Any:
-        """What stands for a member of the input; the members are guarded, objects by identity."""
-        if is_constant(member):
-            return member
-        key = py.key_of(lift, lift.known_object(member))
-        if isinstance(key, EqualKey) and key.has_effects:
-            self.refuse("use with members whose __hash__ has effects")  # the set need not ask them
-        return key
+        return [given_key(lift, self, member) for member in order]
 
     def sortable(self, lift: Lift) -> list[Any] | None:
         """The members for a use that does not depend on their order because they have one of their own; or None."""

@@ -234,3 +234,82 @@ def test_a_waiting_call_is_made_once():
         waiting()
     with pytest.raises(TypeError, match="takes a function"):
         _core.given(3)
+
+
+class Plain:
+    pass
+
+
+def callback_then_deleted(x):
+    log = []
+    obj = Plain()
+    reference = weakref.ref(obj, lambda _: log.append("gone"))
+    alive = reference() is obj
+    x = x + 1
+    del obj
+    return x * len(log), log, alive, reference() is None
+
+
+def callback_then_replaced(x):
+    log = []
+    obj = Plain()
+    reference = weakref.ref(obj, lambda _: log.append("gone"))
+    x = x + 1
+    obj = None
+    log.append("after")
+    return x, log, reference() is obj
+
+
+def finalized(x):
+    log = []
+    obj = Plain()
+    finalizer = weakref.finalize(obj, log.append, "gone")
+    x = x + 1
+    del obj
+    return x * len(log), log, finalizer.alive
+
+
+@pytest.mark.parametrize("program", [callback_then_deleted, callback_then_replaced, finalized])
+def test_what_weak_references_call_is_called_where_the_object_is_let_go(program):
+    assert check(program, X, expect_breaks=None).graphs
+
+
+@framelift.disable
+def watched(log, callback):
+    obj = Plain()
+    log.append(weakref.ref(obj, callback))
+    return obj
+
+
+def perhaps_watched(x, callback):
+    log = []
+    obj = watched(log, callback)
+    x = x + 1
+    del obj
+    log.append(log[0]() is None)
+    return x, log[1:]
+
+
+def test_a_callback_that_comes_later():
+    heard = []
+    lifted = framelift.compile(perhaps_watched, backend="eager")
+    for callback in (None, lambda _: heard.append("gone"), None):
+        expected = perhaps_watched(X, callback)
+        del heard[:]
+        assert repr(lifted(X, callback)) == repr(expected)
+        assert heard == (["gone"] if callback else [])
+
+
+def order_of_a_callback(x, callback):
+    log = []
+    obj = watched(log, None if callback is None else lambda _: callback(log))
+    x = x + 1
+    del obj
+    log.append("after")
+    return x, log[1:]
+
+
+def test_a_callback_that_comes_later_is_called_in_its_place():
+    lifted = framelift.compile(order_of_a_callback, backend="eager")
+    for callback in (None, None, lambda log: log.append("gone"), None):
+        assert repr(lifted(X, callback)) == repr(order_of_a_callback(X, callback))

@@ -36,6 +36,7 @@ CHANGES: dict[str, tuple[Any, Any, str]] = {
     "TYPE_KEYS": (("name",), int, "S has other attributes of its own now"),
     "TYPE_LACKS": ("name", int, "S had no 'name' of its own, now it has"),
     "TYPE_OWNS": ("name", int, "S had a 'name' of its own, now it has not"),
+    "UNWATCHED": (None, 3, "nothing was called when S died, now a weak reference to it has a callback"),
     "TYPE_ABSENT": ("name", int, "S had no attribute 'name', now it has"),
     "HASATTR": ("name", 3, "S had an attribute 'name', now it has not"),
     "NO_ATTR": ("name", 3, "S had no attribute 'name', now it has"),

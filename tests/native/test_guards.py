@@ -10,6 +10,7 @@ import functools
 import gc
 import threading
 import types
+import weakref
 from typing import Any
 
 import pytest
@@ -1090,3 +1091,28 @@ def test_a_strict_tree_asks_the_reference_at_every_check() -> None:
         assert lifted(3) == ("residual", 3)
     finally:
         core.set_reference(reference.describe, reference.disagreement)
+
+
+def test_an_object_whose_death_calls_something() -> None:
+    class Plain:
+        pass
+
+    nodes = Nodes()
+    nodes.arg(UNWATCHED=None)
+    tree = nodes.tree()
+    plain, other = Plain(), Plain()
+    known = Nodes()
+    known.arg(IS=plain)
+    knowing = known.tree()  # waits for the death of the object itself
+    unheard = weakref.ref(plain)
+    for _ in range(3):
+        assert tree.check((plain,), function) is not None
+        assert tree.check((3,), function) is not None
+        assert knowing.check((plain,), function) is not None
+    heard = weakref.ref(plain, print)
+    for _ in range(3):
+        assert tree.check((plain,), function) is None
+        assert tree.check((other,), function) is not None
+    del heard
+    assert tree.check((plain,), function) is not None
+    assert unheard() is plain

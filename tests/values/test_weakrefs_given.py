@@ -9,6 +9,7 @@ import weakref
 import torch
 
 import framelift
+from tests.helpers.record import Record
 from tests.values.programs import follow, x
 
 
@@ -181,6 +182,24 @@ def test_entries_keep_nothing_alive():
 def test_what_has_died_stays_dead():
     ref = weakref.ref(Node(1))
     exactly(lambda x: (x + 1, ref() is None), x())
+
+
+def test_one_that_has_died_and_one_that_has_not():
+    def f(x, reference):
+        node = reference()
+        return x if node is None else x + node.value
+
+    def dead(callback=None):
+        node = Node(1)
+        return weakref.ref(node, callback)
+
+    alive = Node(3)
+    references = [dead(), dead(print), dead(), weakref.ref(alive), weakref.ref(alive, print), dead()]
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    with Record().listening() as record:
+        for reference in (*references, *references[::-1]):
+            assert torch.equal(lifted(x(), reference), f(x(), reference))
+    assert record.captures == 3  # those that are dead are alike
 
 
 def test_an_object_that_the_program_drops():

@@ -132,8 +132,7 @@ def reduced(obj: Any, _: Any) -> Any:
 
 @accessor("REFERENT", lambda source, arg: f"{source}()")
 def referent(obj: Any, _: Any) -> Any:
-    alive = weakref.ref.__call__(obj) if is_instance(obj, weakref.ref) else None
-    return MISSING if alive is None else alive
+    return weakref.ref.__call__(obj) if is_instance(obj, weakref.ref) else MISSING
 
 
 @accessor("OFFSET", lambda source, arg: f"{source}.storage_offset()")

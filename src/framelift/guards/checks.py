@@ -16,6 +16,7 @@ import abc
 import contextvars
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -273,6 +274,19 @@ def type_lacks(obj: Any, name: str) -> bool:
 )
 def type_owns(obj: Any, name: str) -> bool:
     return name in (own_names(obj) or ())
+
+
+@guard(
+    "UNWATCHED",
+    "nothing is called when {source} dies",
+    lambda source, _, found: f"nothing was called when {source} died, now a weak reference to it has a callback",
+)
+def is_unwatched(obj: Any, _: None) -> bool:
+    callbacks = [_callback_of(reference) for reference in weakref.getweakrefs(obj)]
+    return all(callback is None or type(callback) is core.Death for callback in callbacks)
+
+
+_callback_of = weakref.ref.__dict__["__callback__"].__get__
 
 
 @guard(

@@ -226,6 +226,7 @@ CHECK_SET_ORDER: int
 CHECK_TYPE_KEYS: int
 CHECK_TYPE_LACKS: int
 CHECK_TYPE_OWNS: int
+CHECK_UNWATCHED: int
 REL_SAME: int
 REL_DISTINCT: int
 REL_OVERLAP: int
@@ -295,6 +296,10 @@ class GuardTree:
     def check_strict(self, slots: tuple[Any, ...], function: Any, /) -> tuple[Any, ...] | None: ...
     def explain(self, slots: tuple[Any, ...], function: Any, /) -> tuple[int, int, str] | None: ...
     def memo_info(self) -> dict[str, int]: ...
+
+@final
+class Death:
+    """What the weak references of guard trees call."""
 
 @final
 class ByParts:

@@ -306,16 +306,6 @@ static PyObject *result_of(PyObject *function)
     return PyCFunction_CheckExact(function) ? or_nothing(PyObject_CallNoArgs(function)) : NULL;
 }
 
-/* What a weak reference refers to, while it lives. */
-static PyObject *referent(PyObject *reference)
-{
-    PyObject *alive = PyWeakref_CheckRef(reference) ? weakref_get(reference) : NULL;
-    if (alive == Py_None) {
-        Py_CLEAR(alive);
-    }
-    return alive;
-}
-
 PyObject *access_step(const Node *node, PyObject *parent)
 {
     if (node->accessor == ACCESS_GETATTR) {
@@ -341,7 +331,7 @@ PyObject *access_step(const Node *node, PyObject *parent)
     case ACCESS_RESULT:
         return result_of(parent);
     case ACCESS_REFERENT:
-        return referent(parent);
+        return PyWeakref_CheckRef(parent) ? weakref_get(parent) : NULL;
     case ACCESS_OFFSET:
         return or_nothing(tensor_offset(parent));
     case ACCESS_PROXIED:

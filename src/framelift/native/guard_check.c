@@ -108,6 +108,7 @@ int check_init(Check *check, int kind, PyObject *argument, Death *death)
         return PyLong_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a token is an int", argument);
     case CHECK_CELL_EMPTY:
     case CHECK_NONEMPTY:
+    case CHECK_UNWATCHED:
         return 0;
     case CHECK_TENSOR:
         check->tensor = tensor_guard_new(argument, death);
@@ -162,6 +163,7 @@ PyObject *check_argument(const Check *check)
         return held_tuple(check);
     case CHECK_CELL_EMPTY:
     case CHECK_NONEMPTY:
+    case CHECK_UNWATCHED:
         Py_RETURN_NONE;
     case CHECK_TENSOR:
         return tensor_guard_spec(check->tensor);
@@ -394,6 +396,21 @@ static bool is_heap_class(PyObject *object)
     return PyType_Check(object) && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
 }
 
+/* Whether nothing of the program's is called when the object dies. What guards wait for deaths with does not count. */
+static bool is_unwatched(PyObject *object)
+{
+    if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
+        return true;
+    }
+    PyWeakReference *reference = *(PyWeakReference **)PyObject_GET_WEAKREFS_LISTPTR(object);
+    for (; reference != NULL; reference = reference->wr_next) {
+        if (reference->wr_callback != NULL && !Py_IS_TYPE(reference->wr_callback, &Death_Type)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int check_holds(const Check *check, PyObject *object)
 {
     PyObject *value;
@@ -412,6 +429,8 @@ int check_holds(const Check *check, PyObject *object)
         return stored_length(object) == check->count;
     case CHECK_NONEMPTY:
         return stored_length(object) > 0;
+    case CHECK_UNWATCHED:
+        return is_unwatched(object);
     case CHECK_NOTHING_AHEAD:
         return nothing_ahead(check, object);
     case CHECK_CONTEXT_UNSET:

@@ -328,8 +328,8 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
         return steady && constant_type(Py_TYPE(object)) ? NOTED : note_check(memo, index, check, object);
     case CHECK_DICT_KEYS:
         if (PyODict_Check(object) && check->count > 1) {
-            return note_check(memo, index, check,
-                              object); /* its order may change while the dictionary below does not */
+            /* Its order may change while the dictionary below does not. */
+            return note_check(memo, index, check, object);
         }
         /* fall through */
     case CHECK_KEY_ABSENT:
@@ -346,6 +346,7 @@ static Noted note_one_check(Recorder *recorder, int index, const Check *check, P
         needed->type_version = true;
         return NOTED;
     case CHECK_REGISTRATIONS:
+    case CHECK_UNWATCHED:
         return note_check(memo, index, check, object);
     case CHECK_CELL_EMPTY:
         return note_pointer(memo, index, &((PyCellObject *)object)->ob_ref);

@@ -70,7 +70,8 @@
     X(TYPE_KEYS, 120)                                                                                                  \
     X(NONEMPTY, 121)                                                                                                   \
     X(TYPE_LACKS, 122)                                                                                                 \
-    X(TYPE_OWNS, 123)
+    X(TYPE_OWNS, 123)                                                                                                  \
+    X(UNWATCHED, 124)
 #define RELATION_KINDS(X)                                                                                              \
     X(SAME, 200)                                                                                                       \
     X(DISTINCT, 201)                                                                                                   \

@@ -549,6 +549,7 @@ int guards_init(PyObject *module)
     if (guard_check_setup() < 0 || guard_memo_setup() < 0 || PyType_Ready(&Death_Type) < 0 ||
         PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
+        PyModule_AddObjectRef(module, "Death", (PyObject *)&Death_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
         PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK) RELATION_KINDS(
                                                      ADD_RELATION) LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||

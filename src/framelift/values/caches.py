@@ -66,11 +66,8 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
     def _part_of_type(self, lift: Lift, argument: Any) -> Any:
         if isinstance(argument, Value) and py.has_type(argument, tuple, list):
             return py.type_of(argument)([self._part_of_type(lift, item) for item in py.items(lift, argument)])
-        if (
-            isinstance(argument, UserObjectValue)
-            and own_entries(argument.cls).get("__module__") == "typing"
-            and argument.source is not None
-        ):
+        is_given = isinstance(argument, Value) and argument.source is not None
+        if is_given and own_entries(py.type_of(argument)).get("__module__") == "typing":
             argument.note(lift)
             lift.guard(argument.source, "IS", argument.concrete)
             return argument.concrete

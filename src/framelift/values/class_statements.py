@@ -40,7 +40,8 @@ _own_dict = type.__dict__["__dict__"].__get__
 
 
 @primitive(builtins.__build_class__)
-def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> Any:
+def _build_class(lift: Lift, body: Any, name: Any, /, *given: Any, metaclass: Any = None, **keywords: Any) -> Any:
+    bases = _resolved(lift, given)
     _check_bases(lift, bases)
     if metaclass is not None and not isinstance(metaclass, ClassValue):
         raise GraphBreak(FL0102, what="a class statement with a metaclass that is no class")
@@ -48,17 +49,39 @@ def _build_class(lift: Lift, body: Any, name: Any, /, *bases: Any, metaclass: An
     if meta.concrete is type:
         namespace: Any = DictValue({})
         lift.run_in_namespace(body, namespace)
+        if bases is not given:
+            namespace.set_key(lift, "__orig_bases__", lift.tuple(given))
         return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
-    given = [name, lift.tuple(bases)]
-    namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), given, keywords)
+    named = [name, lift.tuple(bases)]
+    namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), named, keywords)
     if raw_lookup(py.type_of(namespace), "__getitem__") is NotImplemented:
         found = name_of(py.type_of(namespace))
         raise_error(TypeError, f"{name_of(meta.concrete)}.__prepare__() must return a mapping, not {found}")
     cell = lift.run_in_namespace(body, namespace)
-    made = py.call(lift, meta, [*given, namespace], keywords)
+    if bases is not given:
+        py.set_item(lift, namespace, "__orig_bases__", lift.tuple(given))
+    made = py.call(lift, meta, [*named, namespace], keywords)
     if isinstance(cell, CellValue) and isinstance(made, ClassValue):
         _check_cell(lift, cell, made, lift.constant(name))
     return made
+
+
+def _resolved(lift: Lift, given: Sequence[Any]) -> Sequence[Any]:
+    """The bases, where some of them say what stands for them; otherwise `given` itself."""
+    if all(isinstance(base, ClassValue) for base in given):
+        return given
+    bases: list[Any] = []
+    has_entries = False
+    for base in given:
+        if isinstance(base, ClassValue) or not lift.has_attribute(base, "__mro_entries__"):
+            bases.append(base)
+            continue
+        has_entries = True
+        entries = py.call(lift, py.attribute(lift, base, "__mro_entries__"), [lift.tuple(given)], {})
+        if not is_subclass(py.type_of(entries), tuple):
+            raise_error(TypeError, "__mro_entries__ must return a tuple")
+        bases += py.items(lift, entries)
+    return bases if has_entries else given
 
 
 def _check_cell(lift: Lift, cell: CellValue, made: ClassValue, name: str) -> None:
@@ -201,8 +224,16 @@ def _check_slots(slots: Any, entries: dict[str, Any]) -> None:
 class _Shield:
     """A base of templates while they are made: `type` calls its hook, and not that of the user's base."""
 
+    __slots__ = ()
+
     def __init_subclass__(cls) -> None:
         pass
+
+
+class _ShieldWithDict:
+    """The same for bases whose instances have a `__dict__`: they take the place only of one that has it, too."""
+
+    __init_subclass__ = _Shield.__dict__["__init_subclass__"]
 
 
 def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str, Any]) -> type:
@@ -210,16 +241,20 @@ def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str,
     hooks = [raw_lookup(base, "__init_subclass__") for base in bases]
     harmless = (_own_dict(object)["__init_subclass__"], *[hook for hook in hooks if _is_stand_in(hook)])
     shielded = any(not any(hook is known for known in harmless) for hook in hooks)
+    shield = _ShieldWithDict if shielded and _has_dict(bases[0]) else _Shield
     try:
-        made: type = type.__new__(meta, name, (_Shield, *bases) if shielded else bases, given)
+        made: type = type.__new__(meta, name, (shield, *bases) if shielded else bases, given)
         if shielded:
             type.__dict__["__bases__"].__set__(made, bases)
-            _core.forget_subclass(_Shield, made)
+            _core.forget_subclass(shield, made)
     except (TypeError, ValueError) as error:
         if shielded:
             raise GraphBreak(FL0102, what=f"a class statement that fails: {error}") from None
         raise raised_from(error) from None
     return made
+
+
+_has_dict = type.__dict__["__dictoffset__"].__get__
 
 
 def _is_stand_in(hook: Any) -> bool:

@@ -22,6 +22,7 @@ from framelift.values.functions import ClosureValue
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
+    from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
 
 _FUTURES = 0
@@ -146,8 +147,12 @@ def _asks_builtins(lift: Lift, code: types.CodeType, globals: DictValue) -> bool
 
 @primitive(locals)
 def _locals(lift: Lift) -> Any:
-    frame = lift.frame
-    assert frame is not None
+    assert lift.frame is not None
+    return variables(lift, lift.frame)
+
+
+def variables(lift: Lift, frame: Frame) -> Any:
+    """`locals()` of a frame."""
     canonical = frame.program.canonical
     if not canonical.code.co_flags & _OPTIMIZED:
         return frame.names

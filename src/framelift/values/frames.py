@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.evaluation import variables
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class FrameObjectValue(Value):
             return _frame_above(self.frame, 1)
         if name == "f_builtins":
             return lift.builtins
+        if name == "f_locals" and sys.version_info < (3, 13):  # from then on what is written there is written here
+            return variables(lift, self.frame)
         if name == "__class__":
             return lift.known_object(types.FrameType)
         return super().attribute(lift, name)

@@ -10,6 +10,7 @@ code makes the class anew, if anything is left that needs it.
 from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
+import operator
 import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -224,11 +225,18 @@ class MadeClassValue(ClassValue):
             lift.journal.touch(self)
             py.fold(lift, type.__setattr__, self.concrete, name, lift.constant(value))
             return
-        if goes_first and name not in ("__doc__", "__module__"):
+        if goes_first and name == "__bases__" and self._has_bases(lift, value):
+            return
+        if goes_first and name not in ("__doc__", "__module__", "__annotations__"):
             self.refuse(f"assignment of the class attribute {name!r}")
         lift.journal.touch(self)
         self.entries[name] = value
         type.__setattr__(self.concrete, name, lift.made.stand_in(value, name))
+
+    def _has_bases(self, lift: Lift, wanted: Any) -> bool:
+        is_tuple = py.type_of(wanted) is tuple
+        found = py.items(lift, wanted) if is_tuple else []
+        return len(found) == len(self.bases) and all(map(operator.is_, found, self.bases))
 
     def plain_delete_attribute(self, lift: Lift, name: str) -> None:
         if name not in self.entries:

@@ -82,6 +82,8 @@ class MadeDescriptor(Value):
         if name == "__doc__":
             getter, given = self.given[0], self.given[3]
             return given if given is not None or getter is None else py.attribute(lift, getter, name)
+        if name == "__set_name__":
+            return lift.builtin_method(self, name, lambda _, attribute: self._take_name(lift, lift.constant(attribute)))
         if name in ("__set__", "__delete__"):
             part = self.given[1 if name == "__set__" else 2]
             if part is None:
@@ -99,9 +101,12 @@ class MadeDescriptor(Value):
     def set_name(self, lift: Lift, raw: Any, name: str) -> None:
         """Tell it, and what stands for it in a class, the name of its attribute."""
         if self.kind is property:
-            lift.journal.touch(self)
-            self.name = name
+            self._take_name(lift, name)
             raw.__set_name__(None, name)
+
+    def _take_name(self, lift: Lift, name: str) -> None:
+        lift.journal.touch(self)
+        self.name = name
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.kind is not staticmethod:

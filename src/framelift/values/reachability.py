@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from framelift.guards.checks import is_unwatched
 from framelift.values.base import Value
 from framelift.values.classes import is_fixed
-from framelift.values.lookup import class_lookup, defines
+from framelift.values.lookup import class_lookup, defines, is_subclass
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -63,12 +66,25 @@ def is_argument(value: Value) -> bool:
 
 
 def end_shows(lift: Lift, value: Value) -> bool:
-    """Whether something runs when an object ends that existed before: its `__del__`, or the rest of a generator."""
+    """Whether something runs when an object ends that existed before.
+
+    Its `__del__`, the rest of a generator, what weak references to it call. For tensors these are torch's.
+    """
     kind = value.python_type()
+    assert value.source is not None
     if not value.noted:
-        assert value.source is not None
         lift.guard(value.source, "TYPE", kind)
-    return defines(kind, "__del__") if is_fixed(kind) else class_lookup(lift, kind, "__del__") is not None
+    if defines(kind, "__del__") if is_fixed(kind) else class_lookup(lift, kind, "__del__") is not None:
+        return True
+    if value.concrete is None or is_subclass(kind, torch.Tensor) or not _has_references(kind):
+        return False
+    if not is_unwatched.holds(value.concrete, None):
+        return True
+    lift.guard(value.source, "UNWATCHED", None)
+    return False
+
+
+_has_references = type.__dict__["__weakrefoffset__"].__get__
 
 
 def _roots(lift: Lift) -> Iterator[Any]:

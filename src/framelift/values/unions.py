@@ -99,6 +99,8 @@ class GenericAliasValue(Value, models=types.GenericAlias):
             return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
         if name == "__class__":
             return lift.known_object(types.GenericAlias)
+        if name == "__mro_entries__":
+            return lift.builtin_method(self, name, lambda _: lift.tuple([py.attribute(lift, self, "__origin__")]))
         return super().attribute(lift, name)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -48,7 +48,7 @@ class ReferenceValue(Value):
 class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
     """`weakref.ref(obj)` that existed before. The death of the object ends the entry.
 
-    It is guarded by identity, unless it has a callback: keeping it would have that called.
+    It is guarded by identity, unless it has a callback, which keeping it would have called, or has come to its end.
     """
 
     __slots__ = ()
@@ -61,7 +61,8 @@ class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
             super().note_facts(lift)
 
     def _is_plain(self) -> bool:
-        return type(self.concrete) is weakref.ReferenceType and self.concrete.__callback__ is None
+        is_one = type(self.concrete) is weakref.ReferenceType
+        return is_one and self.concrete.__callback__ is None and self.concrete() is not None
 
     def alive(self, lift: Lift) -> Any:
         referent = self.concrete()
@@ -72,13 +73,15 @@ class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
             self.refuse("use after its object may have died")
         assert self.source is not None
         source = lift.sources.known(referent) if self._is_plain() else self.source.child("REFERENT")
-        lift.require(source)  # that it is alive is a fact by itself
+        lift.guard(source, "NOT_IS", None)  # that it is alive is a fact by itself
         return lift.wrap(referent, source)
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if self.concrete() is None and self._is_plain() and not args and not kwargs:
-            return None  # as it will be for good
-        return super().call(lift, args, kwargs)
+        if args or kwargs or self.concrete() is not None:
+            return super().call(lift, args, kwargs)
+        assert self.source is not None
+        lift.guard(self.source.child("REFERENT"), "IS", None)
+        return None
 
     def is_same(self, lift: Lift, other: Value) -> bool:
         return other.is_same(lift, self) if isinstance(other, MadeWeakReference) else super().is_same(lift, other)

@@ -155,7 +155,61 @@ def of_an_inner_frame_that_ends(x):
     return x * 2, closed
 
 
-@pytest.mark.parametrize("program", [deleted, replaced, never_stored, of_an_inner_frame_that_ends])
+def in_a_list_that_is_cleared(x):
+    closed = []
+    [_closing(closed)].clear()
+    return x + len(closed), closed
+
+
+def in_a_list_that_is_measured(x):
+    closed = []
+    length = len([_closing(closed)])
+    return x + len(closed) + length, closed
+
+
+def in_a_dict_that_is_dropped(x):
+    closed = []
+    table = {"closing": _closing(closed)}
+    x = x + len(closed)
+    table["closing"] = 3
+    return x + len(closed), closed, table
+
+
+def in_an_object_that_is_dropped(x):
+    closed = []
+    node = Node(_closing(closed))
+    x = x + len(closed)
+    del node
+    return x + len(closed), closed
+
+
+ENDING = [
+    deleted,
+    replaced,
+    never_stored,
+    of_an_inner_frame_that_ends,
+    in_a_list_that_is_cleared,
+    in_a_list_that_is_measured,
+    in_a_dict_that_is_dropped,
+    in_an_object_that_is_dropped,
+]
+
+
+def kept_in_a_list(x):
+    closed = []
+    kept = [_closing(closed)]
+    x = x + 1
+    kept.append(1)
+    x = x + len(closed)
+    return x, len(kept), kept[0].closed is closed
+
+
+def test_what_is_kept_in_a_container_breaks_nothing():
+    checked = check(kept_in_a_list, X, expect_breaks=None)
+    assert {event.id for event in checked.record.breaks} == {"FL0104"}
+
+
+@pytest.mark.parametrize("program", ENDING)
 def test_ends_where_it_is_let_go(program):
     checked = check(program, X, expect_breaks=None)
     assert any("FL0109" in event.id for event in checked.record.breaks)

@@ -249,7 +249,10 @@ class _Capture:
                 part = waiting.pop()
                 lift.steps.are_waiting = bool(waiting)
                 lift.handled = handled_by(request.pieces, waiting)
-                result = lift.run_frame(self._frame(part))
+                frame = self._frame(part)
+                if lift.steps.owns_arguments and not waiting:
+                    frame.take_over()
+                result = lift.run_frame(frame)
                 if not waiting:
                     return self._possible(Return(result))
                 waiting[-1].give(request.pieces, result)

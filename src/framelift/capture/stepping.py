@@ -8,7 +8,7 @@ break. What torch and the standard library do within a call stays part of that c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0109, FL0401, GraphBreak
@@ -18,7 +18,7 @@ from framelift.values.base import NULL, Raised, Value
 from framelift.values.functions import BoundMethodValue
 from framelift.values.lookup import special_method
 from framelift.values.objects import UserObjectValue
-from framelift.values.reachability import end_shows, is_argument
+from framelift.values.reachability import end_shows, is_argument, is_held
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -65,6 +65,8 @@ class Steps:
     owns_arguments: bool = False
     # Whether frames wait for the outermost one that is being traced.
     are_waiting: bool = False
+    # Arguments that nobody else is known to hold, and whose end may show.
+    owned: list[Value] = field(default_factory=list)
 
 
 class SteppingFrame(Frame):
@@ -92,6 +94,8 @@ class SteppingFrame(Frame):
         if steps.break_before is not None and steps.count >= steps.break_before.count:
             if self.pc >= self.program.canonical.body:  # before that the frame is being set up
                 raise steps.break_before.reason
+        if steps.owned:
+            self._look_after(steps)
 
     def unwind(self, raised: Raised) -> int | None:
         step, steps = self.program.steps[self.pc], self.lift.steps
@@ -129,6 +133,30 @@ class SteppingFrame(Frame):
         if self.lift.steps.are_waiting:
             for value in self.locals:
                 self.let_go(value)
+
+    def take_over(self) -> None:
+        """The frame has its arguments to itself."""
+        held = (*self.locals, *self.stack)
+        self.lift.steps.owned = [v for v in held if isinstance(v, Value) and v.death_shows and is_argument(v)]
+
+    def _look_after(self, steps: Steps) -> None:
+        """Whether something has ended with the instruction before: with a container, say, that it was put into."""
+        gone = [value for value in steps.owned if not self._holds(value)]
+        ending = [value for value in gone if end_shows(self.lift, value)]
+        for value in ending:
+            if not is_held(self.lift, value):
+                raise Restart(steps.count - 1, GraphBreak(FL0109, what=value.describe()))
+        if len(ending) < len(gone):
+            steps.owned = [value for value in steps.owned if all(value is not other for other in gone)] + ending
+
+    def _holds(self, value: Value) -> bool:
+        """Whether a variable, or the stack, of this frame or one that called it has the value."""
+        frame: Frame | None = self
+        while frame is not None:
+            if any(item is value for item in frame.locals) or any(item is value for item in frame.stack):
+                return True
+            frame = frame.caller
+        return False
 
     def _take_back(self, reason: GraphBreak) -> None:
         lift: Lift = self.lift

@@ -48,6 +48,12 @@ def builtin_functions(x, n):
 
 
 @program
+def numbers_of_many_digits(x, n):
+    many = 10**5000 + 1
+    return x + pow(n, many, 97), pow(many, n, 89), many % n
+
+
+@program
 def mathematics(x, n):
     return (
         x * math.sqrt(n),

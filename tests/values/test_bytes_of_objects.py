@@ -49,6 +49,28 @@ class IndexAndItems(Index):
         return iter((7, 8))
 
 
+class Text(str):
+    def __bytes__(self):
+        return b"own"
+
+
+class Number(int):
+    __bytes__ = None
+
+
+class Plain(bytes):
+    pass
+
+
+class Blocked(bytes):
+    __bytes__ = None
+
+
+class Given(bytes):
+    def __bytes__(self):
+        return b"given"
+
+
 def _said(make, *args):
     try:
         return make(*args)
@@ -89,6 +111,12 @@ def an_error_stops_reading(x, items):
 def slices_of_constants(x, low, high, zero):
     made = ["abcd"[low:high], b"abcd"[low:], (1, 2, 3, 4)[:high:low], range(9)[low:high], "abcd"[low]]
     return x + 1, made, _said(lambda: "abcd"[low:high:zero]), _said(lambda: [1, 2][low:high:zero]), low.log, high.log
+
+
+@programs
+def of_subclasses(x):
+    objects = [Text("a"), Number(2), Plain(b"ab"), Blocked(b"ab"), Given(b"ab")]
+    return x + 1, [_said(bytes, each) for each in objects], _said(bytes, objects[0], "utf-8")
 
 
 def test_the_step_is_asked_first():

@@ -142,6 +142,24 @@ def variables_assigned_by_text(x):
     return x + y
 
 
+@cases(X, expect_breaks=0 if sys.version_info < (3, 13) else None)
+def comprehensions_of_text_see_their_variables(x):
+    made = {"numbers": [1, 2]}
+    exec(
+        """
+seen = [sorted(set(locals()) & {"n", "numbers"}) for n in numbers]
+values = [eval("n", {"n": 5}) for n in numbers]
+found = [(vars()["n"], "n" in dir(), eval("n")) for n in numbers]
+class Body:
+    own = 4
+    inner = [sorted(set(locals()) & {"n", "own"}) for n in (1, 2)]
+after = "n" in locals(), "n" in globals(), Body.inner
+""",
+        made,
+    )
+    return x + 1, made["seen"], made["values"], made["found"], made["after"]
+
+
 @cases(X, expect_breaks=None)
 def text_that_is_warned_about(x):
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 import torch
 
@@ -24,6 +26,28 @@ def methods_and_attributes(x):
             return t * self.factor + self.by
 
     return Scale(1).apply(x), Scale.factor, Scale.__name__, Scale.__qualname__, Scale.__module__
+
+
+class Outer:
+    class Blocked(tuple):
+        __class_getitem__ = None
+
+    class Without:
+        pass
+
+
+@programs()
+def classes_that_take_no_arguments(x):
+    class Here:
+        __class_getitem__ = None
+
+    said = []
+    for cls in (Here, Outer.Blocked, Outer.Without, int, datetime.date):
+        try:
+            cls[int]
+        except TypeError as error:
+            said.append(str(error))
+    return x + 1, said
 
 
 @programs()

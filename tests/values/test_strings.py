@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fractions
+
 import torch
 
 from tests.helpers import check
@@ -118,7 +120,7 @@ def str_format(x, n):
 def errors(x):
     y = x + 1
     found = []
-    for n in range(9):
+    for n in range(11):
         try:
             if n == 0:
                 "%d" % "a"  # noqa: PLE1307
@@ -138,6 +140,10 @@ def errors(x):
                 ",".join([1])
             elif n == 8:
                 chr(-1)
+            elif n == 9:
+                format(fractions.Fraction(1, 2), None)
+            elif n == 10:
+                format("a", b"s")
         except (TypeError, ValueError, IndexError) as error:
             found.append((type(error), str(error)))
     return y, found

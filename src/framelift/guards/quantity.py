@@ -56,4 +56,6 @@ class Calculated(NamedTuple):
 
 
 def _name(arg: Any) -> str:
-    return str(arg.words) if hasattr(arg, "words") else repr(arg)
+    if hasattr(arg, "words"):
+        return str(arg.words)
+    return hex(arg) if type(arg) is int else repr(arg)  # interpreters have a limit for decimal digits

@@ -8,7 +8,7 @@ from framelift.values import protocol as py
 from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import is_raised, raise_error
-from framelift.values.lookup import name_of, scalar_base, special_method
+from framelift.values.lookup import name_of, raw_lookup, scalar_base, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
 from framelift.values.sequences import SequenceValue
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _bytes(lift: Lift, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], Value):
         source = args[0]
-        if isinstance(source, UserObjectValue) and scalar_base(source.cls) is None:
+        if isinstance(source, UserObjectValue):
             return _of_object(lift, source)
         if source.is_read_by_items or isinstance(source, SequenceValue | DictValue | SetValue):
             return _of_items(lift, source)
@@ -33,11 +33,13 @@ def _of_object(lift: Lift, source: UserObjectValue) -> Any:
     """Its own bytes; so many zeros; its items."""
     lift.type_of(source)
     method = special_method(lift, source, source.cls, "__bytes__")
-    if method is not None:
+    if method is not None and raw_lookup(source.cls, "__bytes__") is not raw_lookup(bytes, "__bytes__"):
         made = py.call(lift, method, [], {})
         if not issubclass(py.type_of(made), bytes):
             raise_error(TypeError, f"__bytes__ returned non-bytes (type {name_of(py.type_of(made))})")
         return made
+    if scalar_base(source.cls) is not None:
+        return py.fold(lift, bytes, lift.constant(source))
     if lift.has_index(source):
         try:
             return py.fold(lift, bytes, lift.as_index(source))

@@ -321,6 +321,9 @@ def _ascii(lift: Lift, value: Any, /) -> Any:
 
 @primitive(format)
 def _format(lift: Lift, value: Any, spec: Any = "", /) -> Any:
+    if not is_subclass(py.type_of(spec), str):
+        found = "None" if spec is None else name_of(py.type_of(spec))
+        raise_error(TypeError, f"format() argument 2 must be str, not {found}")
     return formatted(lift, value, spec)
 
 

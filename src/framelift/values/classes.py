@@ -24,10 +24,12 @@ from framelift.values.lookup import (
     container_base,
     defines,
     has_default,
+    is_blocked,
     is_data_descriptor,
     is_plain_class,
     is_subclass,
     mro_of,
+    name_in_errors,
     name_of,
     note_if_data_descriptor,
     note_own,
@@ -236,9 +238,10 @@ class ClassValue(KnownObject, models=type):
         if self.concrete is type:
             self.refuse("indexing")
         found = class_lookup(lift, self.concrete, "__class_getitem__")
-        if found is None:
-            raise_error(TypeError, f"type '{qualified_name_of(self.concrete)}' is not subscriptable")
-        return py.call(lift, bind(lift, found, None, self.concrete), [key], {})
+        getter = None if found is None else bind(lift, found, None, self.concrete)
+        if getter is None or is_blocked(lift, getter):
+            raise_error(TypeError, f"type '{name_in_errors(self.concrete)}' is not subscriptable")
+        return py.call(lift, getter, [key], {})
 
     def truth(self, lift: Lift) -> bool:
         if type(self.concrete) is type:

@@ -154,13 +154,13 @@ def _locals(lift: Lift) -> Any:
 def variables(lift: Lift, frame: Frame) -> Any:
     """`locals()` of a frame."""
     canonical = frame.program.canonical
-    if not canonical.code.co_flags & _OPTIMIZED:
-        return frame.names
     found: dict[str, Any] = {}
     for name, value in zip(canonical.slot_names, frame.locals, strict=True):
         contents = value.get(lift) if isinstance(value, CellValue) else value
         if contents is not NULL and contents is not EMPTY and (not name.startswith(".") or name == ".0"):
             found[name] = contents
+    if not canonical.code.co_flags & _OPTIMIZED:
+        return frame.names if not found or sys.version_info < (3, 12) else _with_hidden(lift, frame, found)
     if sys.version_info >= (3, 13):
         return DictValue(found)
     # Before 3.13 a frame has one such dict, which is brought up to date.
@@ -174,3 +174,13 @@ def variables(lift: Lift, frame: Frame) -> Any:
         for name, value in found.items():
             frame.names.set_key(lift, name, value)
     return frame.names
+
+
+def _with_hidden(lift: Lift, frame: Frame, hidden: dict[str, Any]) -> DictValue:
+    """What a comprehension sees that is part of a class body or module: its own variables, too.
+
+    In 3.13.0 it sees nothing else.
+    """
+    if not isinstance(frame.names, DictValue) or sys.version_info >= (3, 13):
+        raise GraphBreak(FL0102, what="locals() of a comprehension outside of functions")
+    return DictValue({**frame.names.entries(lift), **hidden})

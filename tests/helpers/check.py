@@ -25,6 +25,7 @@ import framelift
 from framelift.errors import FrameliftWarning
 from tests.helpers.record import Record, disassembly
 from tests.helpers.same import Comparison, Difference
+from tests.helpers.traces import lines_of
 from tests.helpers.world import Side, changed_in_value, random_state, seed, tensors_in
 from tests.tolerances import tolerance
 
@@ -269,26 +270,20 @@ def _did(outcome: Outcome) -> str:
 
 def _user_line(error: BaseException) -> str:
     """The innermost line of the traceback that belongs to a test, the part of the traceback a user reads."""
-    own = _frames_of(error)
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    own = lines_of(error, __file__)
+    return f"{own[-1].filename}:{own[-1].number}" if own else ""
 
 
 def _chain(error: BaseException | None) -> list[Any]:
     """An exception and those that led to it: words, notes and the user's lines it came through."""
     found: list[Any] = []
     while error is not None:
-        lines = [(frame.lineno, frame.name) for frame in _frames_of(error)]
+        lines = [(line.number, line.function) for line in lines_of(error, __file__)]
         # How deep a recursion without end goes depends on where it began.
         words = [type(error).__name__, str(error), [*getattr(error, "__notes__", [])], lines[:20]]
         found += [*words, error.__cause__ is not None, error.__suppress_context__]
         error = error.__cause__ or error.__context__
     return found
-
-
-def _frames_of(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of a traceback that a user reads."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    return [frame for frame in frames if "/torch/" not in frame.filename and "/src/framelift/" not in frame.filename]
 
 
 def _context(fn: Any, record: Record) -> str:

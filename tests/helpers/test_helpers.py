@@ -15,6 +15,7 @@ from framelift.report import stream
 from framelift.report.events import CaptureStarted, GraphBroke, GraphCaptured, InternalFailure, Recompiled
 from tests.helpers import Canary, assert_same, check, transcript, watched
 from tests.helpers.same import Difference
+from tests.helpers.traces import lines_of
 
 X = torch.ones(2)
 
@@ -306,3 +307,26 @@ def test_same_compares_sharing_and_views():
     assert_same(
         [float("nan"), 1 + 2j, slice(1, None), {1, (2, 3)}], [float("nan"), 1 + 2j, slice(1, None), {(2, 3), 1}]
     )
+
+
+def unbound(x):
+    y = x + 1
+    missing.append(y)  # noqa: F821
+    missing = []  # noqa: F841
+
+
+def test_the_line_of_a_variable_without_value_is_the_same_however_often_it_was_asked_for():
+    lines = []
+    for _ in range(50):
+        try:
+            unbound(1)
+        except UnboundLocalError as error:
+            lines.append(lines_of(error, "")[-1].number)
+    assert set(lines) == {unbound.__code__.co_firstlineno + 2}
+
+
+def test_a_variable_without_value_in_a_function_that_is_warm():
+    for _ in range(50):
+        with pytest.raises(UnboundLocalError):
+            unbound(X)
+    check(unbound, X, expect_breaks=None)

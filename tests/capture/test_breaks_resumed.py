@@ -946,3 +946,40 @@ def left_within_a_display(x: torch.Tensor, queue: Any) -> Any:
 
 def test_a_frame_goes_on_where_the_keys_of_a_dict_are_on_the_stack() -> None:
     check(left_within_a_display, torch.ones(2), collections.deque([1, 2]), expect_breaks=None, expect_ops=0)
+
+
+# Not here, where annotations are texts.
+ANNOTATED = """
+def fn(x):
+    def inner(a: int, b: graph_break() = 2, *, c: float = 3) -> graph_break():
+        return a * b + c
+
+    return inner(x), inner.__annotations__
+"""
+
+
+def test_in_the_annotations_of_a_function():
+    made = {"graph_break": graph_break}
+    exec(compile(ANNOTATED, "<annotated>", "exec", dont_inherit=True), made)
+    assert graphs_of(made["fn"], x()) == [2]
+
+
+class Answering(dict):
+    def __missing__(self, name):
+        return int(name.removeprefix("number_"))
+
+
+def test_globals_that_answer_for_themselves():
+    def of_numbers(x):
+        return x + number_3 * number_4  # noqa: F821
+
+    odd = types.FunctionType(of_numbers.__code__, Answering(__builtins__=__builtins__))
+
+    def fn(x):
+        return odd(x * 2) + 1
+
+    expected = x() * 2 + 13
+    with Record().listening() as record:
+        assert torch.equal(framelift.compile(fn, backend="eager")(x()), expected)
+        assert torch.equal(framelift.compile(odd, backend="eager")(x() * 2), expected - 1)
+    assert not record.failures and record.graphs

@@ -30,6 +30,18 @@ def counter():
     return up, get, drop
 
 
+@programs(expect_breaks=None)
+def cells_compare_what_is_in_them(x):
+    def inner():
+        return one, other, missing
+
+    one, other = 3, 3.0
+    if one == 0:
+        missing = 1
+    first, third, second = [inner.__closure__[inner.__code__.co_freevars.index(n)] for n in ("one", "missing", "other")]
+    return x + 1, first == second, third == third, third < first, first != third
+
+
 def test_a_counter_as_input():
     up, get, _ = counter()
 

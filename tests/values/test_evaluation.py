@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 
 import pytest
@@ -14,6 +15,7 @@ from tests.values.cases import Cases, vector
 cases = Cases()
 X = vector()
 LIMIT = 5
+AWAITING = compile("await other()", "<text>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 @cases(X)
@@ -158,6 +160,13 @@ after = "n" in locals(), "n" in globals(), Body.inner
         made,
     )
     return x + 1, made["seen"], made["values"], made["found"], made["after"]
+
+
+@cases(X, expect_breaks=None)
+def text_that_awaits(x):
+    made = eval(AWAITING, {})
+    made.close()
+    return x + 1, type(made).__name__
 
 
 @cases(X, expect_breaks=None)

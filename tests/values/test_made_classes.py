@@ -50,6 +50,17 @@ def classes_that_take_no_arguments(x):
     return x + 1, said
 
 
+@programs(expect_breaks=None)
+def types_of_odd_arguments(x):
+    said = []
+    for arguments in (("A", [], {}), ("A", (), []), (3, (), {}), ("A", (None,), {}), ("A", (bool,), {}), ("A", ())):
+        try:
+            type(*arguments)
+        except TypeError as error:
+            said.append(str(error))
+    return x + 1, said
+
+
 @programs()
 def methods_change_a_closed_over_list(x):
     seen = []

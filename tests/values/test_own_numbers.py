@@ -64,6 +64,26 @@ class More(Amount):
         return "more"
 
 
+class OwnComplex(complex):
+    def __complex__(self):
+        return 42j
+
+
+class PlainComplex(complex):
+    pass
+
+
+@programs(expect_breaks=None)
+def complex_numbers_of_complex_numbers(x):
+    return (
+        x + 1,
+        complex(OwnComplex(1j)),
+        complex(PlainComplex(1j)),
+        complex(OwnComplex(1), 2),
+        complex(1, OwnComplex(1j)),
+    )
+
+
 @programs
 def rounded(x):
     amount = Amount(2.55)

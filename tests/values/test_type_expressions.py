@@ -203,6 +203,39 @@ def texts(x):
     return x + 1, [str(expression) for expression in made], repr(made[0])
 
 
+@cases(X)
+def members_of_unions_come_once(x):
+    made = (int | str) | int, int | int, str | None | str, list[int] | int | None
+    return x + 1, [str(expression) for expression in made], (int | int) is int, [part.__args__ for part in made[::2]]
+
+
+@cases(X, expect_breaks=None)
+def unions_that_are_compared(x):
+    return x + 1, list[int] | list[int], list[int] | list[str], {int | str: 1}[str | int], len({int | str, str | int})
+
+
+@cases(X, expect_breaks=None)
+def starred_aliases(x):
+    made = tuple[*tuple[int, str]], tuple[int, ...], [*tuple[int]][0], list[[int, str]]
+    return x + 1, [repr(expression) for expression in made]
+
+
+@cases(X, [*tuple[int, ...]][0], changed=[(X, [*tuple[int]][0]), (X, list[...]), (X, list[None]), (X, list[int])])
+def aliases_given(x, alias):
+    return x + 1, repr(alias), alias.__origin__, str(list[alias])
+
+
+VARIABLE = typing.TypeVar("VARIABLE")
+
+
+@cases(X, expect_breaks=None)
+def unions_of_type_variables(x):
+    try:
+        return x + 1, str(VARIABLE | None), str(int | VARIABLE)
+    except TypeError as error:
+        return x + 2, str(error)
+
+
 test_programs = cases.test
 
 

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
-from framelift.breaks import FL0105, FL0106, FL0107, FL0108, FL0305, FL0401, GraphBreak
+from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import (  # noqa: F401  (register their handlers)
@@ -59,7 +59,7 @@ from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
 from framelift.shapes.trust import Trust
 from framelift.values.base import KnownObject, Value
-from framelift.values.functions import FunctionValue
+from framelift.values.functions import FunctionValue, has_plain_globals
 from framelift.values.tensors import TensorValue
 
 # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
@@ -243,6 +243,8 @@ class _Capture:
             return self._untraced(GraphBreak(FL0305, what=replaced))
         if lift.programs.of(self.code).is_generator:
             return self._untraced(GraphBreak(FL0105, what=self.code.co_qualname))
+        if not has_plain_globals(request.function):
+            return self._untraced(GraphBreak(FL0102, what=f"{self.code.co_qualname}, whose globals are no plain dict"))
         waiting = self._parts()
         try:
             while True:

@@ -32,6 +32,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
+from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
 from framelift.values.symbolic import SymbolicValue
@@ -296,10 +297,17 @@ def _refuse_named_tuple(value: Any) -> None:
 
 @primitive(complex)
 def _complex(lift: Lift, real: Any = 0, imag: Any = MISSING) -> Any:
+    if any(isinstance(part, ScalarObjectValue) and _is_own_complex(lift, part.cls) for part in (real, imag)):
+        raise GraphBreak(FL0102, what="complex() of a number that says itself what it is")
     if imag is MISSING and type(real) is UserObjectValue:
         return py.fold(lift, complex, plain_number(lift, complex, real, ["__complex__", "__float__", "__index__"]))
     _refuse_named_tuple(real)
     return fold_call(lift, complex, [real] if imag is MISSING else [real, imag], {})
+
+
+def _is_own_complex(lift: Lift, cls: type) -> bool:
+    found = class_lookup(lift, cls, "__complex__")
+    return found is not None and found.raw is not raw_lookup(complex, "__complex__")
 
 
 @primitive(str)

@@ -57,6 +57,9 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
             return self.get(lift)
         return super().attribute(lift, name)
 
+    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+        return self.refuse(f"comparison {operator}")  # of what is in them
+
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         if name != "cell_contents":
             return super().set_attribute(lift, name, value)

@@ -265,9 +265,9 @@ def _is_stand_in(hook: Any) -> bool:
 def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
     """`type.__new__(meta, name, bases, namespace, **keywords)`."""
     inside = lift.dict_inside(namespace)
-    plain_bases = py.items(lift, bases)
-    if inside is None or (isinstance(name, Value) and py.type_of(name) is not str):
+    if inside is None or py.type_of(bases) is not tuple or (isinstance(name, Value) and py.type_of(name) is not str):
         raise GraphBreak(FL0102, what="type() with three arguments")
+    plain_bases = py.items(lift, bases)
     _check_bases(lift, plain_bases)
     winner = most_derived(lift, meta.concrete, plain_bases)
     if winner is not meta.concrete and raw_lookup(winner, "__new__") is not _own_dict(type)["__new__"]:

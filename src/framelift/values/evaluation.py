@@ -100,6 +100,8 @@ def _exec(lift: Lift, source: Any, globals: Any = None, locals: Any = None, /) -
 def _run(lift: Lift, what: str, code: types.CodeType, globals: Any, locals: Any) -> Any:
     if code.co_freevars:
         raise_error(TypeError, f"code object passed to {what}() may not contain free variables")
+    if lift.programs.of(code).is_generator:  # text with `await` in it
+        raise GraphBreak(FL0102, what=f"{what}() of code that gives a coroutine")
     assert lift.frame is not None
     if globals is None:
         globals = lift.frame.globals

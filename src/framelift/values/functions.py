@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -15,7 +16,7 @@ from framelift.values.base import NULL, Value
 from framelift.values.cells import CellValue
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.exceptions import raise_error
-from framelift.values.methods import Bound, method_of
+from framelift.values.methods import Bound, key_of_method, method_of
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.untraceable import refuse_untraceable
 
@@ -63,6 +64,11 @@ class FunctionLike(Value):
         return self if instance is None else BoundMethodValue(self, instance)
 
 
+def has_plain_globals(function: types.FunctionType) -> bool:
+    """Whether its global variables are what the dict says: a subclass may answer otherwise."""
+    return type(function.__globals__) is dict
+
+
 class FunctionValue(FunctionLike, models=types.FunctionType):
     """A function that existed before the frame: its code is guarded, the rest is read where it is used."""
 
@@ -108,6 +114,8 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
         if self._globals is None:
             assert self.source is not None
             real = self.concrete.__globals__
+            if not has_plain_globals(self.concrete):
+                raise GraphBreak(FL0102, what=f"{self.describe()}, whose globals are no plain dict")
             self._globals = _namespace_of_globals(lift, real, self.source.child("FUNC_GLOBALS"))
         return self._globals
 
@@ -223,7 +231,8 @@ class ClosureValue(FunctionLike):
             self._keyword_defaults = dict(part.entries(lift))
         elif flag == 4:
             items = py.items(lift, part)
-            self.annotations = DictValue(dict(zip(items[::2], items[1::2], strict=True)))
+            names = [lift.constant(name) for name in items[::2]]
+            self.annotations = DictValue(dict(zip(names, items[1::2], strict=True)))
         elif flag == 8:
             self._cells = py.items(lift, part)
 
@@ -436,6 +445,9 @@ class BoundMethodValue(Bound, models=types.MethodType):
             lift, self.instance(lift), other.instance(lift)
         )
         return equal == (operator == "==")
+
+    def key(self, lift: Lift) -> Any:
+        return key_of_method(lift, self)
 
     def parts(self) -> list[Any]:
         return [part for part in (self._function, self._instance) if part is not NULL]

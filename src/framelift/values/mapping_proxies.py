@@ -35,6 +35,9 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
     def python_type(self) -> type:
         return types.MappingProxyType
 
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")  # not in every version
+
     def mapping(self, lift: Lift) -> Any:
         if self._mapping is None:
             assert self.source is not None

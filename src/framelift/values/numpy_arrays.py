@@ -206,6 +206,7 @@ class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(
     """A dtype of NumPy's own, told by its name."""
 
     __slots__ = ()
+    answers_operators = False
 
     def __init__(self, concrete: Any, source: Source | None = None) -> None:
         super().__init__(source, concrete)

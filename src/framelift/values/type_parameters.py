@@ -19,6 +19,7 @@ class TypeParameterValue(KnownObject, models=_IN_C):
     """Bounds and constraints are left to Python: reading them may run what the program wrote there."""
 
     __slots__ = ()
+    answers_operators = False
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name in _SAID and hasattr(self.concrete, name):

@@ -7,6 +7,7 @@ import types
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -43,8 +44,8 @@ class UnionValue(Value, models=types.UnionType):
         return self.given
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name == "__args__" and self.source is not None:
-            return lift.wrap(self.concrete.__args__, self.source.child("GETATTR", name))
+        if name == "__args__":
+            return lift.tuple(self.members(lift))
         if name == "__class__":
             return lift.known_object(types.UnionType)
         if not hasattr(types.UnionType, name):
@@ -55,6 +56,9 @@ class UnionValue(Value, models=types.UnionType):
         if py.type_of(other) is not types.UnionType:
             return NotImplemented
         self.refuse(f"comparison {operator}")
+
+    def key(self, lift: Lift) -> Any:
+        self.refuse("use as a key")
 
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if operator != "|":
@@ -93,9 +97,9 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         return types.GenericAlias
 
     def attribute(self, lift: Lift, name: str) -> Any:
-        if name in ("__origin__", "__args__"):
+        if name in _OWN:
             if self.source is None:
-                return self.origin if name == "__origin__" else self.args
+                return {"__origin__": self.origin, "__args__": self.args}.get(name, False)
             return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
         if name == "__class__":
             return lift.known_object(types.GenericAlias)
@@ -124,7 +128,9 @@ class GenericAliasValue(Value, models=types.GenericAlias):
 
     def text(self, lift: Lift, conversion: str) -> str:
         origin, args = [py.attribute(lift, self, name) for name in ("__origin__", "__args__")]
-        return f"{_shown(lift, origin)}[{', '.join(_shown(lift, item) for item in py.items(lift, args)) or '()'}]"
+        star = "*" if lift.constant(py.attribute(lift, self, "__unpacked__")) else ""
+        shown = [_shown(lift, item) for item in py.items(lift, args)]
+        return f"{star}{_shown(lift, origin)}[{', '.join(shown) or '()'}]"
 
     def parts(self) -> list[Any]:
         return [self.origin, self.args]
@@ -136,6 +142,7 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         generate.call(2)
 
 
+_OWN = ("__origin__", "__args__", "__unpacked__")
 # Their instances keep no attributes.
 _BUILTIN = (list, dict, tuple, set, frozenset, deque, defaultdict)
 
@@ -151,8 +158,10 @@ def _is_none(member: Any) -> bool:
 
 def _shown(lift: Lift, item: Any) -> str:
     """How an expression of types shows one of its parts: types by their names, all else as it is."""
-    if item is ...:
+    if lift.type_of(item) is types.EllipsisType:
         return "..."
+    if py.type_of(item) is list:
+        raise GraphBreak(FL0102, what="the text of a generic alias with a list in it")  # older interpreters: otherwise
     is_alias = lift.has_attribute(item, "__origin__") and lift.has_attribute(item, "__args__")
     if is_alias or not all(lift.has_attribute(item, name) for name in ("__qualname__", "__module__")):
         return lift.text(item, "repr")
@@ -165,7 +174,21 @@ def union(lift: Lift, left: Any, right: Any) -> Any:
     sides = [_members(lift, operand) for operand in (left, right)]
     if sides[0] is None or sides[1] is None:
         return NotImplemented
-    return UnionValue([*sides[0], *sides[1]])
+    members: list[Any] = []
+    for member in (*sides[0], *sides[1]):
+        if not any(_is_same(lift, member, other) for other in members):
+            members.append(member)
+    return members[0] if len(members) == 1 else UnionValue(members)
+
+
+def _is_same(lift: Lift, member: Value, other: Value) -> bool:
+    """Whether one member of a union is another, which it then has once."""
+    if member is other or not (isinstance(member, GenericAliasValue) and isinstance(other, GenericAliasValue)):
+        return member.concrete is other.concrete and (member is other or member.concrete is not None)
+    mine, its = [py.attribute(lift, alias, "__origin__") for alias in (member, other)]
+    if not all(has_type(origin.concrete, _PLAIN_METACLASSES) for origin in (mine, its)) or py.same(lift, mine, its):
+        member.refuse("| with another of its class")  # their arguments are compared
+    return False
 
 
 def _members(lift: Lift, operand: Any) -> list[Any] | None:

@@ -11,6 +11,7 @@ import torch
 import framelift
 from framelift.native import _core
 from tests.helpers.check import check
+from tests.helpers.record import Record
 
 X = torch.arange(4.0)
 
@@ -367,3 +368,18 @@ def test_a_callback_that_comes_later_is_called_in_its_place():
     lifted = framelift.compile(order_of_a_callback, backend="eager")
     for callback in (None, None, lambda log: log.append("gone"), None):
         assert repr(lifted(X, callback)) == repr(order_of_a_callback(X, callback))
+
+
+def test_modules_are_not_looked_after():
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            x = x + 1
+            framelift.graph_break()
+            return x.relu()
+
+    module = Inner()
+    reference = weakref.ref(module, print)
+    lifted = framelift.compile(lambda x: module(x) * 2, backend="eager")
+    with Record().listening() as record:
+        assert torch.equal(lifted(X), module(X) * 2)
+    assert len(record.graphs) == 2 and reference() is module

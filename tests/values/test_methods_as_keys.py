@@ -55,6 +55,14 @@ def proxies(x):
 test_programs = programs.test()
 
 
+def test_their_hashes_are_not_known():
+    def f(x):
+        methods = {ONE.method, TWO.method, ONE.other, TWO.other}
+        return x + 1, [method() for method in methods], hash(ONE.method), hash(ONE.method) == hash(TWO.method)
+
+    assert framelift.compile(f, backend="eager")(x())[1:] == f(x())[1:]
+
+
 def test_hooks_that_are_counted():
     def f(x, hooks):
         hooks[ONE.method] = hooks.get(ONE.method, 0) + 1

@@ -109,6 +109,12 @@ def stored_again(key: Any) -> Any:
     return from_key(key)
 
 
+class MethodKey(EqualKey):
+    """A key that is a method bound to an object: one method is equal to another, with a hash that nobody knows."""
+
+    __slots__ = ()
+
+
 class NumberKey(EqualKey):
     """A key that is a number nobody knows: it is found among its like only."""
 

@@ -10,7 +10,7 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.exceptions import raise_error
-from framelift.values.keys import EqualKey
+from framelift.values.keys import MethodKey
 from framelift.values.lookup import name_in_errors, raw_lookup
 from framelift.values.misfits import reject_method
 from framelift.values.operator_methods import OPERATOR_METHODS, takes
@@ -71,13 +71,9 @@ class Bound(Value):
         return super().key(lift) if self.bound_to(lift) is None else key_of_method(lift, self)
 
 
-def key_of_method(lift: Lift, bound: Bound) -> EqualKey:
-    """What stands for methods as keys: they are equal, and have one hash, if they are bound to one object."""
-    return EqualKey(lift, bound, _HASH)
-
-
-# Of all methods: there are few, and whether two are equal is asked anyway.
-_HASH = hash(Bound)
+def key_of_method(lift: Lift, bound: Bound) -> MethodKey:
+    """What stands for a method; all have one hash, as there are few, and whether two are equal is asked anyway."""
+    return MethodKey(lift, bound, hash(Bound))
 
 
 class BoundBuiltin(Bound):

@@ -68,7 +68,8 @@ def is_argument(value: Value) -> bool:
 def end_shows(lift: Lift, value: Value) -> bool:
     """Whether something runs when an object ends that existed before.
 
-    Its `__del__`, the rest of a generator, what weak references to it call. For tensors these are torch's.
+    Its `__del__`, the rest of a generator, what weak references to it call. Tensors and modules have such of torch's
+    and framelift's own, and modules outlive calls of theirs.
     """
     kind = value.python_type()
     assert value.source is not None
@@ -76,7 +77,7 @@ def end_shows(lift: Lift, value: Value) -> bool:
         lift.guard(value.source, "TYPE", kind)
     if defines(kind, "__del__") if is_fixed(kind) else class_lookup(lift, kind, "__del__") is not None:
         return True
-    if value.concrete is None or is_subclass(kind, torch.Tensor) or not _has_references(kind):
+    if value.concrete is None or not _has_references(kind) or any(is_subclass(kind, cls) for cls in _OF_TORCH):
         return False
     if not is_unwatched.holds(value.concrete, None):
         return True
@@ -84,6 +85,7 @@ def end_shows(lift: Lift, value: Value) -> bool:
     return False
 
 
+_OF_TORCH = (torch.Tensor, torch.nn.Module)
 _has_references = type.__dict__["__weakrefoffset__"].__get__
 
 

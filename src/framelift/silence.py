@@ -1,4 +1,5 @@
 """What framelift finds out by running torch's code, nobody hears of: no warning and no log record, on this thread.
+What torch's compilers warn of is heard, and no filter of the program's turns it into an exception.
 
 Warnings of other threads are shown as ever, whoever shows them. That is why nothing is put in place for a while and
 taken away again, as `warnings.catch_warnings` does: the place that all warnings pass asks which thread warns.
@@ -63,6 +64,23 @@ def silence() -> Iterator[None]:
     finally:
         _SILENCE.depth -= 1
         _UNSPENT.end()
+
+
+@contextmanager
+def raising_no_warnings() -> Iterator[None]:
+    """Filters that raise are for warnings of the program's; torch warns of what its own compilers do and import.
+
+    >>> with warnings.catch_warnings(record=True) as heard:
+    ...     warnings.simplefilter("error")
+    ...     with raising_no_warnings():
+    ...         warnings.warn("old", DeprecationWarning)
+    """
+    if all(action != "error" for action, *_ in warnings.filters):
+        yield  # after a change of filters what was warned about before would be warned about again
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        yield
 
 
 def hush(logger: logging.Logger) -> None:

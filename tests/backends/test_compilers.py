@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import operator
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -175,3 +177,19 @@ def test_parameters_are_known_to_stay_where_they_are() -> None:
         aot_module_simplified(module, examples, fw_compiler=lambda graph, _: make_boxed_func(graph.forward))
         metadata = TracingContext.get().fw_metadata
     assert metadata.static_input_indices == [1, 2]
+
+
+ALONE = """
+import warnings
+import torch, framelift
+warnings.simplefilter("error")
+x = torch.ones(3, requires_grad=True)
+framelift.compile(lambda x: (x * 2).sin().sum(), backend={backend!r})(x).backward()
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_filters_that_raise_are_not_about_torch(backend: str) -> None:
+    """In a process of its own, where nothing has been imported or warned about before."""
+    done = subprocess.run([sys.executable, "-c", ALONE.format(backend=backend)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

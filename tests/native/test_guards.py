@@ -1109,10 +1109,14 @@ def test_an_object_whose_death_calls_something() -> None:
         assert tree.check((plain,), function) is not None
         assert tree.check((3,), function) is not None
         assert knowing.check((plain,), function) is not None
-    heard = weakref.ref(plain, print)
-    for _ in range(3):
-        assert tree.check((plain,), function) is None
-        assert tree.check((other,), function) is not None
-    del heard
+    for refer in (weakref.ref, weakref.proxy):
+        heard = refer(plain, print)
+        for _ in range(3):
+            assert tree.check((plain,), function) is None
+            assert tree.check((other,), function) is not None
+        del heard
+        proxy = weakref.proxy(plain)
+        assert tree.check((plain,), function) is not None
+        assert tree.check((proxy,), function) is not None
     assert tree.check((plain,), function) is not None
     assert unheard() is plain

@@ -62,6 +62,26 @@ def types_of_odd_arguments(x):
 
 
 @programs()
+def the_second_base_is_told(x):
+    class Left:
+        pass
+
+    class Right:
+        told = []
+
+        def __init_subclass__(cls, **keywords):
+            Right.told.append((cls.__name__, keywords))
+
+    class Both(Left, Right, factor=3):
+        pass
+
+    class Below(Both):
+        pass
+
+    return x + len(Below.told), Right.told
+
+
+@programs()
 def methods_change_a_closed_over_list(x):
     seen = []
 

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from framelift import config
 from framelift.errors import BackendError, short, unknown
 from framelift.native import _core
+from framelift.silence import raising_no_warnings
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
 CompilerFunction = Callable[..., Callable[..., Any]]
@@ -116,7 +117,8 @@ class Registered:
             return self.compiler.load()
         if isinstance(self.compiler, str):
             module, _, attribute = self.compiler.partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            with raising_no_warnings():
+                return getattr(importlib.import_module(module), attribute)
         return self.compiler
 
 

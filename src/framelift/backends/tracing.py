@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from framelift.graph.fake import fake_with_layout
 from framelift.shapes.symbols import NamedSource, hidden_floats
+from framelift.silence import raising_no_warnings
 
 _COMPILE_NUMBERS = itertools.count()
 
@@ -49,6 +50,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
     symbolic = [node.meta.get("symbolic") for node in module.graph.find_nodes(op="placeholder")]
     at_once = depends_on_data(module) or any(entry is not None for entry in symbolic)
     with ExitStack() as stack:
+        stack.enter_context(raising_no_warnings())
         stack.enter_context(compile_context(CompileContext(number)))
         context = TracingContext(mode)
         stack.enter_context(tracing(context))

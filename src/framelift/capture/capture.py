@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import linecache
 import time
@@ -387,7 +388,9 @@ class _Capture:
         self._report_guards()
         self._lap("guards")
         direct = direct_call(lift, code, needs, call, ending)
-        return Captured(tree, FunctionType(residual, {}), direct, lift.guards, module)
+        # C code that residual code calls may import modules, and asks the globals of its caller how.
+        globals = {"__builtins__": vars(builtins)}
+        return Captured(tree, FunctionType(residual, globals), direct, lift.guards, module)
 
     @contextmanager
     def _modes_at_entry(self) -> Iterator[None]:

@@ -16,7 +16,6 @@ import abc
 import contextvars
 import operator
 import types
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -282,11 +281,7 @@ def type_owns(obj: Any, name: str) -> bool:
     lambda source, _, found: f"nothing was called when {source} died, now a weak reference to it has a callback",
 )
 def is_unwatched(obj: Any, _: None) -> bool:
-    callbacks = [_callback_of(reference) for reference in weakref.getweakrefs(obj)]
-    return all(callback is None or type(callback) is core.Death for callback in callbacks)
-
-
-_callback_of = weakref.ref.__dict__["__callback__"].__get__
+    return core.is_unwatched(obj)  # in Python proxies do not say what they call
 
 
 @guard(

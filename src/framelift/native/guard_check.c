@@ -397,7 +397,7 @@ static bool is_heap_class(PyObject *object)
 }
 
 /* Whether nothing of the program's is called when the object dies. What guards wait for deaths with does not count. */
-static bool is_unwatched(PyObject *object)
+bool is_unwatched(PyObject *object)
 {
     if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
         return true;

@@ -246,6 +246,7 @@ PyObject *check_argument(const Check *check); /* what check_init was given, as f
 
 /* 1 holds, 0 does not, -1 error */
 int check_holds(const Check *check, PyObject *object);
+bool is_unwatched(PyObject *object);
 
 /* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
 Py_ssize_t stored_length(PyObject *object);

@@ -525,6 +525,12 @@ static PyObject *dict_tags_reliable(PyObject *module, PyObject *unused)
     return PyBool_FromLong(dict_versions_reliable);
 }
 
+static PyObject *py_is_unwatched(PyObject *module, PyObject *object)
+{
+    (void)module;
+    return PyBool_FromLong(is_unwatched(object));
+}
+
 static PyMethodDef methods[] = {
     {"dict_tags_reliable", dict_tags_reliable, METH_NOARGS,
      "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
@@ -533,6 +539,7 @@ static PyMethodDef methods[] = {
     {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
     {"can_look_up", can_look_up, METH_VARARGS,
      "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
+    {"is_unwatched", py_is_unwatched, METH_O, "Whether no weak reference calls anything when an object dies."},
     {"set_reference", set_reference, METH_VARARGS,
      "set_reference(describe, evaluate): see framelift.guards.reference."},
     {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
@@ -549,7 +556,6 @@ int guards_init(PyObject *module)
     if (guard_check_setup() < 0 || guard_memo_setup() < 0 || PyType_Ready(&Death_Type) < 0 ||
         PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
-        PyModule_AddObjectRef(module, "Death", (PyObject *)&Death_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
         PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK) RELATION_KINDS(
                                                      ADD_RELATION) LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||

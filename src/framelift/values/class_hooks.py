@@ -10,7 +10,8 @@ from framelift.values import protocol as py
 from framelift.values.base import Raised
 from framelift.values.classes import SuperValue
 from framelift.values.exceptions import ExceptionValue
-from framelift.values.lookup import mro_of, name_of, own_entries, raw_lookup, special_method
+from framelift.values.lookup import name_of, own_entries, special_method
+from framelift.values.made_classes import hook_of_bases
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import primitive
@@ -50,9 +51,8 @@ def _set_name(lift: Lift, method: Any, attribute: UserObjectValue, made: MadeCla
 
 def init_subclass(lift: Lift, made: MadeClassValue, keywords: dict[str, Any]) -> None:
     """Tell the base of a new class about it."""
-    above = SuperValue(made.concrete, made, made.concrete)
-    hook = raw_lookup(mro_of(made.concrete)[1], "__init_subclass__")
-    if hook is not _OF_OBJECT:
+    if hook_of_bases(made.concrete) is not _OF_OBJECT:
+        above = SuperValue(made.concrete, made, made.concrete)
         py.call(lift, above.attribute(lift, "__init_subclass__"), [], keywords)
     elif keywords:
         raise GraphBreak(FL0102, what="a class statement with keywords that nothing takes")

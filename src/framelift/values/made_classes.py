@@ -169,6 +169,11 @@ def does_nothing(*_: Any, **__: Any) -> None:
     """Represents functions. `type` calls one of them: the `__init_subclass__` of a base."""
 
 
+def hook_of_bases(cls: type) -> Any:
+    """The `__init_subclass__` that is called for a class: the first one of those above it."""
+    return next(own["__init_subclass__"] for own in map(_own_dict, mro_of(cls)[1:]) if "__init_subclass__" in own)
+
+
 class MadeClassValue(ClassValue):
     """A class the program made; `entries` is its namespace, and `concrete` its template."""
 
@@ -270,8 +275,7 @@ class MadeClassValue(ClassValue):
             raise GraphBreak(FL0107, what=self.describe())
         if self.cell is not None:
             self.cell.make_empty(generate)
-        hook = raw_lookup(mro_of(self.concrete)[1], "__init_subclass__")
-        if hook is not _own_dict(object)["__init_subclass__"]:
+        if hook_of_bases(self.concrete) is not _own_dict(object)["__init_subclass__"]:
             raise GraphBreak(FL0107, what=self.describe())  # it would run again
         generate.known_object(type)
         generate.load_method("__new__")

@@ -16,6 +16,7 @@ import torch
 import torch.overrides
 
 from framelift.breaks import FL0102, FL0103, FL0301, FL0304, GraphBreak
+from framelift.silence import raising_no_warnings
 from framelift.values import protocol as py
 from framelift.values.primitives import Model
 
@@ -68,9 +69,16 @@ _MORE_METHODS = frozenset(
 
 
 @functools.cache
+def _overridable() -> Any:
+    """What torch lists; it warns of things of its own that it comes across."""
+    with raising_no_warnings():
+        return torch.overrides.get_overridable_functions()
+
+
+@functools.cache
 def tensor_methods() -> frozenset[str]:
     """The names of the methods of a tensor that become nodes."""
-    listed = {id(function) for function in torch.overrides.get_overridable_functions()[torch.Tensor]}
+    listed = {id(function) for function in _overridable()[torch.Tensor]}
     names = {name for name in dir(torch.Tensor) if id(getattr(torch.Tensor, name)) in listed}
     return frozenset((names | _MORE_METHODS) - NOT_METHODS)
 
@@ -79,7 +87,7 @@ def tensor_methods() -> frozenset[str]:
 def graph_functions() -> dict[int, Any]:
     """The functions a graph calls as they are, by id; the methods of torch.Tensor are not among them."""
     found: dict[int, Any] = {}
-    for namespace, functions in torch.overrides.get_overridable_functions().items():
+    for namespace, functions in _overridable().items():
         if isinstance(namespace, types.ModuleType):
             found.update((id(function), function) for function in functions)
     for table in (torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg, torch._C._special):

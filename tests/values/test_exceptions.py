@@ -814,3 +814,14 @@ def test_notes():
             return x + len(notes), notes, str(wrong)
 
     check(function, torch.ones(2), fullgraph=True)
+
+
+def test_an_attribute_that_is_missing_from_a_given_exception():
+    def f(x, error):
+        try:
+            return x + error.characters_written
+        except AttributeError as missing:
+            return x - 1, str(missing)
+
+    for error in (BlockingIOError("a"), BlockingIOError(1, "b", 3), BlockingIOError()):
+        check(f, x(), error, expect_breaks=None)

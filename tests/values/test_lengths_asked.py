@@ -8,6 +8,7 @@ import operator
 
 import pytest
 
+import framelift
 from tests.helpers import check
 from tests.values.programs import Programs, x
 
@@ -197,6 +198,21 @@ def what_cannot_be_searched(x, objects):
             except (TypeError, ValueError) as error:
                 said.append((type(error), str(error), error.__context__))
     return x + 1, said
+
+
+@programs(expect_breaks=None)
+def reversed_over_a_break(x):
+    sequence = Sequence(3)
+    backwards = reversed(sequence)
+    first = next(backwards)
+    framelift.graph_break()
+    return x + first, list(backwards), sequence.log
+
+
+@programs(expect_breaks=None)
+def reversed_and_returned(x):
+    sequence = Sequence(3)
+    return x + 1, reversed(sequence), sequence.log
 
 
 test_programs = programs.test()

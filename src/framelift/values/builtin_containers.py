@@ -20,6 +20,7 @@ from framelift.values.iterators import (
     AskedIterator,
     DerivedIterator,
     RangeIterator,
+    ReversedObject,
     SequenceIterator,
     StrictZip,
     enumerate_step,
@@ -158,7 +159,7 @@ def _reversed_object(lift: Lift, sequence: UserObjectValue) -> Any:
         return py.call(lift, method, [], {})
     if special_method(lift, sequence, cls, "__getitem__") is None:
         raise_error(TypeError, f"'{name_of(cls)}' object is not reversible")
-    return DerivedIterator(reversed, reversed_step, [sequence], py.binary(lift, "-", py.length(lift, sequence), 1))
+    return ReversedObject(sequence, py.binary(lift, "-", py.length(lift, sequence), 1), lift.steps.count)
 
 
 @primitive(sorted)

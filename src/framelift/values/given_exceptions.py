@@ -45,7 +45,10 @@ class GivenExceptionValue(UserObjectValue):
         """What C code keeps, or makes of it."""
         assert self.source is not None
         self.note(lift)
-        real = descriptor.__get__(self.concrete)
+        try:
+            real = descriptor.__get__(self.concrete)
+        except AttributeError:
+            self.refuse(f"attribute {descriptor.__name__!r}, which is missing,")
         return lift.wrap(real, self.source.child("GETATTR", descriptor.__name__))
 
     def text(self, lift: Lift, conversion: str) -> str:

@@ -324,6 +324,19 @@ class DerivedIterator(IteratorValue):
         generate.pop_top()
 
 
+class ReversedObject(DerivedIterator):
+    """`reversed(sequence)` of an object whose length the program says; for another iterator it would say it again."""
+
+    __slots__ = ("born",)
+
+    def __init__(self, sequence: Any, last: Any, born: int) -> None:
+        super().__init__(reversed, reversed_step, [sequence], last)
+        self.born = born
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what=f"reversed() of {py.describe(self.inputs[0])}", born=self.born)
+
+
 _COMPOSED = (enumerate, zip, map, filter)
 
 

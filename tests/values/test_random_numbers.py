@@ -205,3 +205,29 @@ def test_very_many_numbers_are_left_to_python() -> None:
 
     breaks = check(f, X, expect_breaks=None).record.breaks
     assert any("too many random numbers" in broke.reason for broke in breaks)
+
+
+def test_a_method_that_is_replaced(monkeypatch):
+    class Counted:
+        def __init__(self):
+            self.calls = 0
+
+        def __call__(self):
+            self.calls += 1
+            return 0.25
+
+    def f(x):
+        return x * random.gammavariate(1.0, 2.0) + random.uniform(0, 4)
+
+    lifted = framelift.compile(f, backend="eager")
+    random.seed(3)
+    expected = f(torch.ones(2))
+    random.seed(3)
+    assert torch.equal(lifted(torch.ones(2)), expected)
+    own = Counted()
+    monkeypatch.setattr(random.Random, "random", own)
+    assert torch.equal(f(torch.ones(2)), lifted(torch.ones(2))) and own.calls == 4
+    assert torch.equal(f(torch.ones(2)), lifted(torch.ones(2))) and own.calls == 8
+    monkeypatch.undo()
+    random.seed(3)
+    assert torch.equal(lifted(torch.ones(2)), expected)

@@ -18,7 +18,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import protocol as py
 from framelift.values.base import Value
-from framelift.values.lookup import bind, class_lookup
+from framelift.values.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.primitives import primitive
 from framelift.values.sequences import ListValue
 from framelift.values.tensor_numbers import item_of
@@ -47,6 +47,9 @@ _NUMBERS: tuple[Callable[..., Any], ...] = (
     _Random.randrange,
     _Random.randint,
 )
+# What methods call of each other; all others call these.
+_BASIC = ("random", "getrandbits", "_randbelow")
+_METHODS = {name: raw_lookup(_Random, name) for name in dir(_Random) if callable(getattr(_Random, name))}
 _DTYPES = {float: torch.float64, int: torch.int64}
 _SEEDS = (int, float, str, bytes)
 # A number is a symbol without a value and an operation that gives it: that takes as long as tracing so many calls.
@@ -80,6 +83,7 @@ class RandomValue(Value, models=random.Random):
         """Call a method of a generator whose state is known, on plain arguments."""
         if self.known is None:
             raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")
+        _note_methods(lift)
         lift.journal.touch(self)
         self.known = _in_state(self.known.getstate())
         return py.fold(lift, getattr(self.known, name), *args, **kwargs)
@@ -88,6 +92,7 @@ class RandomValue(Value, models=random.Random):
         """One number, by a method and plain arguments."""
         if self.known is not None:
             return self.run(lift, name, *args, **kwargs)
+        _note_methods(lift)
         example = py.fold(lift, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
         if not _fits(name, args, kwargs):
             raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
@@ -95,6 +100,7 @@ class RandomValue(Value, models=random.Random):
 
     def chosen(self, lift: Lift, name: str, numbers: Any, *args: Any, **kwargs: Any) -> list[Any]:
         """Some of these numbers, by a function that gives a list of them and plain arguments."""
+        _note_methods(lift)
         example = py.items(
             lift, py.fold(lift, _CHOOSING[name], random.Random(0), numbers, *args, **kwargs)
         )  # wrong ones raise
@@ -165,6 +171,15 @@ class RandomValue(Value, models=random.Random):
         generate.builder.load_callable(_in_state)
         generate.constant(self.known.getstate())
         generate.builder.call(1)
+
+
+def _note_methods(lift: Lift) -> None:
+    """Methods are run here, and those they call: a program may put others in their place."""
+    for name, method in _METHODS.items():
+        if raw_lookup(_Random, name) is not method:
+            raise GraphBreak(FL0102, what=f"random numbers by another Random.{name}")
+    for name in _BASIC:
+        has_default(lift, _Random, name, _METHODS[name])
 
 
 def _in_state(state: Any) -> random.Random:

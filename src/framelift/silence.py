@@ -7,21 +7,28 @@ taken away again, as `warnings.catch_warnings` does: the place that all warnings
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from framelift.locks import Lock
 
+T = TypeVar("T")
+
 
 class _Silence(threading.local):
     depth = 0
+    # How often something was not heard.
+    unheard = 0
+    # What is to be heard later, if at all.
+    held: list[warnings.WarningMessage] | None = None
 
 
 class _Unspent:
@@ -88,9 +95,36 @@ def hush(logger: logging.Logger) -> None:
     logger.addFilter(lambda record: not _SILENCE.depth)
 
 
+def unheard_warnings() -> int:
+    """How many warnings silent blocks of this thread have swallowed so far."""
+    return _SILENCE.unheard
+
+
+def heard_when_done(function: Callable[..., T]) -> Callable[..., T]:
+    """A function whose warnings are heard when it returns. When it raises, Python does it all again, and warns then."""
+
+    @functools.wraps(function)
+    def run(*args: Any) -> T:
+        outer = _SILENCE.held
+        held: list[warnings.WarningMessage] = []
+        _SILENCE.held = held
+        try:
+            result = function(*args)
+        finally:
+            _SILENCE.held = outer
+        for message in held:
+            _show_unless_silent(message)
+        return result
+
+    return run
+
+
 def _show_unless_silent(message: warnings.WarningMessage) -> None:
     if _SILENCE.depth:
+        _SILENCE.unheard += 1
         _forget(message)
+    elif _SILENCE.held is not None:
+        _SILENCE.held.append(message)
     else:
         _show(message)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -313,3 +314,23 @@ def printed_before_and_after(x: Any) -> Any:
 @pytest.mark.parametrize(("function", "args"), PROGRAMS, ids=[function.__name__ for function, _ in PROGRAMS])
 def test_programs_that_break_are_as_eager(function: Program, args: tuple[Any, ...]) -> None:
     check(function, torch.arange(4.0), *args, expect_breaks=None)
+
+
+def test_a_graph_that_warns_and_then_raises_warns_once():
+    def fn(x, y, index):
+        total = y + 1
+        torch.add(x, 1, out=total)  # of another size: torch warns
+        try:
+            return total, x.index_select(0, index)
+        except IndexError as error:
+            return total, str(error)
+
+    lifted = framelift.compile(fn, backend="eager")
+    for index in (0, 7, 0, 7):
+        heard = []
+        for function in (fn, lifted):
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                function(torch.ones(2, 3), torch.ones(3), torch.tensor([index]))
+            heard.append([str(warning.message) for warning in warned])
+        assert heard[0] == heard[1] and len(heard[0]) == 1

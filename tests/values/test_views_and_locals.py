@@ -121,6 +121,24 @@ def test_a_thread_local_that_the_program_makes() -> None:
     assert sorted(vars(own)) == ["a", "itself"]
 
 
+def test_the_namespace_of_a_thread_local_stays() -> None:
+    def function(x: Any) -> Any:
+        own, said = threading.local(), []
+        own.a = x * 2
+        try:
+            own.__dict__ = {}
+        except AttributeError as error:
+            said.append(str(error))
+        try:
+            del own.__dict__
+        except AttributeError as error:
+            said.append(str(error))
+        return own.a, said
+
+    expected, found = function(X), framelift.compile(function, backend="eager")(X)
+    assert torch.equal(found[0], expected[0]) and found[1] == expected[1] and len(found[1]) == 2
+
+
 def test_subclasses_of_thread_locals_break() -> None:
     class Own(threading.local):
         def __init__(self) -> None:

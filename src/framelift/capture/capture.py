@@ -59,6 +59,7 @@ from framelift.residual.resume import CannotResume
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
 from framelift.shapes.trust import Trust
+from framelift.silence import heard_when_done, unheard_warnings
 from framelift.values.base import KnownObject, Value
 from framelift.values.functions import FunctionValue, has_plain_globals
 from framelift.values.tensors import TensorValue
@@ -212,6 +213,8 @@ class _Capture:
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
         self.state = _core.torch_state()
+        # What operations warn of is heard when the graph runs.
+        self.unheard = unheard_warnings()
 
     def run(self) -> Captured:
         code = self.code
@@ -373,7 +376,10 @@ class _Capture:
             precautions = Precautions(graph.uses_rng, modes, bool(written), *raises)
             self._run_passes(module)
             disappointed = self._trusting() if graph.depends_on_data else None
-            call = GraphCall(self._call_backend(module), inputs, written, precautions, disappointed)
+            function = self._call_backend(module)
+            if unheard_warnings() > self.unheard:
+                function = heard_when_done(function)
+            call = GraphCall(function, inputs, written, precautions, disappointed)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
         if config.check:

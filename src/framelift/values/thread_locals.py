@@ -58,11 +58,13 @@ class ThreadLocalValue(Value, models=threading.local):
         raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if raw_lookup(threading.local, name) is not NotImplemented:
+        if name == "__dict__" or raw_lookup(threading.local, name) is not NotImplemented:
             self.refuse(f"assignment of attribute {name!r}")
         py.set_item(lift, self.namespace(lift), name, value)
 
     def delete_attribute(self, lift: Lift, name: str) -> None:
+        if name == "__dict__":
+            self.refuse("deletion of attribute '__dict__'")
         if self.namespace(lift).get_key(lift, name) is MISSING:
             raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
         py.delete_item(lift, self.namespace(lift), name)

@@ -162,6 +162,22 @@ after = "n" in locals(), "n" in globals(), Body.inner
     return x + 1, made["seen"], made["values"], made["found"], made["after"]
 
 
+@cases(X)
+def bodies_of_classes_see_what_they_define(x):
+    y, z = 42, 7
+
+    class Body:
+        y = 43
+        names = sorted(name for name in locals() if not name.startswith("__"))
+        both = y, z
+        own = [y, locals().get("z"), "z" in locals()]
+
+        def method(self):
+            return __class__, z
+
+    return x + Body.both[0], Body.names, Body.both, Body.own, Body().method()[1]
+
+
 @cases(X, expect_breaks=None)
 def text_that_awaits(x):
     made = eval(AWAITING, {})

@@ -162,7 +162,7 @@ def variables(lift: Lift, frame: Frame) -> Any:
         if contents is not NULL and contents is not EMPTY and (not name.startswith(".") or name == ".0"):
             found[name] = contents
     if not canonical.code.co_flags & _OPTIMIZED:
-        return frame.names if not found or sys.version_info < (3, 12) else _with_hidden(lift, frame, found)
+        return _with_hidden(lift, frame, found) if sys.version_info >= (3, 12) else frame.names
     if sys.version_info >= (3, 13):
         return DictValue(found)
     # Before 3.13 a frame has one such dict, which is brought up to date.
@@ -178,11 +178,16 @@ def variables(lift: Lift, frame: Frame) -> Any:
     return frame.names
 
 
-def _with_hidden(lift: Lift, frame: Frame, hidden: dict[str, Any]) -> DictValue:
+def _with_hidden(lift: Lift, frame: Frame, variables: dict[str, Any]) -> Any:
     """What a comprehension sees that is part of a class body or module: its own variables, too.
 
-    In 3.13.0 it sees nothing else.
+    In 3.13.0 it sees nothing else. What a class body shares with the functions around it is none of its variables.
     """
-    if not isinstance(frame.names, DictValue) or sys.version_info >= (3, 13):
+    code = frame.program.canonical.code
+    shared = (*code.co_freevars, "__class__", "__classdict__")
+    hidden = {name: value for name, value in variables.items() if name not in shared}
+    if not hidden:
+        return frame.names
+    if not isinstance(frame.names, DictValue) or sys.version_info >= (3, 13) or hidden.keys() & {*code.co_cellvars}:
         raise GraphBreak(FL0102, what="locals() of a comprehension outside of functions")
     return DictValue({**frame.names.entries(lift), **hidden})

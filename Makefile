@@ -14,13 +14,15 @@ PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; 
 # A python3.X that a version manager keeps may not start under its bare name.
 override PYTHON := $(shell scripts/find_python $(PYTHON))
 MINOR  := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-VENV   := .venv/$(MINOR)
+# The torch that is tested with: make test TORCH=2.15.0. Each has an environment of its own.
+TORCH  ?= 2.13.0
+VENV   := .venv/$(MINOR)$(if $(filter-out 2.13.0,$(TORCH)),-torch$(TORCH))
 PY     := $(VENV)/bin/python
 JOBS   ?= auto
 ARGS   ?=
 
 SOURCES := $(wildcard setup.py src/framelift/native/*.c src/framelift/native/*.h)
-PIP     := -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP     := -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt
 
 .PHONY: demo test lint format native-tests cpython-tests fuzz bench zoo asan venv clean
 
@@ -66,8 +68,9 @@ $(VENV)/installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	    || { echo "framelift needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $(MINOR). Use make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(VENV)/constraints.txt
 	$(PY) $(PIP) setuptools wheel
-	$(PY) $(PIP) torch==2.13.0
+	$(PY) $(PIP) torch==$(TORCH)
 	$(PY) $(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
 

@@ -19,7 +19,7 @@ from tests.fuzz.generate import shown
 from tests.fuzz.run import Way, failure_of, shrink, write
 
 
-def report(seed: int, size: int, way: Way, problem: str, small: bool) -> None:
+def report(seed: int, size: int, way: Way | None, problem: str, small: bool) -> None:
     """How to run a failing program again, and its smallest form."""
     print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n", flush=True)
     if not small:
@@ -29,7 +29,7 @@ def report(seed: int, size: int, way: Way, problem: str, small: bool) -> None:
     print(f"smaller: {failure_of(statements, seed, way)}\n", flush=True)
 
 
-def fuzz(first: int, programs: int, size: int, way: Way, small: bool) -> int:
+def fuzz(first: int, programs: int, size: int, way: Way | None, small: bool) -> int:
     """How many of the programs differ."""
     began = time.perf_counter()
     different = 0
@@ -59,14 +59,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--size", type=int, default=8, help="statements of a program")
     parser.add_argument("--faults", nargs="*", metavar="NAME", help="plant these faults, or all, one at a time")
-    parser.add_argument("--backend", default="eager")
+    parser.add_argument("--backend", help="for all programs: a name, or users_aot (default: eager, for some users_aot)")
     parser.add_argument("--growing", action="store_true", help="sizes and numbers grow from call to call")
     parser.add_argument("--seeds-only", action="store_true", help="name programs that fail, without making them small")
     given = parser.parse_args()
     gc.freeze()  # torch is large: looking through it again and again is a tenth of the time
     if given.faults is not None:
         return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
-    way = Way(given.backend, given.growing)
+    way = Way(given.backend or "eager", given.growing) if given.backend or given.growing else None
     return bool(fuzz(given.seed, given.programs, given.size, way, not given.seeds_only))
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 PRELUDE = (pathlib.Path(__file__).parent / "prelude.py").read_text()
 OPENING = """\
-def program(x, y, n, word, ints, tensors, table, thing, other, view, index, net, queue, stream, act, record):
+def program(x, y, n, word, ints, tensors, table, thing, other, view, index, net, queue, stream, act, record, grid):
     t0, t1 = x, y + 1
     i0, i1 = n, 2
     s0 = word
@@ -235,6 +235,15 @@ class Writer:
 
     def plain_tensor(self) -> str:
         return self.one_of(["t0", "t1", "t0", "t1", "x", "y", "o0.tensor", "o1.tensor", "other.tensor"])
+
+    def written(self) -> str:
+        """What functions with `out=` take: tensors without a history."""
+        return f"{self.plain_tensor()}.detach().float()"
+
+    def into_one(self) -> str:
+        """A call of a function of one tensor, left open for `out=`."""
+        name, _, rest = self.one_of(phrases.INTO_ONE).rstrip(")").partition("(?")
+        return f"torch.{name}({self.written()}{rest}"
 
     def truth(self) -> str:
         return self.one_of(phrases.TRUTHS)(self)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-ARGUMENTS = "x y n word ints tensors table thing other view index net queue stream act record".split()
+ARGUMENTS = "x y n word ints tensors table thing other view index net queue stream act record grid".split()
 
 
 class Inputs:
@@ -42,6 +42,7 @@ class Inputs:
         with torch.no_grad():
             self.net.inner.weight.copy_(self.y[:1])
             self.net.inner.bias.zero_()
+        self.grid = (self.y * (self.x > 0)).to_sparse()
         _change(self, chosen)
 
     @property
@@ -135,6 +136,10 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     _set("act", lambda inputs: inputs.thing.tensor.add),
     lambda inputs: inputs.record.parts.append(3),
     _set("record", lambda inputs: inputs.module.Record("b", 2.5)),
+    _set("grid", lambda inputs: torch.zeros(2, 3).to_sparse()),
+    _set("grid", lambda inputs: torch.eye(2, 3).to_sparse()),
+    _set("grid", lambda inputs: inputs.y.detach().float().to_sparse()),
+    _set("grid", lambda inputs: inputs.y.detach().clone()),
 ]
 
 
@@ -208,6 +213,7 @@ WORLD_CHANGES: list[Callable[[Any, contextlib.ExitStack], Any]] = [
     _replacing("Table", "__setitem__", lambda module: dict.__setitem__),
     _replacing("Record", "size", lambda module: 5),
     _default_dtype,
+    lambda module, during: during.enter_context(torch.device("cpu")),
     lambda module, during: during.enter_context(torch.no_grad()),
     lambda module, during: during.enter_context(torch.inference_mode()),
     lambda module, during: during.enter_context(torch.autocast("cpu", dtype=torch.bfloat16)),

@@ -11,6 +11,28 @@ KEYS = ["a", "b", "c", "k"]
 EXCEPTIONS = ["ValueError", "Oops", "(KeyError, IndexError)", "LookupError", "RuntimeError", "TypeError"]
 EXCEPTIONS += ["Exception"] * len(EXCEPTIONS)
 
+# Functions whose results go into a tensor of the shape of x, made of two tensors, or of one.
+INTO_TWO = "add sub mul div maximum minimum atan2 hypot fmod".split()
+INTO_ONE = "sin neg abs square sign floor cumsum(?,0) cumprod(?,1) clamp(?,0) flip(?,[0]) tril roll(?,1)".split()
+# Spellings of a copy.
+COPIES = [
+    "s.clone()",
+    "s * 1",
+    "s / 1",
+    "s + 0",
+    "torch.cat([s])",
+    "torch.stack([s])[0]",
+    "s.repeat(1, 1)",
+    "torch.nn.functional.pad(s, (0, 0))",
+    "s.contiguous().clone()",
+    "s.t().contiguous().t()",
+    "torch.cat([s[:1], s[1:]])",
+    "s.to(s.dtype, copy=True)",
+    "s.view(-1).clone().view(s.shape)",
+    "s",
+]
+WRITES = ["s.data.fill_(7)", "s.add_(5)", "s.detach().mul_(3)", "s[0].zero_()", "s.view(-1).neg_()", "None"]
+
 NUMBERS: list[Make] = [
     lambda w: w.constant(),
     lambda w: "i0",
@@ -75,6 +97,11 @@ NUMBERS: list[Make] = [
     lambda w: f"Halting({w.constant()}) + 1",
     lambda w: f"Halting({w.constant()})[i0 > 1]",
     lambda w: f"sum(Halting({w.constant()}))",
+    lambda w: "grid._nnz()",
+    lambda w: "len(grid.values())",
+    lambda w: "grid.values().numel()",
+    lambda w: f"{w.plain_tensor()}.detach().to_sparse()._nnz()",
+    lambda w: f"{w.plain_tensor()}.detach().to_sparse_csr().col_indices().shape[0]",
 ]
 TENSORS: list[Make] = [
     lambda w: w.plain_tensor(),
@@ -122,6 +149,15 @@ TENSORS: list[Make] = [
     lambda w: f"held({w.plain_tensor()} * 2, {w.ints()})",
     lambda w: f"deep({w.plain_tensor()}, 1)",
     lambda w: f"Halting({w.plain_tensor()}) + 1",
+    lambda w: "grid.to_dense()",
+    lambda w: "(grid * 2).to_dense()",
+    lambda w: "torch.sparse.mm(grid, torch.ones(3, 3))",
+    lambda w: f"{w.plain_tensor()} + grid.values().sum()",
+    lambda w: f"{w.plain_tensor()}.detach().to_sparse().to_dense()",
+    lambda w: f"{w.plain_tensor()}.detach().to_sparse().indices().sum() + x",
+    lambda w: f"sparse_step({w.plain_tensor()}, {w.one_of([1, 2])})",
+    lambda w: f"saved({w.plain_tensor()}, lambda s: {w.one_of(COPIES)}, lambda s: {w.one_of(WRITES)})",
+    lambda w: f"saved({w.plain_tensor()}, lambda s: {w.one_of(COPIES)}, lambda s: {w.one_of(WRITES)})",
 ]
 TRUTHS: list[Make] = [
     lambda w: f"{w.number()} < {w.number()}",
@@ -167,6 +203,8 @@ TRUTHS: list[Make] = [
     lambda w: f"Halting(i0) in {w.ints()}",
     lambda w: "x.shape[0] > 2",
     lambda w: "x.numel() % 2 == 0",
+    lambda w: f"grid._nnz() > {w.constant()}",
+    lambda w: "grid.is_sparse",
     lambda w: f"{w.truth()} and {w.number()}",
     lambda w: f"{w.truth()} or {w.text()}",
 ]
@@ -194,6 +232,8 @@ TEXTS: list[Make] = [
     lambda w: "record.name",
     lambda w: f"type({w.thing()}).__name__[:2]",
     lambda w: "f'{record}'[:9]",
+    lambda w: "str(grid.layout)[-3:]",
+    lambda w: f"placed({w.one_of(['meta', 'cpu', 'meta'])!r}, {w.number()})",
 ]
 RAISING: list[Make] = [
     lambda w: f"raise Oops({w.number()})",
@@ -280,6 +320,8 @@ LOOPS: list[Make] = [
     lambda w: "for t1 in x.split(1):\n    t1 = t1 + x\n    if True:",
     lambda w: f"for i0 in map(shifted, {w.ints()}[:2]):",
     lambda w: f"for i0 in iter([1, *{w.ints()}[:2]].pop, 1):",
+    lambda w: "for i0 in range(grid.values().shape[0]):",
+    lambda w: "for i1, v in enumerate(grid.values()[:2]):\n    t1 = x + v\n    if True:",
 ]
 MANAGERS: list[Make] = [
     lambda w: f"with Guarded({w.ints()}, {w.one_of(['True', 'False'])}) as g:",
@@ -292,6 +334,7 @@ MANAGERS: list[Make] = [
     lambda w: "with torch.enable_grad(), torch.autocast('cpu', enabled=n > 1):",
     lambda w: f"with halted({w.ints()}) as i0:",
     lambda w: "with torch.autocast('cpu', dtype=torch.bfloat16):",
+    lambda w: "with torch.device('cpu'):",
     lambda w: f"with contextlib.suppress({w.one_of(['ValueError', 'LookupError', 'Oops', 'RuntimeError'])}):",
     lambda w: f"with contextlib.nullcontext({w.ints()}) as l1:",
     lambda w: f"with contextlib.ExitStack() as e:\n    e.callback({w.ints()}.append, 4)\n    if True:",
@@ -348,6 +391,22 @@ SIMPLE: list[Make] = [
     lambda w: f"{w.plain_tensor()}.masked_fill_({w.plain_tensor()} < 0, {w.small()})",
     lambda w: f"torch.mul({w.plain_tensor()}, 2, out={w.plain_tensor()})",
     lambda w: f"{w.plain_tensor()}.swapaxes(0, 1)[0].add_(view[0])",
+    lambda w: "grid.values().mul_(2)",
+    lambda w: "l1 = [int(i) for i in grid.values()[:3].tolist()]",
+    lambda w: "with torch.device('meta'): s0 = str(torch.zeros(3).device)",
+    # Results that go into a tensor that is there.
+    lambda w: f"torch.{w.one_of(INTO_TWO)}({w.written()}, {w.written()}, out=(t0 := torch.empty(x.shape)))",
+    lambda w: f"torch.{w.one_of(INTO_TWO)}({w.written()}, {w.written()}, out={w.plain_tensor()})",
+    lambda w: f"{w.into_one()}, out=(t1 := torch.empty(x.shape)))",
+    lambda w: f"{w.into_one()}, out=t1[:])",
+    lambda w: f"torch.cat([{w.written()}[:1], {w.written()}[1:]], out=(t0 := torch.empty(x.shape)))",
+    lambda w: (
+        f"o = torch.empty(0); torch.max({w.written()}, 1, out=(o, torch.empty(0, dtype=torch.int64))); t0 = x * o.sum()"
+    ),
+    lambda w: f"torch.linalg.matrix_rank({w.written()}, out=(o := torch.zeros((), dtype=torch.int64))); t1 = x + o",
+    lambda w: f"torch.linalg.vector_norm({w.written()}, out=(o := torch.zeros(()))); t1 = x + o",
+    lambda w: f"torch.linalg.cond({w.written()}, out=(o := torch.zeros(()))); t0 = y * (o > 1)",
+    lambda w: f"torch.where({w.plain_tensor()} > 0, {w.written()}, y.detach(), out=(t1 := torch.empty(x.shape)))",
     # Gradients.
     lambda w: "t1 = t0.detach().clone().float().requires_grad_(); (t1 * net.scale).sum().backward(); t1 = t1.grad",
     lambda w: "net(x).sum().backward(); t0 = t0 + net.inner.weight.grad.sum()",

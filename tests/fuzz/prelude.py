@@ -199,6 +199,49 @@ class Oops(Exception):
         self.amount = len(args)
 
 
+def saved(tensor, copied, write):
+    """The gradient of a product with a copy, of which the original is written between forward and backward."""
+    leaf = tensor.detach().double().requires_grad_()
+    original = leaf.detach().clone()
+    framelift.graph_break()
+    product = (leaf * copied(original)).sum()
+    framelift.graph_break()
+    write(original)
+    product.backward()
+    return leaf.grad
+
+
+def sparse_step(tensor, steps):
+    """What an optimizer for sparse gradients makes of the rows of a tensor."""
+    table = torch.nn.Parameter(tensor.detach().clone().float())
+    optimizer = torch.optim.SparseAdam([table], lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        torch.nn.functional.embedding(torch.tensor([1, 1]), table, sparse=True).sum().backward()
+        optimizer.step()
+    return table.detach()
+
+
+MAKERS = [
+    lambda: torch.ones(2),
+    lambda: torch.zeros(2, 1),
+    lambda: torch.arange(3),
+    lambda: torch.tensor([1.5]),
+    lambda: torch.randn(2),
+    lambda: torch.empty(2),
+    lambda: torch.full((2,), 3),
+    lambda: torch.nn.Linear(2, 2).weight,
+    lambda: torch.ones(2, device="cpu"),
+]
+
+
+def placed(device, number):
+    """Where tensors are that are made in the context of a device."""
+    with torch.device(device):
+        made = MAKERS[number % len(MAKERS)]()
+    return str(made.device)
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -9,6 +9,9 @@ import signal
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 from framelift import config
 from tests.fuzz.generate import Statement, Writer, source
@@ -36,6 +39,19 @@ class Way:
     backend: str = "eager"
     growing: bool = False
 
+    @classmethod
+    def of(cls, seed: int) -> Way:
+        """How a program is run if nobody says otherwise: one of eight by a backend as users write them."""
+        return cls("users_aot", growing=True) if seed % 8 == 7 else cls()
+
+
+def users_aot(module: Any, example_inputs: Any) -> Any:
+    """A backend as users write it: AOTAutograd with a compiler that compiles nothing."""
+    return aot_module_simplified(module, example_inputs, fw_compiler=lambda graph, _: make_boxed_func(graph.forward))
+
+
+BACKENDS: dict[str, Any] = {"users_aot": users_aot}
+
 
 def build(text: str, name: str) -> types.ModuleType:
     """The module of a program, as if it had been imported from a file."""
@@ -60,8 +76,9 @@ def _limited() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Failure:  # noqa: B008 (immutable)
+def failure_of(statements: list[Statement], seed: int, way: Way | None = None) -> Failure:
     """What is wrong with the lifted program, if anything is."""
+    way = way or Way.of(seed)
     module = build(source(statements), f"fuzz_{seed}")
     first, further = Inputs(module, seed).arguments, calls(module, seed, 3, way.growing)
     redirected = contextlib.redirect_stderr(io.StringIO())
@@ -71,7 +88,7 @@ def failure_of(statements: list[Statement], seed: int, way: Way = Way()) -> Fail
                 module.program,
                 *first,
                 changed=further,
-                backend=way.backend,
+                backend=BACKENDS.get(way.backend, way.backend),
                 expect_ops=0,
                 expect_breaks=None,
                 expect_hit=False,

@@ -11,6 +11,7 @@ import gc
 import threading
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -537,6 +538,75 @@ def test_known_member_of_an_enumeration() -> None:
         "mark was 1, now 2",
         lambda: setattr(Color.RED, "mark", 1),
     )
+
+
+class Marks(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+def test_combined_flags_are_members() -> None:
+    nodes = Nodes()
+    nodes.arg(IS=Marks.A | Marks.B)
+    tree = nodes.tree()
+    assert hits(tree, Marks.A | Marks.B) and not hits(tree, Marks.A) and not hits(tree, 3)
+
+
+class EnumType(type):
+    """No class of enumerations, whatever its name."""
+
+
+class NoMember(metaclass=EnumType):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("make", [NoMember, lambda: int.__new__(Color, 7)])
+def test_no_member_of_an_enumeration(make: Callable[[], Any]) -> None:
+    """Nothing keeps these alive: another object may come to the same address."""
+    assert not core.is_enum_member(make())
+    nodes = Nodes()
+    nodes.arg(IS=make())
+    with pytest.raises(TypeError, match="cannot hold"):
+        nodes.tree()
+
+
+def test_a_member_that_its_class_forgets() -> None:
+    """What comes to its address is another object."""
+
+    class Level(enum.IntEnum):
+        LOW = 1
+
+    nodes = Nodes()
+    nodes.arg(IS=Level.LOW)
+    tree = nodes.tree()
+    del nodes
+    assert hits(tree, Level.LOW) and not tree.dead
+    kept = Level.LOW
+    Level._member_map_.clear()
+    assert not hits(tree, kept)
+    Level._value2member_map_.clear()
+    type.__delattr__(Level, "LOW")
+    address = id(kept)
+    del kept
+    others = [other for _ in range(100) if (other := int.__new__(Level, 7))]
+    assert not any(hits(tree, other) for other in others)
+    assert address in map(id, others), "the test needs the address again"
+
+
+def test_members_of_a_class_that_is_gone() -> None:
+    nodes = Nodes()
+
+    def build() -> Any:
+        class Level(enum.IntEnum):
+            LOW = 1
+
+        nodes.arg(IS=Level.LOW)
+        return nodes.tree()
+
+    tree = build()
+    nodes.__init__()  # type: ignore[misc]
+    gc.collect()
+    assert tree.dead
 
 
 class Described:

@@ -188,6 +188,25 @@ def test_capture_does_not_run_a_hook():
     assert Quacks.asked.count(Goose) == 1
 
 
+def test_a_hook_from_a_module_with_the_name_of_another():
+    """Only the standard library's own hooks are known to run nothing."""
+    asked = []
+    names = {"__name__": "typing", "abc": abc, "asked": asked}
+    exec(
+        "class Hooked(abc.ABC):\n"
+        "    @classmethod\n"
+        "    def __subclasshook__(cls, other):\n"
+        "        asked.append(other)\n"
+        "        return NotImplemented\n",
+        names,
+    )
+    hooked = names["Hooked"]
+    record = Record()
+    with record.listening():
+        assert framelift.compile(lambda x: (x + 1, isinstance(x, hooked)), backend="eager")(x())[1] is False
+    assert len(record.breaks) == 1 and len(asked) == 1
+
+
 def test_a_registration_is_seen():
     class Other:
         pass

@@ -243,6 +243,13 @@ def test_what_depends_on_the_day_or_the_language_is_left_to_python():
             framelift.compile(function, backend="eager", fullgraph=True)(x())
 
 
+def test_numbers_of_an_enumeration_that_are_no_members():
+    """Each lives for one call, and the next may come to its address."""
+    program = framelift.compile(lambda x, level: x * int(level), backend="eager")
+    for number in (1, 2, 3, 4, 4):
+        assert program(torch.ones(2), int.__new__(Level, number)).tolist() == [number, number]
+
+
 class Reflecting(int):
     """Says something else than an int where it stands on the right: a tensor on the left does not ask it."""
 

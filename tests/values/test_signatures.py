@@ -75,6 +75,35 @@ def test_annotations() -> None:
     check(f, X, fullgraph=True)
 
 
+class Shown:
+    """Its class says that it is from the standard library."""
+
+    shown: typing.ClassVar[list[int]] = []
+
+    def __repr__(self) -> str:
+        self.shown.append(1)
+        return "Shown()"
+
+
+Shown.__module__ = "typing"
+
+
+def annotated(a: Any): ...  # type: ignore[no-untyped-def]
+
+
+annotated.__annotations__ = {"a": Shown()}
+
+
+def test_annotations_of_classes_that_say_they_are_from_elsewhere() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, str(inspect.signature(annotated))
+
+    lifted = framelift.compile(f, backend="eager")
+    Shown.shown.clear()
+    assert [lifted(X)[1] for _ in range(3)] == ["(a: Shown())"] * 3
+    assert len(Shown.shown) == 3
+
+
 def test_type_hints() -> None:
     class Config:
         width: int

@@ -6,7 +6,6 @@ sizes and numbers become inputs, as symbols, where the policy says that they cha
 
 from __future__ import annotations
 
-import enum
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from framelift.values.base import MODELS, Value
 from framelift.values.classes import ClassValue
 from framelift.values.enums import EnumValue
 from framelift.values.given_exceptions import GivenExceptionValue
-from framelift.values.lookup import container_base, is_plain_class, is_subclass, name_of, scalar_base
+from framelift.values.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue
@@ -78,7 +77,7 @@ class Inputs:
             _note_alias(lift, known, source)
             return known
         if model is None:
-            model = _family(kind)
+            model = EnumValue if _core.is_enum_member(obj) else _family(kind)
         value = model.from_input(obj, source)
         value.noted = value.noted or source.access == "KNOWN"
         self._values[id(obj)] = value
@@ -225,8 +224,6 @@ def _family(kind: type) -> type[Value]:
         return TextStreamValue
     if issubclass(kind, types.ModuleType):
         return ModuleObjectValue
-    if is_subclass(type(kind), enum.EnumMeta):
-        return EnumValue
     if is_plain_class(kind):
         return UserObjectValue
     if issubclass(kind, BaseException):

@@ -20,6 +20,7 @@ One memo serves many captures:
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
@@ -271,8 +272,14 @@ def is_fixed(op: Operation, target: Any) -> bool:
         owner = getattr(target, "__objclass__", None) or getattr(target, "__self__", None)
         module = getattr(target, "__module__", None) or getattr(owner, "__module__", None) or ""
         return module in _PYTHON_MODULES or module.partition(".")[0] == "torch"
-    module = getattr(target, "__module__", None) or ""
-    return isinstance(target, types.FunctionType) and module.partition(".")[0] == "torch"
+    return type(target) is types.FunctionType and _is_defined_in_torch(target)
+
+
+def _is_defined_in_torch(function: types.FunctionType) -> bool:
+    """By where it was defined: wrappers say that they are from the module of what they wrap."""
+    name = function.__globals__.get("__name__", "")
+    module = sys.modules.get(name)
+    return module is not None and name.partition(".")[0] == "torch" and function.__globals__ is vars(module)
 
 
 def _has_no_new_symbols(record: Record) -> bool:

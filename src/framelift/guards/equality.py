@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import struct
 import weakref
 from collections.abc import Iterable
@@ -80,7 +79,7 @@ def can_be_held(key: Any) -> bool:
         return True
     if type(key) is tuple:
         return len(key) <= _MOST_ITEMS and all(is_constant(item) or _takes_weak_references(item) for item in key)
-    return is_instance(key, enum.Enum) or (type(key) is weakref.ref and key.__callback__ is None)
+    return core.is_enum_member(key) or (type(key) is weakref.ref and key.__callback__ is None)
 
 
 def _takes_weak_references(obj: Any) -> bool:

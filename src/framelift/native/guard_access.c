@@ -265,11 +265,19 @@ PyObject *context_own(PyObject *variable)
     return value;
 }
 
+static PyObject *array_type;
+
+PyObject *register_array_type(PyObject *module, PyObject *type)
+{
+    (void)module;
+    Py_XSETREF(array_type, Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
 /* A tensor in the memory of an array of NumPy's, as `make` makes it: of this very type, which runs no user's code. */
 static PyObject *array_tensor(PyObject *array, PyObject *make)
 {
-    PyTypeObject *type = Py_TYPE(array);
-    if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) || strcmp(type->tp_name, "numpy.ndarray") != 0) {
+    if ((PyObject *)Py_TYPE(array) != array_type) {
         return NULL;
     }
     PyObject *tensor = PyObject_CallOneArg(make, array);

@@ -252,17 +252,6 @@ static int add_members(Held *held, PyTypeObject *type, const char *const *names,
     return 0;
 }
 
-/* An Enum class keeps its members alive, and some of them (IntEnum's) take no weak references. */
-static bool is_enum_class(PyTypeObject *type)
-{
-    for (PyTypeObject *meta = Py_TYPE(type); meta != NULL; meta = meta->tp_base) {
-        if (strcmp(meta->tp_name, "EnumType") == 0 || strcmp(meta->tp_name, "EnumMeta") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int hold_by_parts(Held *held, Death *death)
 {
     static const char *const property_members[] = {"fget", "fset", "fdel", NULL};
@@ -298,7 +287,8 @@ static int hold_by_parts(Held *held, Death *death)
         }
         return result;
     }
-    if (is_enum_class(type)) {
+    if (member_place(object, &held->member)) {
+        Py_INCREF(held->member.key);
         return add_part(held, (Py_ssize_t)offsetof(PyObject, ob_type), death);
     }
     PyErr_Format(PyExc_TypeError, "a guard cannot hold a %s object weakly", type->tp_name);
@@ -344,7 +334,18 @@ void held_clear(Held *held)
     held->nparts = 0;
     PyMem_Free(held->parts);
     held->parts = NULL;
+    Py_CLEAR(held->member.key);
     held->object = NULL;
+}
+
+bool has_its_parts(const Held *held)
+{
+    for (int i = 0; i < held->nparts; i++) {
+        if (*(PyObject **)((char *)held->object + held->parts[i].offset) != held->parts[i].value) {
+            return false;
+        }
+    }
+    return held->member.key == NULL || is_kept(Py_TYPE(held->object), &held->member, held->object);
 }
 
 bool held_refers_to_same(const Held *held, PyObject *found)
@@ -371,20 +372,29 @@ static bool died(PyObject *object, PyObject *anchor)
     return alive == Py_None;
 }
 
+/* The class of a member that it still keeps, new; NULL where it does not, or where there is none. */
+static PyObject *keeping_class(const Held *held)
+{
+    PyObject *anchor = held->member.key != NULL ? held->parts[0].anchor : NULL;
+    PyObject *cls = anchor != NULL ? weakref_get(anchor) : NULL;
+    if (cls != NULL && (cls == Py_None || !is_kept((PyTypeObject *)cls, &held->member, held->object))) {
+        Py_CLEAR(cls);
+    }
+    return cls;
+}
+
 bool held_is_dead(const Held *held)
 {
+    if (held->member.key != NULL) {
+        PyObject *cls = keeping_class(held);
+        Py_XDECREF(cls);
+        return cls == NULL;
+    }
     bool dead = died(held->object, held->anchor);
     for (int i = 0; i < held->nparts && !dead; i++) {
         dead = died(held->parts[i].value, held->parts[i].anchor);
     }
     return dead;
-}
-
-/* A member is there as long as its class is; other things held by parts may be gone though their parts are not. */
-static bool kept_by_class(const Held *held)
-{
-    return held->nparts == 1 && held->parts[0].offset == (Py_ssize_t)offsetof(PyObject, ob_type) &&
-           !died(held->parts[0].value, held->parts[0].anchor);
 }
 
 PyObject *held_get(const Held *held)
@@ -393,8 +403,10 @@ PyObject *held_get(const Held *held)
     if (object == NULL) {
         Py_RETURN_NONE;
     }
-    if (kept_by_class(held)) {
-        return Py_NewRef(object);
+    if (held->member.key != NULL) {
+        PyObject *cls = keeping_class(held), *member = Py_NewRef(cls != NULL ? object : Py_None);
+        Py_XDECREF(cls);
+        return member;
     }
     if (held->anchor == NULL) { /* held by parts, which may be alive when their wrapper is not */
         ByParts *stand_in = PyObject_New(ByParts, &ByParts_Type);

@@ -2,8 +2,6 @@
  * the type and (key, result, type of the link) for each link of a bounded cache, at the end the six objects below. */
 #include "guard_tree.h"
 
-#include <string.h>
-
 enum { AT_CACHE, AT_FUNCTION, AT_MARK, AT_LINK_TYPE, AT_INFO_TYPE, AT_NAMESPACE, TAIL };
 
 typedef struct {
@@ -34,11 +32,25 @@ static int find_result(PyObject *object, void *state)
     return 0;
 }
 
+static traverseproc visits_cache;
+
+int guard_lru_setup(void)
+{
+    PyObject *module = PyImport_ImportModule("_functools");
+    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "_lru_cache_wrapper") : NULL;
+    Py_XDECREF(module);
+    if (type != NULL && PyType_Check(type)) {
+        visits_cache = ((PyTypeObject *)type)->tp_traverse;
+    }
+    Py_XDECREF(type);
+    return type == NULL ? -1 : 0;
+}
+
 PyObject *lru_result(PyObject *wrapper, const Held *key)
 {
     PyTypeObject *type = Py_TYPE(wrapper);
-    if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || type->tp_traverse == NULL ||
-        strcmp(type->tp_name, "functools._lru_cache_wrapper") != 0) {
+    /* By what it visits, which is the same in every copy of the module. */
+    if (type->tp_traverse == NULL || type->tp_traverse != visits_cache) {
         return NULL;
     }
     Visit visit = {.seen = 0};

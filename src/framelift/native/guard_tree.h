@@ -138,16 +138,24 @@ typedef struct {
     PyObject *anchor; /* owned, or NULL */
 } HeldPart;
 
+/* Where an Enum class keeps a member. */
+typedef struct {
+    PyObject *key; /* owned in a Held; NULL: nowhere */
+    int table;
+} MemberPlace;
+
 /* An object a guard compares with. Constants are held strongly; anything of the user's by a weak reference whose
- * callback sets `dead`, so that a pointer comparison can never meet a new object at an old address. Wrappers that
- * take no weak references (property, staticmethod, slot descriptors, ...) are told by their parts instead. */
+ * callback sets `dead`, so that a pointer comparison can never meet a new object at an old address. What takes no weak
+ * references is told by its parts instead (property, staticmethod, slot descriptors, ...), or, a member of an Enum
+ * class, by its class and where that keeps it. */
 typedef struct {
     PyObject *object;
     PyObject *anchor; /* owned: the object itself or a weak reference; NULL where only parts are held */
     bool constant;    /* compared by value where a check compares values */
     Py_hash_t hash;   /* of a constant */
     int nparts;
-    HeldPart *parts; /* owned: room for MAX_PARTS, or NULL */
+    HeldPart *parts;    /* owned: room for MAX_PARTS, or NULL */
+    MemberPlace member; /* of a member that its class keeps: its one part is the class */
 } Held;
 
 int held_init(Held *held, PyObject *object, Death *death);
@@ -156,17 +164,11 @@ void held_clear(Held *held);
 PyObject *held_get(const Held *held);
 bool held_is_dead(const Held *held);
 
+bool has_its_parts(const Held *held); /* only while there is an object at its address */
+
 static inline bool held_is(const Held *held, PyObject *found)
 {
-    if (found != held->object) {
-        return false;
-    }
-    for (int i = 0; i < held->nparts; i++) {
-        if (*(PyObject **)((char *)found + held->parts[i].offset) != held->parts[i].value) {
-            return false;
-        }
-    }
-    return true;
+    return found == held->object && (held->parts == NULL || has_its_parts(held));
 }
 
 bool constant_type(PyTypeObject *type);
@@ -177,6 +179,13 @@ bool constants_equal(PyObject *a, PyObject *b);              /* the same type an
 bool held_matches(const Held *held, PyObject *found);        /* constants_equal() or held_is() */
 bool held_refers_to_same(const Held *held, PyObject *found); /* both are weak references to one living object */
 int register_constant_types(PyObject *types);
+
+/* ---- guard_enum.c ---- */
+
+int guard_enum_setup(void); /* once, at import */
+/* Where the Enum class of an object keeps it (borrowed); false for what is no member, whatever its class is called. */
+bool member_place(PyObject *object, MemberPlace *place);
+bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object);
 
 /* ---- guard_access.c ---- */
 
@@ -204,8 +213,12 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 PyObject *access_step(const Node *node, PyObject *parent);
 PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR and what follows it */
 
+int guard_lru_setup(void); /* once, at import */
 /* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
 PyObject *lru_result(PyObject *wrapper, const Held *key);
+
+/* register_array_type(type): NumPy's arrays, once NumPy is there. */
+PyObject *register_array_type(PyObject *module, PyObject *type);
 
 /* Built-in iterators, as they stand. What one that walks a sequence gives in so many steps (new; NULL past the end),
  * and its list, tuple or dictionary (borrowed; NULL once the end was met). A dictionary that has changed its size since

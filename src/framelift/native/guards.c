@@ -498,6 +498,13 @@ static PyObject *is_slot(PyObject *module, PyObject *descriptor)
     return PyBool_FromLong(slot_descriptor(descriptor));
 }
 
+static PyObject *is_enum_member(PyObject *module, PyObject *object)
+{
+    (void)module;
+    MemberPlace place;
+    return PyBool_FromLong(member_place(object, &place));
+}
+
 static PyObject *is_constant_type(PyObject *module, PyObject *type)
 {
     (void)module;
@@ -536,6 +543,8 @@ static PyMethodDef methods[] = {
      "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
     {"is_slot", is_slot, METH_O, "Whether guards can read what a descriptor stands for: that of a name in __slots__."},
     {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
+    {"is_enum_member", is_enum_member, METH_O, "Whether an object is a member that its Enum class keeps."},
+    {"register_array_type", register_array_type, METH_O, "Say what NumPy's arrays are."},
     {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
     {"can_look_up", can_look_up, METH_VARARGS,
      "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
@@ -553,8 +562,8 @@ int guards_init(PyObject *module)
 #define ADD_RELATION(name, number) || PyModule_AddIntConstant(module, "REL_" #name, number) < 0
 #define ADD_LOAD(name, number)     || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
 #define ADD_STEP(name, number)     || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
-    if (guard_check_setup() < 0 || guard_memo_setup() < 0 || PyType_Ready(&Death_Type) < 0 ||
-        PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
+    if (guard_check_setup() < 0 || guard_enum_setup() < 0 || guard_lru_setup() < 0 || guard_memo_setup() < 0 ||
+        PyType_Ready(&Death_Type) < 0 || PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
         PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK) RELATION_KINDS(

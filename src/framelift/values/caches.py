@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
@@ -109,7 +110,7 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
 
 def _is_of_typing(function: Any) -> bool:
     wrapped = function.__dict__.get("__wrapped__")
-    return type(wrapped) is types.FunctionType and wrapped.__module__ == "typing"
+    return type(wrapped) is types.FunctionType and wrapped.__globals__ is typing.__dict__
 
 
 # As many as a guard can tell a tuple by.

@@ -24,6 +24,8 @@ _HARMLESS |= {"math", "_heapq", "_bisect"}
 _WITH_EFFECTS = frozenset({"print", "input", "open", "exec", "eval", "breakpoint", "__import__", "__build_class__"})
 # Types whose methods are asked on an empty instance.
 _SAMPLES = (list, dict, set, frozenset, tuple, str, bytes, int, float, complex, bool, deque, OrderedDict, defaultdict)
+_IMMUTABLE, _HEAPTYPE = 1 << 8, 1 << 9
+_flags_of = type.__dict__["__flags__"].__get__
 # How CPython's parsers of arguments speak of numbers and names.
 _ABOUT_THE_CALL = re.compile(
     r"argument.* \(\d+ given\)|expected .*argument.*, got \d+|takes no (keyword )?arguments|missing required argument"
@@ -71,5 +73,13 @@ def _asked(target: Any, count: int, named: bool) -> tuple[Callable[..., Any], in
         return (partial(target, owner), count - 1) if count and not named and _has_sample(owner) else None
     if isinstance(owner, _SAMPLES):
         return target, count
-    harmless = isinstance(target, (type, BuiltinFunctionType)) and target.__module__ in _HARMLESS
+    harmless = _is_in_c(target) and target.__module__ in _HARMLESS
     return (target, count) if harmless and target.__name__ not in _WITH_EFFECTS else None
+
+
+def _is_in_c(target: Any) -> bool:
+    """What a program writes itself may be called like anything, and does what it likes."""
+    if isinstance(target, type):
+        flags = _flags_of(target)
+        return not flags & _HEAPTYPE or bool(flags & _IMMUTABLE)
+    return isinstance(target, BuiltinFunctionType)

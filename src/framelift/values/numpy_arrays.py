@@ -14,6 +14,7 @@ import torch
 from framelift.breaks import FL0102, FL0202, FL0304, GraphBreak
 from framelift.graph.numpy_layer import apply, has, numpy
 from framelift.guards.source import Source
+from framelift.native import _core
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.classes import ClassValue
@@ -42,6 +43,10 @@ _METHODS = frozenset(
     "repeat reshape round searchsorted sort squeeze std sum swapaxes take trace transpose var".split()
 )
 _INDEXING = frozenset({"getitem", "setitem", "take"})
+
+
+if numpy is not None:
+    _core.register_array_type(numpy.ndarray)
 
 
 class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):

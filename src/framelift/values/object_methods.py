@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values import protocol as py
-from framelift.values.classes import ClassValue, attribute_name, init_instance, make_instance
+from framelift.values.classes import ClassValue, attribute_name, init_instance, is_fixed, make_instance
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import (
     FROM_ARGUMENTS,
@@ -143,6 +143,10 @@ def _method(lift: Lift, function: Any, instance: Any, /) -> Any:
     return lift.bound_method(function, instance)
 
 
+def _builtin_subclasses(cls: type) -> list[type]:
+    return [sub for sub in cls.__subclasses__() if is_fixed(sub) and sub.__module__ == "builtins"]
+
+
 _NOT_PLAIN = (*FROM_ARGUMENTS, BaseExceptionGroup)
 
 
@@ -151,7 +155,7 @@ def _register_exceptions() -> None:
     pending: list[type[BaseException]] = [BaseException]
     while pending:
         cls = pending.pop()
-        pending += [sub for sub in cls.__subclasses__() if sub.__module__ == "builtins" and sub not in _NOT_PLAIN]
+        pending += [sub for sub in _builtin_subclasses(cls) if sub not in _NOT_PLAIN]
         for name, model in (("__new__", _exception_new), ("__init__", _exception_init)):
             if name in cls.__dict__ and cls is not BaseException:
                 primitive(cls.__dict__[name])(model)
@@ -183,7 +187,7 @@ def _register_from_arguments() -> None:
     pending: list[type[BaseException]] = [*FROM_ARGUMENTS]
     while pending:
         cls = pending.pop()
-        pending += [sub for sub in cls.__subclasses__() if sub.__module__ == "builtins"]
+        pending += _builtin_subclasses(cls)
         new = _new_from_arguments if issubclass(cls, OSError) else _exception_new
         for name, model in (("__new__", new), ("__init__", _init_from_arguments)):
             if name in cls.__dict__:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import abc
+import builtins
+import dataclasses
+import enum
 import inspect
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
@@ -159,9 +164,18 @@ class ParameterValue(Value):
         generate.builder.binary_subscr()
 
 
+def _classes_of(*modules: types.ModuleType) -> frozenset[int]:
+    """The classes that modules publish, by identity: anybody's may be called like them."""
+    return frozenset(id(found) for module in modules for found in vars(module).values() if isinstance(found, type))
+
+
+_OF_TYPING = _classes_of(typing)
+_OF_THE_LIBRARY = _OF_TYPING | _classes_of(builtins, dataclasses, types, abc, enum)
+
+
 def _is_of_the_library(cls: type) -> bool:
     """Whether the text of an annotation of this type runs nothing of the user's."""
-    return cls.__module__ in ("builtins", "typing", "dataclasses", "types", "abc", "enum")
+    return id(cls) in _OF_THE_LIBRARY
 
 
 class _Shown:
@@ -189,7 +203,7 @@ def _annotation(lift: Lift, value: Any) -> Any:
     if isinstance(value, Value) and value.source is not None and _is_of_the_library(type(value.concrete)):
         lift.guard(value.source, "IS", value.concrete)
         return value.concrete
-    if isinstance(value, UserObjectValue) and _is_of_the_library(value.cls) and value.cls.__module__ != "typing":
+    if isinstance(value, UserObjectValue) and _is_of_the_library(value.cls) and id(value.cls) not in _OF_TYPING:
         return _Shown(lift.text(value, "repr"))
     return lift.constant(value)
 

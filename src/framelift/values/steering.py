@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +33,7 @@ def error_on_graph_break(lift: Lift) -> bool | None:
 
 
 def torch_control(target: Any) -> Model | None:
-    """The same for functions of torch._dynamo's, which is not imported here: they are known by their name.
+    """The same for functions of torch._dynamo's, which is not imported here: whoever has one has loaded its module.
 
     Functions of torch that torch keeps from its own compiler are seen through: that mark is not the user's.
     """
@@ -40,9 +41,8 @@ def torch_control(target: Any) -> Model | None:
         original = _kept_from_torch(target)
         if original is not None:
             return lambda lift, args, kwargs: py.call(lift, lift.known_object(original), args, kwargs)
-    if type(target) is FunctionType and target.__module__ == "torch._dynamo.decorators":
-        return _TORCH_CONTROLS.get(target.__name__)
-    return None
+    decorators = sys.modules.get("torch._dynamo.decorators")
+    return next((model for name, model in _TORCH_CONTROLS.items() if target is getattr(decorators, name, None)), None)
 
 
 def _torch_graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:

@@ -7,10 +7,15 @@ may change with a registration, which is guarded.
 from __future__ import annotations
 
 import _abc  # type: ignore[import-not-found]
+import _collections_abc
 import abc
+import contextlib
 import functools
+import importlib.abc
 import inspect
+import os
 import types
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +107,7 @@ def _has_own_hook(cls: type) -> bool:
     hook = raw_lookup(cls, "__subclasshook__")
     function = hook.__func__ if type(hook) is classmethod else hook
     if type(function) is types.FunctionType:
-        return function.__module__ not in _STDLIB_ABCS
+        return not any(function.__globals__ is module.__dict__ for module in _STDLIB_ABCS)
     return type(function) is not types.ClassMethodDescriptorType  # that of `object`
 
 
@@ -119,7 +124,8 @@ def _note_registrations(lift: Lift, cls: type, token: Any) -> None:
         lift.guard(lift.sources.known(cls), "REGISTRATIONS", token)
 
 
-_STDLIB_ABCS = {"collections.abc", "abc", "numbers", "typing", "os", "io", "contextlib", "importlib.abc"}
+# The modules whose abstract classes have hooks, told by their namespaces: anybody may be called like them.
+_STDLIB_ABCS = (_collections_abc, typing, os, contextlib, importlib.abc)
 _PLAIN_CHECKS = (
     type.__instancecheck__,
     abc.ABCMeta.__instancecheck__,

@@ -1,0 +1,51 @@
+/* Members of Enum classes. Those that are numbers or strings take no weak references; but their class keeps them, under
+ * a name or a value, and forgets them only if the program edits its tables. So a guard holds where they are kept. */
+#include "guard_tree.h"
+
+static PyTypeObject *enum_type;
+/* Members by name; and by value, which is where combined flags are found. */
+static PyObject *tables[2];
+
+int guard_enum_setup(void)
+{
+    PyObject *module = PyImport_ImportModule("enum");
+    enum_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "EnumMeta") : NULL;
+    Py_XDECREF(module);
+    tables[0] = PyUnicode_InternFromString("_member_map_");
+    tables[1] = PyUnicode_InternFromString("_value2member_map_");
+    return enum_type == NULL || tables[0] == NULL || tables[1] == NULL ? -1 : 0;
+}
+
+/* Borrowed; NULL where the class has no such table. */
+static PyObject *table_of(PyTypeObject *cls, int which)
+{
+    PyObject *table = _PyType_Lookup(cls, tables[which]);
+    return table != NULL && PyDict_CheckExact(table) ? table : NULL;
+}
+
+bool member_place(PyObject *object, MemberPlace *place)
+{
+    PyTypeObject *cls = Py_TYPE(object);
+    if (!PyType_IsSubtype(Py_TYPE(cls), enum_type)) {
+        return false;
+    }
+    for (place->table = 0; place->table < 2; place->table++) {
+        PyObject *table = table_of(cls, place->table), *member;
+        Py_ssize_t pos = 0;
+        while (table != NULL && PyDict_Next(table, &pos, &place->key, &member)) {
+            /* Others may have an `__eq__` of their own. */
+            if (member == object && (PyUnicode_CheckExact(place->key) || PyLong_CheckExact(place->key))) {
+                return true;
+            }
+        }
+    }
+    place->key = NULL;
+    return false;
+}
+
+bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object)
+{
+    PyObject *table = table_of(cls, place->table), *member;
+    Held key = {.object = place->key, .constant = true, .hash = PyObject_Hash(place->key)};
+    return table != NULL && dict_find(table, &key, &member) == FOUND && member == object;
+}

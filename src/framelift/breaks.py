@@ -120,6 +120,11 @@ FL0305 = _reason(
     "operators of tensors are replaced: {what}",
     "Put torch's own operators back, or use a subclass of torch.Tensor.",
 )
+FL0306 = _reason(
+    "FL0306",
+    "{type} has rules of its own for what torch does with it",
+    "Use plain tensors in the compiled function; Python runs what is done with others.",
+)
 # 04xx: exceptions
 FL0401 = _reason(
     "FL0401",

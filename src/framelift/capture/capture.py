@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
-from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0401, GraphBreak
+from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture import (  # noqa: F401  (register their handlers)
@@ -209,6 +209,8 @@ class _Capture:
         self.started = time.perf_counter()
         self.broke = False
         self.eager = False
+        # Whether it ends at a tensor with rules of its own.
+        self.meets_subclass = False
         self.whole = whole_frame(self.code)
         _core.never_lift(self.whole.code)
         self.slots: list[Any] = []
@@ -263,6 +265,7 @@ class _Capture:
                     return self._possible(Return(result))
                 waiting[-1].give(request.pieces, result)
         except Left as left:
+            self.meets_subclass = left.reason.reason is FL0306
             depth = self._depth_of(left.reason)
             if self.depth is None and depth > 0:
                 raise Again(depth) from left
@@ -334,6 +337,8 @@ class _Capture:
 
     def _possible(self, ending: Ending) -> Ending:
         """The ending, unless it needs a value that cannot be rebuilt: then the frame is left before it was made."""
+        for born in self.lift.modes.without_overrides:
+            raise Restart(born, GraphBreak(FL0107, what="a block without overrides"))
         try:
             going_on = collect_needs(self.lift, self.code, [], ending).generators
         except GraphBreak as reason:
@@ -444,10 +449,13 @@ class _Capture:
 
     def _is_for_autograd(self) -> bool:
         """Whether derivatives are not to be worked out by a backend."""
-        written = [value.concrete for value in self._written()]
-        if not written or not self.request.options.backend.derives:
+        if not self.request.options.backend.derives:
             return False
-        return share_history(written, [value.concrete for value in self.lift.inputs.tensors.values()])
+        inputs = [value.concrete for value in self.lift.inputs.tensors.values()]
+        if self.meets_subclass or self.lift.inputs.has_subclasses:  # gradients may come back as one
+            return any(value.requires_grad for value in inputs)
+        written = [value.concrete for value in self._written()]
+        return bool(written) and share_history(written, inputs)
 
     def _note_aliasing(self) -> None:
         """Tensors that are different objects here must stay so; memory that is written to must overlap as it does."""

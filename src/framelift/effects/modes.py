@@ -22,6 +22,9 @@ class ModeState(NamedTuple):
     autocast_cache: bool
     autocast_nesting: int
     attention: tuple[bool, ...]
+    # The blocks entered in which no class of tensors has rules of its own (`__torch_function__`), by the step that made
+    # them. They are not switched while capturing: plain tensors, of which graphs are, notice nothing.
+    without_overrides: tuple[int, ...] = ()
 
 
 def state_now(inference: tuple[bool, ...] = ()) -> ModeState:
@@ -43,12 +46,15 @@ class Modes:
     def __init__(self) -> None:
         # Entered contexts, kept because leaving such a block takes the object that entered it.
         self._inference: list[tuple[bool, Any]] = []
+        self.without_overrides: tuple[int, ...] = ()
         self.at_entry = self.state()
 
     def state(self) -> ModeState:
-        return state_now(tuple(mode for mode, _ in self._inference))
+        now = state_now(tuple(mode for mode, _ in self._inference))
+        return now._replace(without_overrides=self.without_overrides)
 
     def restore(self, state: Any) -> None:
+        self.without_overrides = state.without_overrides
         self._restore_inference(state.inference)
         for function, args in switches(self.state(), state):
             function(*args)

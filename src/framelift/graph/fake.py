@@ -20,7 +20,6 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.parameter import Parameter
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
@@ -159,7 +158,7 @@ class Fakes:
             return function(*args, **kwargs), seen
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
-        """The fake of a real tensor with static shape: views, aliases and subclasses included, gradient left out."""
+        """The fake of a real tensor with static shape: views and aliases included, gradient left out."""
         # The converter remembers what it made, so that tensors of one storage become fakes of one storage.
         if storage.converter is None:
             storage.converter = FakeTensorConverter()
@@ -393,7 +392,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 def input_problem(example: torch.Tensor) -> str | None:
     """Why a tensor cannot be an input of a graph, if it cannot."""
     kind = type(example)
-    if kind is torch.Tensor or kind is Parameter or is_traceable_wrapper_subclass(example):
+    if kind is torch.Tensor or kind is Parameter:
         return None
     return f"a {kind.__qualname__} is a tensor with behaviour of its own"
 

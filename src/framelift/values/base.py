@@ -58,6 +58,8 @@ class Value:
     keeps_parts = True
     # Whether others may see the object die: by a weak reference, a finalizer, a file that is closed.
     death_shows = False
+    # Whether it is a tensor that can be one of the graph.
+    is_tensor = False
     # Whether its changes are marks, which may be made twice.
     marks_only = False
 

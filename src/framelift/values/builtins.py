@@ -29,7 +29,7 @@ from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_look
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
-from framelift.values.objects import UserObjectValue, plain_answer
+from framelift.values.objects import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalar_objects import ScalarObjectValue
@@ -111,7 +111,7 @@ def _is_instance(lift: Lift, obj: Any, cls: Any) -> bool:
         return kind is cls or py.truth(lift, py.call(lift, own, [obj], {}))
     if subclass_check(lift, kind, cls, ("__instancecheck__", "__subclasscheck__")):
         return True
-    if isinstance(obj, UserObjectValue):
+    if isinstance(obj, (UserObjectValue, OpaqueValue)):
         # An object may claim another class; `isinstance` believes it.
         claimed = class_lookup(lift, kind, "__class__")
         if claimed is not None and claimed.raw is not _CLASS:

@@ -25,6 +25,7 @@ from framelift.values.objects import UserObjectValue
 from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.primitives import primitive
 from framelift.values.scalars import ScalarValue
+from framelift.values.tensor_subclasses import refuse_rules
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -198,6 +199,7 @@ class ScalarObjectValue(UserObjectValue):
         return super().constant(lift) if self.base is None else self._plain_value
 
     def graph_argument(self, lift: Lift) -> Any:
+        refuse_rules(lift, self)
         return self.constant(lift)
 
     # -- the way back ----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from framelift.values.lookup import defines
 from framelift.values.sizes import size_in
 from framelift.values.slices import SliceValue
 from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensor_subclasses import refuse_rules
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -99,6 +100,8 @@ def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
     """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
     is_tuple = py.type_of(key) is tuple
     parts = py.items(lift, key) if is_tuple else [key]
+    for entry in parts:
+        refuse_rules(lift, entry)
     if any(_has_index_object(lift, part) for part in parts):
         parts = [_without_index_objects(lift, part) for part in parts]
         key = lift.tuple(parts) if is_tuple else parts[0]
@@ -160,7 +163,7 @@ def _is_open(number: Any) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Value) and issubclass(py.type_of(value), torch.Tensor)
+    return isinstance(value, Value) and value.is_tensor
 
 
 def _dimensions(lift: Lift, tensor: TensorValue, parts: list[Any]) -> list[int]:

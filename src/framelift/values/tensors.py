@@ -25,6 +25,7 @@ from framelift.values.primitives import Arity, primitive, primitive_of
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part
+from framelift.values.tensor_subclasses import refuse_rules
 from framelift.values.torch_functions import call_method, is_of_torch
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ _STATIC = "_dynamo_static_input_type"
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
+    is_tensor = True
     __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable")
     shared = False  # each graph output has a variable of its own
 
@@ -310,17 +312,17 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def binary(self, lift: Lift, operator: str, other: Any) -> Any:
         if isinstance(other, NumpyFloatValue):
             other = float(other.concrete)  # here torch takes it for a float
-        if not _is_operand(other):
+        if not _is_operand(lift, other):
             return NotImplemented
         return lift.call_torch(BINARY[operator], (self, other), {})
 
     def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        if not _is_operand(other):
+        if not _is_operand(lift, other):
             return NotImplemented
         return lift.call_torch(BINARY[operator], (other, self), {})
 
     def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if not _is_operand(other):
+        if not _is_operand(lift, other):
             return NotImplemented
         return lift.call_torch(COMPARE[operator], (self, other), {})
 
@@ -344,10 +346,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 _NUMBERS = (int, float, complex)
 
 
-def _is_operand(other: Any) -> bool:
+def _is_operand(lift: Lift, other: Any) -> bool:
     """Whether torch's operators take `other` beside a tensor: numbers of classes of one's own as well."""
     if py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue):
         return True
+    refuse_rules(lift, other)
     return isinstance(other, Value) and any(is_subclass(py.type_of(other), number) for number in _NUMBERS)
 
 

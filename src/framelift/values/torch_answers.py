@@ -17,6 +17,7 @@ from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.sequences import ListValue, SequenceValue
 from framelift.values.sizes import make_size
 from framelift.values.symbolic import SymbolicValue
+from framelift.values.tensor_subclasses import TensorSubclassValue, refuse
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _STATE = [
     torch.is_autocast_cache_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
-    torch._C._is_torch_function_enabled,
     torch._C._is_torch_function_mode_enabled,
     torch._C._len_torch_dispatch_stack,
     torch._C._len_torch_function_stack,
@@ -106,6 +106,11 @@ def _fold_on_constants(function: Any) -> None:
 
 for _function in (*_STATE, *_FIXED):
     _fold_on_constants(_function)
+
+
+@primitive(torch._C._is_torch_function_enabled)
+def _is_torch_function_enabled(lift: Lift) -> bool:
+    return not lift.modes.without_overrides and py.fold(lift, torch._C._is_torch_function_enabled)
 
 
 @primitive(torch.is_tensor)
@@ -200,7 +205,7 @@ def _overrides(lift: Lift, item: Any) -> bool:
     kind = lift.type_of(item)
     if kind is torch.Tensor or kind is torch.nn.Parameter or raw_lookup(kind, "__torch_function__") is NotImplemented:
         return False
-    raise GraphBreak(FL0202, type=kind.__qualname__)
+    refuse(kind)
 
 
 def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
@@ -208,6 +213,8 @@ def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
     if issubclass(lift.type_of(obj), cls):
         return True
     flag = _FLAGS.get(id(cls))
+    if flag is not None and isinstance(obj, TensorSubclassValue):
+        return obj.flag(lift, flag)
     if flag is None or not isinstance(obj, TensorValue) or not lift.has_attribute(obj, flag):
         return False
     return py.truth(lift, py.attribute(lift, obj, flag))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd import grad_mode
 
+from framelift.breaks import FL0107, GraphBreak
 from framelift.effects.modes import autocast_nesting
 from framelift.graph.state import ATTENTION_KERNELS
 from framelift.values import protocol as py
@@ -19,6 +20,7 @@ from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
+    from framelift.residual.generator import Generator
 
 
 def _switch(function: Any) -> None:
@@ -109,3 +111,53 @@ class InferenceContextValue(Value):
 @primitive(torch._C._InferenceMode)
 def _inference_mode(lift: Lift, mode: Any) -> InferenceContextValue:
     return InferenceContextValue(bool(lift.constant(mode)))
+
+
+class WithoutOverridesValue(Value):
+    """A block in which no class of tensors has a `__torch_function__`. What asks it of a graph is said by its state.
+
+    Where the graph ends inside of the block, the frame is left before it, and Python enters it.
+    """
+
+    __slots__ = ("born", "outside")
+
+    def __init__(self, born: int) -> None:
+        super().__init__()
+        self.born = born
+        self.outside: Any = None
+
+    def python_type(self) -> type:
+        return torch._C.DisableTorchFunctionSubclass
+
+    def attribute(self, lift: Lift, name: str) -> Any:
+        if name == "__enter__":
+            return lift.builtin_method(self, name, lambda: self._enter(lift))
+        if name == "__exit__":
+            return lift.builtin_method(self, name, lambda *_: self._exit(lift))
+        return super().attribute(lift, name)
+
+    def _enter(self, lift: Lift) -> None:
+        lift.journal.touch(lift.modes)
+        lift.journal.touch(self)
+        self.outside = lift.modes.without_overrides
+        lift.modes.without_overrides = (*self.outside, self.born)
+
+    def _exit(self, lift: Lift) -> None:
+        if self.outside is None:
+            self.refuse("leaving a block that was not entered")
+        lift.journal.touch(lift.modes)
+        lift.modes.without_overrides = self.outside
+
+    def state(self) -> Any:
+        return self.outside
+
+    def restore(self, state: Any) -> None:
+        self.outside = state
+
+    def rebuild(self, generate: Generator) -> None:
+        raise GraphBreak(FL0107, what=self.describe(), born=self.born)
+
+
+@primitive(torch._C.DisableTorchFunctionSubclass)
+def _without_overrides(lift: Lift) -> WithoutOverridesValue:
+    return WithoutOverridesValue(lift.steps.count)

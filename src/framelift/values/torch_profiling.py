@@ -85,12 +85,6 @@ def _record_function(lift: Lift, name: Any, args: Any = None) -> MarkedBlockValu
     return MarkedBlockValue([name, args])
 
 
-@primitive(torch._C.DisableTorchFunctionSubclass)
-def _without_overrides(lift: Lift) -> IgnoredContextValue:
-    """Tensors with rules of their own are no inputs of a graph, so there is nothing to disable."""
-    return IgnoredContextValue(torch._C.DisableTorchFunctionSubclass)
-
-
 # A block made before the frame, such as one that decorates a function: what its methods call.
 
 

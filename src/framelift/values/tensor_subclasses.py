@@ -1,0 +1,68 @@
+"""Tensors of classes of one's own, and other objects that torch asks before it does anything (`__torch_function__`).
+
+What such a class makes of an operation is its own affair, in Python and below the dispatcher. So the graph ends at an
+instruction that does something with one, and Python runs it; none is ever an input or a result of a graph. Being
+passed around, told apart and asked for their type needs no rules, and is traced.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from framelift.breaks import FL0306, GraphBreak
+from framelift.values import protocol as py
+from framelift.values.dicts import MISSING
+from framelift.values.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
+from framelift.values.objects import OpaqueValue, UserObjectValue
+
+if TYPE_CHECKING:
+    from framelift.capture.lift import Lift
+
+
+class TensorSubclassValue(OpaqueValue):
+    """A tensor of another class than torch.Tensor and Parameter."""
+
+    __slots__ = ()
+
+    def note_facts(self, lift: Lift) -> None:
+        refuse(type(self.concrete))
+
+    def flag(self, lift: Lift, name: str) -> bool:
+        """`getattr(tensor, name, False)`, where that runs nothing of the program's."""
+        kind = self.guarded_type(lift)
+        namespace = instance_dict(self.concrete)
+        if namespace is None or not has_default(lift, kind, "__getattribute__", object.__getattribute__):
+            refuse(kind)
+        assert self.source is not None
+        found = lift.wrap(namespace, self.source.child("INSTANCE_DICT")).get_key(lift, name)
+        if class_lookup(lift, kind, name) is not None:
+            refuse(kind)
+        if found is MISSING and class_lookup(lift, kind, "__getattr__") is not None:
+            refuse(kind)
+        return found is not MISSING and py.truth(lift, found)
+
+
+def is_tensor_class(cls: type) -> bool:
+    return is_subclass(cls, torch.Tensor)
+
+
+def dispatches(cls: type) -> bool:
+    """Whether tensors of a class have rules of their own below the dispatcher: gradients are of that class, too."""
+    return is_tensor_class(cls) and raw_lookup(cls, "__torch_dispatch__") is not _NO_RULES
+
+
+_NO_RULES = raw_lookup(torch.Tensor, "__torch_dispatch__")
+
+
+def refuse(cls: type) -> NoReturn:
+    raise GraphBreak(FL0306, type=name_of(cls))
+
+
+def refuse_rules(lift: Lift, operand: Any) -> None:
+    """Break where what a tensor meets in an operation has rules of its own for it."""
+    if isinstance(operand, TensorSubclassValue):
+        operand.note(lift)
+    if isinstance(operand, UserObjectValue) and lift.has_attribute(operand, "__torch_function__"):
+        refuse(operand.cls)

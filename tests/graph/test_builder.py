@@ -261,12 +261,13 @@ class TestInputs:
     def test_tensors_that_wrap_others(self) -> None:
         from torch.testing._internal.two_tensor import TwoTensor
 
-        builder, (x,) = new(x=TwoTensor(torch.ones(2), torch.zeros(2)))
-        y = builder.call_function(torch.add, (x, 1))
-        assert y.shape == (2,)
-        with pytest.raises(MetadataFailure) as caught:
-            builder.call_method("add_", (x, 1))
-        assert caught.value.kind == "unsupported"
+        with pytest.raises(MetadataFailure, match="TwoTensor is a tensor with behaviour of its own"):
+            new(x=TwoTensor(torch.ones(2), torch.zeros(2)))
+        builder, (x,) = new(x=torch.ones(2))
+        with pytest.raises(MetadataFailure, match="a TwoTensor cannot be a result in a graph") as caught:
+            builder.call_function(lambda x: TwoTensor(x, x), (x,))
+        assert caught.value.kind == "result"
+        assert not builder.records
 
     def test_subclasses_with_behaviour_of_their_own_are_refused(self) -> None:
         class Loud(torch.Tensor):

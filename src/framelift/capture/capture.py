@@ -30,6 +30,7 @@ from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.program import Programs
 from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
+from framelift.capture.subclasses_ahead import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
@@ -452,8 +453,9 @@ class _Capture:
         if not self.request.options.backend.derives:
             return False
         inputs = [value.concrete for value in self.lift.inputs.tensors.values()]
-        if self.meets_subclass or self.lift.inputs.has_subclasses:  # gradients may come back as one
-            return any(value.requires_grad for value in inputs)
+        is_trained = any(value.requires_grad for value in inputs)
+        if is_trained and (self.meets_subclass or is_subclass_in_sight(self.request.function, self.request.slots)):
+            return True
         written = [value.concrete for value in self._written()]
         return bool(written) and share_history(written, inputs)
 

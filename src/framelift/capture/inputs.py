@@ -35,7 +35,7 @@ from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.structs import StructSequenceValue, is_struct_class
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.symbolic import SymbolicValue
-from framelift.values.tensor_subclasses import TensorSubclassValue, dispatches, is_tensor_class
+from framelift.values.tensor_subclasses import TensorSubclassValue, is_tensor_class
 from framelift.values.tensors import TensorValue
 from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class
 from framelift.values.tuples import TupleObjectValue, is_tuple_class
@@ -100,12 +100,6 @@ class Inputs:
     def of_type(self, kind: type) -> Iterator[Value]:
         """The input objects of exactly that type."""
         return (value for value in self._values.values() if type(value.concrete) is kind)
-
-    @property
-    def has_subclasses(self) -> bool:
-        """Whether the program came across a tensor that dispatches in its own way."""
-        values = self._values.values()
-        return any(isinstance(value, TensorSubclassValue) and dispatches(value.python_type()) for value in values)
 
     def lasting(self) -> Iterator[Value]:
         """Inputs that nothing the program does can drop: namespaces of modules, classes, what their functions know."""

@@ -27,7 +27,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
-from framelift.graph.fake import Describer, Fakes, input_problem, is_wrapper, storage_of
+from framelift.graph.fake import Describer, Fakes, problem_with, storage_of
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
@@ -149,7 +149,7 @@ class GraphBuilder:
         known = self._input_by_example.get(id(example))
         if known is not None:
             return known
-        problem = input_problem(example)
+        problem = problem_with(example)
         if problem is not None:
             raise MetadataFailure("unsupported", source_name or name or "an input", problem)
         storage = self._storage_of_example(example)
@@ -351,8 +351,6 @@ class GraphBuilder:
         before = len(self._changes)
         try:
             self._bind(record, result)
-            if seen.written and any(is_wrapper(known_fake(ref)) for ref in tensors):
-                raise MetadataFailure("unsupported", record.name, "it writes to a tensor that wraps others")
             if any(ref.is_new for storage in record.writes for ref in storage.refs):
                 _check_new(record)
             if self._changes and any(map(self._is_given_history, record.writes)):
@@ -419,6 +417,8 @@ class GraphBuilder:
                 return self._number(tensor, record, path)
             ref = by_fake.get(id(tensor))
             if ref is None:
+                if problem_with(tensor) is not None:
+                    raise NotAConstant(tensor)
                 untyped = storage_of(tensor)
                 storage = None if untyped is None else by_address.get(untyped._cdata)
                 if storage is None:

@@ -384,15 +384,10 @@ def address_of(tensor: torch.Tensor) -> int:
     return ~id(tensor) if storage is None else int(storage._cdata)
 
 
-def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Whether a fake wraps others, so that what is written to it is not seen on itself."""
-    return type(tensor) is not FakeTensor
-
-
-def input_problem(example: torch.Tensor) -> str | None:
-    """Why a tensor cannot be an input of a graph, if it cannot."""
-    kind = type(example)
-    if kind is torch.Tensor or kind is Parameter:
+def problem_with(tensor: torch.Tensor) -> str | None:
+    """Why a tensor cannot be an input of a graph, or a fake one a result, if it cannot."""
+    kind = type(tensor)
+    if kind is FakeTensor or kind is torch.Tensor or kind is Parameter:
         return None
     return f"a {kind.__qualname__} is a tensor with behaviour of its own"
 

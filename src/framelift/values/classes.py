@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0102, FL0203, GraphBreak
+from framelift.breaks import FL0102, FL0203, FL0306, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values import protocol as py
@@ -291,6 +291,8 @@ class ClassValue(KnownObject, models=type):
             and scalar_base(cls) is None
             and not has_modelled_new(lift, cls)
         ):
+            if is_subclass(cls, torch.Tensor):
+                raise GraphBreak(FL0306, type=name_of(cls))
             raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(lift, cls, "__new__")
         assert new is not None

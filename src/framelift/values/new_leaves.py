@@ -15,6 +15,7 @@ from framelift.breaks import FL0304, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.primitives import primitive
 from framelift.values.sizes import size_of
+from framelift.values.tensor_subclasses import refuse_rules
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def require_grad(lift: Lift, tensor: TensorValue, flag: bool) -> TensorValue:
 
 @primitive(torch.nn.Parameter)
 def _parameter(lift: Lift, data: Any = None, requires_grad: Any = True) -> Any:
+    refuse_rules(lift, data)
     if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
         _refuse("a parameter of this")
     recipe = _recipe(lift, data, torch.nn.Parameter, bool(lift.constant(requires_grad)), "a parameter")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framelift.breaks import FL0102, FL0202, FL0203, GraphBreak
+from framelift.breaks import FL0102, FL0202, FL0203, FL0306, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.by_items import by_items
 from framelift.native import _core
@@ -251,6 +251,11 @@ class UserObjectValue(Value):
             return
         if py.type_of(hint) is not int or py.truth(lift, py.compare(lift, "<", hint, 0)):
             self.refuse("__length_hint__() that gives no length")
+
+    def graph_argument(self, lift: Lift) -> Any:
+        if lift.has_attribute(self, "__torch_function__"):
+            raise GraphBreak(FL0306, type=name_of(self.cls))
+        return super().graph_argument(lift)
 
     def is_exactly(self, cls: type) -> bool:
         return False  # its class may override what the C type has

@@ -13,6 +13,7 @@ import torch
 
 from framelift.breaks import FL0306, GraphBreak
 from framelift.values import protocol as py
+from framelift.values.classes import ClassValue
 from framelift.values.dicts import MISSING
 from framelift.values.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
 from framelift.values.objects import OpaqueValue, UserObjectValue
@@ -29,12 +30,16 @@ class TensorSubclassValue(OpaqueValue):
     def note_facts(self, lift: Lift) -> None:
         refuse(type(self.concrete))
 
-    def flag(self, lift: Lift, name: str) -> bool:
-        """`getattr(tensor, name, False)`, where that runs nothing of the program's."""
+    def has_flag(self, lift: Lift, name: str | None) -> bool:
+        """`getattr(tensor, name, False)`, where nothing of the program's answers for its attributes or its class."""
         kind = self.guarded_type(lift)
         namespace = instance_dict(self.concrete)
-        if namespace is None or not has_default(lift, kind, "__getattribute__", object.__getattribute__):
+        claimed = class_lookup(lift, kind, "__class__")
+        answers = claimed is None or claimed.raw is not _CLASS or namespace is None
+        if answers or not has_default(lift, kind, "__getattribute__", object.__getattribute__):
             refuse(kind)
+        if name is None:
+            return False
         assert self.source is not None
         found = lift.wrap(namespace, self.source.child("INSTANCE_DICT")).get_key(lift, name)
         if class_lookup(lift, kind, name) is not None:
@@ -42,6 +47,9 @@ class TensorSubclassValue(OpaqueValue):
         if found is MISSING and class_lookup(lift, kind, "__getattr__") is not None:
             refuse(kind)
         return found is not MISSING and py.truth(lift, found)
+
+
+_CLASS = object.__dict__["__class__"]
 
 
 def is_tensor_class(cls: type) -> bool:
@@ -64,5 +72,5 @@ def refuse_rules(lift: Lift, operand: Any) -> None:
     """Break where what a tensor meets in an operation has rules of its own for it."""
     if isinstance(operand, TensorSubclassValue):
         operand.note(lift)
-    if isinstance(operand, UserObjectValue) and lift.has_attribute(operand, "__torch_function__"):
-        refuse(operand.cls)
+    elif isinstance(operand, (UserObjectValue, ClassValue)) and lift.has_attribute(operand, "__torch_function__"):
+        refuse(py.type_of(operand))

@@ -213,8 +213,8 @@ def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
     if issubclass(lift.type_of(obj), cls):
         return True
     flag = _FLAGS.get(id(cls))
-    if flag is not None and isinstance(obj, TensorSubclassValue):
-        return obj.flag(lift, flag)
+    if isinstance(obj, TensorSubclassValue):
+        return obj.has_flag(lift, flag)
     if flag is None or not isinstance(obj, TensorValue) or not lift.has_attribute(obj, flag):
         return False
     return py.truth(lift, py.attribute(lift, obj, flag))

@@ -125,6 +125,11 @@ FL0306 = _reason(
     "{type} has rules of its own for what torch does with it",
     "Use plain tensors in the compiled function; Python runs what is done with others.",
 )
+FL0307 = _reason(
+    "FL0307",
+    "{what} is a {kind} tensor, which no graph holds",
+    "Make it dense before, or do this outside the compiled function: Python runs what uses it.",
+)
 # 04xx: exceptions
 FL0401 = _reason(
     "FL0401",

@@ -120,7 +120,7 @@ def check(
             outcomes.append(expected)
         _check_events(record, expect_ops, expect_breaks, allow_internal)
         if deterministic and not allow_internal:
-            _check_determinism(fn, first if inputs is None else inputs(), kwargs, compiled)
+            _check_determinism(fn, first, kwargs, compiled, inputs)
     except AssertionError as problem:
         raise type(problem)(f"{problem}\n\n{_context(fn, record)}") from None
     return Checked(record, outcomes[0].value)
@@ -244,7 +244,13 @@ def _check_events(record: Record, expect_ops: int, expect_breaks: int | None, al
         raise AssertionError(f"{len(record.breaks)} graph breaks, expected {expect_breaks}: {record.breaks}")
 
 
-def _check_determinism(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any], compiled: dict[str, Any]) -> None:
+def _check_determinism(
+    fn: Callable[..., Any],
+    args: Any,
+    kwargs: dict[str, Any],
+    compiled: dict[str, Any],
+    inputs: Callable[[], Any] | None,
+) -> None:
     """Capture the frame twice more, from nothing: graph, guards and residual code must come out the same."""
     prints = []
     for _ in range(2):
@@ -252,7 +258,7 @@ def _check_determinism(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]
         side, record = Side(fn), Record()
         side.function = framelift.compile(side.function, **compiled)
         with record.listening():
-            run(side, args, kwargs, 0)
+            run(side, args, kwargs, 0, inputs)
         prints.append(record.fingerprint())
     if prints[0] != prints[1]:
         one, two = next(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0301, FL0302, FL0303, GraphBreak
+from framelift.breaks import FL0301, FL0302, FL0303, FL0307, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
@@ -146,6 +146,8 @@ def _break_for(failure: MetadataFailure) -> GraphBreak:
     """The graph break for an operation that cannot be put into the graph."""
     if failure.kind == "data-dependent":
         return GraphBreak(FL0301, what=failure.operation)
+    if failure.kind == "opaque":
+        return GraphBreak(FL0307, what=f"a result of {failure.operation}", kind=failure.reason)
     return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
 
 

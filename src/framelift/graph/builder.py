@@ -27,7 +27,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
-from framelift.graph.fake import Describer, Fakes, problem_with, storage_of
+from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
@@ -149,7 +149,8 @@ class GraphBuilder:
         known = self._input_by_example.get(id(example))
         if known is not None:
             return known
-        problem = problem_with(example)
+        opaque = opaque_kind(example)
+        problem = problem_with(example) or (f"it is a {opaque} tensor" if opaque else None)
         if problem is not None:
             raise MetadataFailure("unsupported", source_name or name or "an input", problem)
         storage = self._storage_of_example(example)
@@ -427,6 +428,9 @@ class GraphBuilder:
                     if untyped is not None:
                         by_address[untyped._cdata] = storage
                 descriptor = self._descriptors.of(tensor)
+                opaque = None if descriptor.is_complete else opaque_kind(tensor)
+                if opaque is not None:
+                    raise MetadataFailure("opaque", record.name, opaque)
                 ref = TensorRef(descriptor, storage, record, path, self._materialiser.fake_of)
                 ref.known_fake = tensor
                 by_fake[id(tensor)] = ref
@@ -436,9 +440,11 @@ class GraphBuilder:
 
         try:
             return map_result(result, wrap)
-        except NotAConstant as error:
+        except (NotAConstant, MetadataFailure) as error:
             for ref in created:
                 ref.storage.refs.remove(ref)
+            if isinstance(error, MetadataFailure):
+                raise
             reason = f"{error} cannot be a result in a graph"
             raise MetadataFailure("result", record.name, reason) from None
 

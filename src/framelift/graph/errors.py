@@ -7,7 +7,7 @@ from typing import Literal
 
 from framelift.errors import FrameliftError
 
-FailureKind = Literal["data-dependent", "unsupported", "error", "argument", "result"]
+FailureKind = Literal["data-dependent", "unsupported", "opaque", "error", "argument", "result"]
 
 
 class MetadataFailure(FrameliftError):
@@ -17,6 +17,7 @@ class MetadataFailure(FrameliftError):
 
     * ``data-dependent`` — the result depends on tensor values (``item()``, ``nonzero()``, ``bool(t)``),
     * ``unsupported`` — no metadata rule is known for the operation or for one of its tensors,
+    * ``opaque`` — a tensor is sparse, nested or quantized; the reason says which,
     * ``error`` — the operation itself raises for these inputs (a shape mismatch, a bad argument),
     * ``argument`` — an argument is neither a tensor of the graph nor a constant a graph can hold,
     * ``result`` — the result holds an object a graph cannot hold (a storage, an iterator, a ``grad_fn``).

@@ -345,8 +345,8 @@ def _is_leaf(tensor: torch.Tensor) -> bool | None:
 
 
 def _describe_odd(tensor: torch.Tensor, device: torch.device, is_parameter: bool) -> Facts:
-    """What can be said of a sparse, nested, quantized, named or symbolic tensor or of a subclass."""
-    shape = () if tensor.is_nested else tuple(tensor.shape)
+    """What can be said of a symbolic tensor or of a subclass."""
+    shape = () if tensor.is_nested else tensor.shape
     strided = tensor.layout is _STRIDED and not tensor.is_nested
     return (
         shape,
@@ -384,8 +384,21 @@ def address_of(tensor: torch.Tensor) -> int:
     return ~id(tensor) if storage is None else int(storage._cdata)
 
 
+def opaque_kind(tensor: torch.Tensor) -> str | None:
+    """What kind of tensor it is that no graph holds, if it is one.
+
+    A fake knows neither how many elements it has nor whose memory they are in: it says that there are none, in memory
+    of their own. Compilers take it at its word.
+    """
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is not _STRIDED:
+        return str(tensor.layout).removeprefix("torch.").removeprefix("_")
+    return "quantized" if tensor.is_quantized else None
+
+
 def problem_with(tensor: torch.Tensor) -> str | None:
-    """Why a tensor cannot be an input of a graph, or a fake one a result, if it cannot."""
+    """Why a tensor cannot be an input of a graph, or a fake one a result, if its class forbids it."""
     kind = type(tensor)
     if kind is FakeTensor or kind is torch.Tensor or kind is Parameter:
         return None

@@ -44,15 +44,15 @@ DTYPES = (
 def tensor_facts(tensor: torch.Tensor) -> TensorSpec:
     """What Python says about a tensor, without its `__torch_function__` being asked."""
     with torch._C.DisableTorchFunction():
-        strided = tensor.layout is torch.strided
+        sized = not tensor.is_nested
         return TensorSpec(
             type(tensor),
             torch._C._dispatch_keys(tensor).raw_repr(),
             tensor.dtype,
             tensor.device,
             tensor.requires_grad,
-            _plain(tensor.size()),
-            _plain(tensor.stride()) if strided else None,
+            _plain(tensor.size()) if sized else None,
+            _plain(tensor.stride()) if sized and tensor.layout is torch.strided else None,
             tensor.is_leaf,
             tensor.layout,
         )
@@ -70,7 +70,7 @@ def _plain(sizes: Any) -> tuple[int | None, ...]:
 def tensors_overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether the spans of the elements of two tensors intersect; tensors without memory go by their storage."""
     with torch._C.DisableTorchFunction():
-        if a.layout is not torch.strided or b.layout is not torch.strided:
+        if any(tensor.layout is not torch.strided or tensor.is_nested for tensor in (a, b)):
             return a is b
         first, second = _span(a), _span(b)
         return first[0] < second[1] and second[0] < first[1] and first[0] != first[1] and second[0] != second[1]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from framelift.breaks import FL0107, FL0202, FL0301, FL0304, GraphBreak
+from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
+from framelift.graph.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.native.calibrate import tensor_spec
 from framelift.values import protocol as py
@@ -37,6 +38,9 @@ _FACTS = frozenset(
     {"shape", "dtype", "device", "requires_grad", "is_leaf", "layout", "ndim", "is_cuda", "is_cpu", "is_meta"}
     | {"is_sparse", "is_quantized", "is_mkldnn", "is_mps", "is_xpu", "itemsize", "nbytes", "is_nested"}
 )
+
+# Facts it says also of a tensor that no graph holds.
+_FACTS_OF_OPAQUE = _FACTS - {"is_leaf", "nbytes", "is_nested"}
 
 # Attributes that compute a tensor.
 _VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
@@ -83,8 +87,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         assert self.source is not None
         if _is_wrapped(self.concrete):
             raise GraphBreak(FL0202, type="the tensors inside of a function transform")
-        self._ref = lift.inputs.add_tensor(lift, self)
-        layout = self._ref.layout
+        kind = opaque_kind(self.concrete)
+        if kind == "nested":
+            super().note_facts(lift)
+            return
+        self._ref = lift.inputs.add_tensor(lift, self) if kind is None else None
+        layout = None if self._ref is None else self._ref.layout
         spec = self.concrete
         if layout is not None:  # symbolic sizes are what `Symbols` says about them
             sizes, strides = [tuple([_known(size) for size in part]) for part in layout]
@@ -105,8 +113,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def ref(self, lift: Lift) -> TensorRef:
         self.note(lift)
-        assert self._ref is not None
+        if self._ref is None:
+            self._refuse_opaque()
         return self._ref
+
+    def _refuse_opaque(self) -> NoReturn:
+        raise GraphBreak(FL0307, what=self.describe(), kind=opaque_kind(self.concrete) or "wrapped")
 
     @property
     def is_as_it_came(self) -> bool:
@@ -199,6 +211,9 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         raise GraphBreak(FL0304, what=f"attribute {name!r}")
 
     def _fact(self, lift: Lift, name: str) -> Any:
+        self.note(lift)
+        if self._ref is None and name in _FACTS_OF_OPAQUE and not self.concrete.is_nested:
+            return getattr(self.concrete, name)
         ref = self.ref(lift)
         descriptor = ref.descriptor
         if name in ("requires_grad", "is_leaf") and lift.graph.is_outdated(ref):

@@ -31,7 +31,7 @@ from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, st
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
-from framelift.graph.names import input_base
+from framelift.graph.names import input_base, unspellable, words_of
 from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.pruning import prune_dead_arguments
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
@@ -341,6 +341,9 @@ class GraphBuilder:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
         if any(type(ref) is TokenRef for ref in record.uses):
             raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
+        word = unspellable(words_of(record.target, record.kwargs))
+        if word is not None:
+            raise MetadataFailure("argument", record.name, f"the code of a graph cannot have {word!r} as a name")
         let_signals_in()
         tensors = record.tensors
         storages = list({id(ref.storage): ref.storage for ref in tensors}.values())

@@ -23,6 +23,7 @@ from torch.nn.parameter import Parameter
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
+from framelift.graph.names import unspellable
 from framelift.graph.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.shapes.presuming import Unlikely
@@ -71,7 +72,7 @@ class Place:
 class OperatorTraits:
     """What an operator's schema says about its effects, worked out once per operator."""
 
-    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on")
+    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on", "unspellable")
 
     def __init__(self, operator: OpOverload) -> None:
         self.casts_back = operator._schema.name in CASTING_BACK
@@ -88,6 +89,10 @@ class OperatorTraits:
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
         self.random_flags = tuple(place for place in places if place.name in RANDOM_ONLY_IF)
         self.hands_on = operator._schema.name in HANDING_ON
+        # The graphs of compilers call operators by name, with what has no place by keyword.
+        self.unspellable = unspellable(
+            [*str(operator).split("."), *(argument.name for argument in arguments if argument.kwarg_only)]
+        )
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
@@ -115,6 +120,8 @@ class ObservingFakeMode(FakeTensorMode):
         traits = self._traits.get(func)
         if traits is None:
             traits = self._traits[func] = OperatorTraits(func)
+        if traits.unspellable is not None:
+            raise UnsupportedOperatorException(func)
         if traits.hands_on:
             with self:
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)

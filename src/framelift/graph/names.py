@@ -5,13 +5,32 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from torch._ops import OpOverload, OpOverloadPacket
 
 from framelift.graph.record import operation_name
 
 _NOT_IDENTIFIER = re.compile(r"\W+")
 # Names the code torch.fx generates needs for itself.
 _TAKEN = frozenset({*keyword.kwlist, *dir(builtins), "torch", "device", "inf", "nan", "NoneType", "self", "operator"})
+
+
+def unspellable(words: Iterable[str]) -> str | None:
+    """The first of some words that generated code cannot have as a name.
+
+    >>> unspellable(["to", "from"]), unspellable(["a b"]), unspellable(["lambd"])
+    ('from', 'a b', None)
+    """
+    return next((word for word in words if not word.isidentifier() or keyword.iskeyword(word)), None)
+
+
+def words_of(target: Any, kwargs: dict[str, Any]) -> Iterator[str]:
+    """What the code of a graph names where it calls a target."""
+    if isinstance(target, OpOverload | OpOverloadPacket):
+        yield from str(target).split(".")
+    yield from kwargs
 
 
 class Names:

@@ -117,7 +117,8 @@ OPERATORS = {
 def library(key: str) -> torch.library.Library:
     """Operators with such names; torch keeps them as long as the process lives."""
     made = torch.library.Library(f"words_{key.lower()}", "DEF")
-    for schema in OPERATORS.values():
+    # torch asks each packet for its overload without a name.
+    for schema in [*OPERATORS.values(), "overloaded(Tensor x) -> Tensor"]:
         made.impl(made.define(schema), lambda x, factor=1.0, **given: x * given.get("from", factor), key)
     return made
 

@@ -11,6 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.func import functional_call
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
+from torch.utils._pytree import tree_map_only
 
 from framelift.errors import FrameliftError
 from framelift.graph.fake import Fakes
@@ -51,6 +52,11 @@ class Metadata:
                 return self._call(node, args, kwargs)
         except (RuntimeError, TypeError, ValueError, IndexError):
             return None
+
+    def copied(self, found: Any) -> Any:
+        """A fake tensor, or a list of them, again in memory of its own."""
+        with silence(), self.mode, torch.enable_grad():
+            return tree_map_only(torch.Tensor, torch.clone, found)
 
     def describe(self, node: Node, found: Any) -> None:
         node.meta[self.key] = found

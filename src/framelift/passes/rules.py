@@ -22,6 +22,7 @@ from framelift.passes.declare import Match, Rewrite
 from framelift.passes.effects import is_pure, traits, written_by
 from framelift.passes.facts import Reject
 from framelift.passes.rounding import keeps_bits
+from framelift.passes.saved import Backward
 
 if TYPE_CHECKING:
     from framelift.passes.work import Work
@@ -65,8 +66,9 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
     for old, new in replacements.items():
         _check_value(rule, old, new)
     outside = _outside(match, replacements, work)
+    backward = Backward(match, replacements, build, work, rule.exactness == "exact")
     for old, new in list(replacements.items()):
-        if _must_be_copied(match, old, replacements, outside, build, work):
+        if _must_be_copied(match, old, replacements, outside, build, work) or backward.needs_copy(old, new):
             if not rule.may_copy:
                 raise Reject("a copy would be needed to keep memory apart")
             replacements[old] = new = build.copied(new)
@@ -78,6 +80,7 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
             replacements[old] = new = build.copied(new)
         if new not in build.made and not getattr(match, "is_same_object", False):
             _check_identity(old, new, work)
+    backward.check()
 
 
 def _check_value(rule: Rewrite, old: Node, new: Node) -> None:
@@ -265,9 +268,12 @@ def _shared_before(node: Node, work: Work) -> frozenset[int]:
 
 def _may_share_otherwise(node: Node, result: object, found: dict[Node, object], work: Work) -> bool:
     """Whether a call such as contiguous() may return its operand's memory where it made a copy, or the reverse: nobody
-    writes to either, and the caller cannot see it."""
+    writes to either, before backward if they are saved for it, and the caller cannot see it."""
     memory = work.memory.of(node).union(*(work.memory.of(operand) for operand in node.all_input_nodes))
-    if work.effects.is_written_after(memory, min(node.all_input_nodes)):
+    first = min(node.all_input_nodes)
+    if work.effects.is_written_after(memory, first):
+        return False
+    if work.saved.writers(memory, first) and work.saved.anywhere(memory):
         return False
     if not _reaches_output(node, work):
         return True

@@ -22,6 +22,7 @@ from framelift.passes.modes import Modes
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
+from framelift.passes.saved import Saved
 from framelift.passes.snapshot import Snapshot
 from framelift.passes.verify import verify
 
@@ -44,6 +45,7 @@ class Work:
         self._is_restructured = False  # whether it changed more than spellings
         self.folded: list[str] = []  # attributes made by the pass under way
         self.memory = Memory()
+        self.saved = Saved(self)
         self._memory_before = self.memory.state()
         self._promised: Interface | None = None
         self.version = 0  # counts changes: a pass that found nothing need not look again at the same version

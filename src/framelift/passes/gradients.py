@@ -32,6 +32,10 @@ def check_gradients(match: Match, replacements: dict[Node, Node], build: Builder
             _check_move(old, new, match, made)
     inside = set(match.nodes)
     living = {node for node in inside - replacements.keys() if not inside.issuperset(set(node.users) - made)}
+    # Of what lives on, a use may have gone to where it came from.
+    for node in living:
+        if inside & node.users.keys() - living and _uses(node, set(node.users) - made) > 2:
+            raise Reject(REORDERED)
     operands = {operand for node in match.nodes for operand in node.all_input_nodes} - inside
     for operand in filter(_needs_gradient, operands):
         others = [user for user in operand.users if user not in inside and user not in made]

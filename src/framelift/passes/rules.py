@@ -143,7 +143,7 @@ def _must_be_copied(
         raise Reject("written later: the result must be a tensor of its own")
     if was_alias and work.effects.is_written_after(before, first):
         raise Reject("written later: the result must stay a view")
-    escapes = _reaches_output(old, work)
+    escapes = reaches_output(old, work)
     if was_alias and escapes:
         raise Reject("returned: the result must stay a view")
     return becomes_alias and escapes and not _is_alone(old, new, replacements, work)
@@ -154,7 +154,7 @@ def _is_seen_as_view(match: Match, old: Node, outside: frozenset[int], work: Wor
     own = work.memory.of(old)
     if not own & outside:
         return False
-    return work.effects.is_written_after(own, min(match.nodes)) or _reaches_output(old, work)
+    return work.effects.is_written_after(own, min(match.nodes)) or reaches_output(old, work)
 
 
 def _is_alone(old: Node, new: Node, replacements: dict[Node, Node], work: Work) -> bool:
@@ -189,7 +189,7 @@ def _outside(match: Match, replacements: dict[Node, Node], work: Work) -> frozen
     return frozenset(address for node in given | living for address in work.memory.of(node))
 
 
-def _reaches_output(node: Node, work: Work) -> bool:
+def reaches_output(node: Node, work: Work) -> bool:
     """Whether a value, or a view of it, is returned."""
     own = work.memory.of(node)
     seen: set[Node] = set()
@@ -269,13 +269,15 @@ def _shared_before(node: Node, work: Work) -> frozenset[int]:
 def _may_share_otherwise(node: Node, result: object, found: dict[Node, object], work: Work) -> bool:
     """Whether a call such as contiguous() may return its operand's memory where it made a copy, or the reverse: nobody
     writes to either, before backward if they are saved for it, and the caller cannot see it."""
-    memory = work.memory.of(node).union(*(work.memory.of(operand) for operand in node.all_input_nodes))
+    operands = (found.get(operand, facts.value(operand)) for operand in node.all_input_nodes)
+    after = {work.memory.address(tensor) for tensor in facts.tensors_in(list(operands))}
+    memory = work.memory.of(node).union(after, *(work.memory.of(operand) for operand in node.all_input_nodes))
     first = min(node.all_input_nodes)
     if work.effects.is_written_after(memory, first):
         return False
     if work.saved.writers(memory, first) and work.saved.anywhere(memory):
         return False
-    if not _reaches_output(node, work):
+    if not reaches_output(node, work):
         return True
     others = [each for each in work.graph.output_node().all_input_nodes if each is not node]
     return not any(work.memory.of(each) & memory for each in (*work.inputs, *others))

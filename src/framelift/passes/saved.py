@@ -186,7 +186,11 @@ class Backward:
 
     def _of(self, nodes: Iterable[Node]) -> set[Writers]:
         """Who may write to what nodes save, as far as there is anybody."""
-        found = {self._writers(frozenset({address})) for node in nodes for address in self._work.saved.by(node)}
+        found: set[Writers] = set()
+        for node in nodes:
+            touched = (self._work.memory.of(each) for each in (node, *node.all_input_nodes))
+            if self._writers(frozenset().union(*touched)):  # else torch need not be asked
+                found |= {self._writers(frozenset({address})) for address in self._work.saved.by(node)}
         return found - {frozenset()}
 
     def _removed(self) -> set[Node]:

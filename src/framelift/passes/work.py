@@ -144,6 +144,12 @@ class Work:
         """Whether the memory of a value is written after it was computed."""
         return self.effects.is_written_after(self.memory.of(node), node)
 
+    def may_be_written(self, node: Node) -> bool:
+        """Whether a value is written after it was computed, or may be by the caller where autograd watches."""
+        found = facts.value(node)
+        is_watched = any(tensor.requires_grad for tensor in facts.tensors_in(found))
+        return self.has_later_write(node) or (is_watched and rules.reaches_output(node, self))
+
     def check_unwritten(self, node: Node) -> None:
         """Rejects a result that is written later: a part of a larger one cannot be, where autograd watches."""
         if self.has_later_write(node):

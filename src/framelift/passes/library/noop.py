@@ -92,7 +92,11 @@ class SameView(Noop):
         return best
 
     def condition(self, match: Match, work: Work) -> str | None:
-        return "written later" if work.has_later_write(match.root) else None
+        if work.has_later_write(match.root):
+            return "written later"
+        # (It may be one of several views, which autograd forbids to write.)
+        is_piece = any(ops.index_of(node) is not None for node in match.nodes)
+        return "may be written by the caller" if is_piece and work.may_be_written(match.root) else None
 
 
 def _is_same_object(node: Node) -> bool:

@@ -96,8 +96,8 @@ class FewUsed(Rewrite):
         call, dim, sections, items = split_at(root)
         if not items or 2 * len(items) > len(sections):
             raise NoMatch("most pieces are used")
-        if any(work.has_later_write(item) for item in items.values()):
-            raise Reject("a piece is written, which autograd forbids for pieces of a split only")
+        if any(work.may_be_written(item) for item in items.values()):
+            raise Reject("a piece may be written, which autograd forbids for pieces of a split only")
         return Match(root, *items.values(), place=root, x=call.first, dim=dim, sections=sections, items=items)
 
     def rewrite(self, match: Match, build: Builder) -> Mapping[Node, Node]:

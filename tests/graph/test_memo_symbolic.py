@@ -29,6 +29,7 @@ class Capture:
             example.shape,
             example.stride(),
             {dim: Dimension() for dim in dims},
+            (),
             lambda kind, dim: ((name, kind, dim), f"{name}.{kind}[{dim}]"),
         )
         return self.builder.add_input(name, example, name, layout=layout)

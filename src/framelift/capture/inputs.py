@@ -182,14 +182,15 @@ class Inputs:
         if source.is_new or type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
             return None
         dimensions = self.policy.dimensions(source.name, tuple(tensor.shape), marks_of(tensor))
-        if not dimensions:
+        free_strides = self.policy.free_strides(source.name, tensor.stride())
+        if not dimensions and not free_strides:
             return None
 
         def origin_of(kind: str, dim: int) -> tuple[Quantity, str]:
             quantity = Quantity(source, kind, dim)
             return quantity, quantity.name
 
-        return lift.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, origin_of)
+        return lift.graph.symbols.layout(tensor.shape, tensor.stride(), dimensions, free_strides, origin_of)
 
     def origin(self, ref: TensorRef | NumberRef) -> Quantity | Calculated:
         """Where an input of the graph comes from."""

@@ -15,7 +15,7 @@ Operations are recorded as they come, with the metadata of their results; FX nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -73,7 +73,8 @@ class GraphBuilder:
         self._states = memo.states if memo is not None else StateReader()
         self._materialiser = Materialiser(self.fakes, self._descriptors, self._states)
         self._input_by_example: dict[int, TensorRef] = {}
-        self._storage_by_example: dict[int, Storage] = {}
+        # The storages of inputs, by the address of the real ones: several where some inputs in it have symbolic sizes.
+        self._storages_of_examples: dict[int, list[Storage]] = {}
         # Metadata an operation changed in place: (tensor, what it was before), oldest first.
         self._changes: list[tuple[TensorRef, Descriptor]] = []
         self._finished = False
@@ -153,9 +154,7 @@ class GraphBuilder:
         problem = problem_with(example) or (f"it is a {opaque} tensor" if opaque else None)
         if problem is not None:
             raise MetadataFailure("unsupported", source_name or name or "an input", problem)
-        storage = self._storage_of_example(example)
-        if storage.refs and (layout is not None or any(ref.layout is not None for ref in storage.refs)):
-            raise NeedsNumbers([source_name, *[ref.source_name for ref in storage.refs]])
+        storage = self._storage_of_example(example, source_name, layout is not None)
         fake = None if layout is None else self.fakes.with_layout(example, layout)
         descriptor = self._descriptors.of(example if fake is None else fake)
         ref = TensorRef(descriptor, storage, None, (), self._materialiser.fake_of)
@@ -180,11 +179,26 @@ class GraphBuilder:
         self.numbers.append(ref)
         return ref
 
-    def _storage_of_example(self, example: torch.Tensor) -> Storage:
+    def _storage_of_example(self, example: torch.Tensor, source_name: str | None, is_symbolic: bool) -> Storage:
+        """Where an input lives. Next to one with symbolic sizes each has a storage of its own, as nothing tells where
+        in a common one it would begin: that does not matter as long as nobody writes to it."""
         untyped = storage_of(example)
         if untyped is None:
             return Storage()
-        return self._storage_by_example.setdefault(untyped._cdata, Storage())
+        found = self._storages_of_examples.setdefault(untyped._cdata, [])
+        apart = bool(found) and (is_symbolic or any(ref.layout is not None for one in found for ref in one.refs))
+        if apart and any(one.changes for one in found):
+            raise NeedsNumbers([source_name, *_names_in(found)])
+        if apart or not found:
+            found.append(Storage())
+            return found[-1]
+        return found[0]
+
+    def _check_apart(self, changed: Sequence[Storage]) -> None:
+        """What is written to memory that inputs have in common is written to all of them: they need numbers."""
+        for storages in self._storages_of_examples.values():
+            if len(storages) > 1 and any(one is storage for one in storages for storage in changed):
+                raise NeedsNumbers(_names_in(storages))
 
     def release(self) -> None:
         """Let go of the real tensors, which cycles among the values would keep until the collector comes by."""
@@ -360,6 +374,7 @@ class GraphBuilder:
             if self._changes and any(map(self._is_given_history, record.writes)):
                 raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
             self._redescribe(storages, record)
+            self._check_apart(record.changed)
             record.result = self._wrap(result, record, tensors, storages)
         except MetadataFailure:
             self._restore(before)
@@ -598,6 +613,11 @@ def _check_new(record: Record) -> None:
         inputs = [ref for ref in storage.refs if ref.is_input]
         if len(inputs) > 1 and any(ref.is_new for ref in inputs):
             raise MetadataFailure("unsupported", record.name, "it writes to memory in which a new tensor was made")
+
+
+def _names_in(storages: Iterable[Storage]) -> list[str | None]:
+    """The inputs that live there."""
+    return [ref.source_name for storage in storages for ref in storage.refs if ref.is_input]
 
 
 def _is_tensor(ref: Ref) -> TypeGuard[TensorRef]:

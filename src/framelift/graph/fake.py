@@ -171,6 +171,9 @@ class Fakes:
             storage.converter = FakeTensorConverter()
         # Without a ShapeEnv every size is a number.
         fake = storage.converter.from_real_tensor(self.mode, example, shape_env=None)
+        memory, real = storage_of(fake), storage_of(example)
+        if memory is not None and real is not None and memory.nbytes() < real.nbytes():
+            memory.resize_(real.nbytes())  # of a view's base, the converter makes no more than that needs
         if fake.is_leaf and fake.grad is not None:
             fake.grad = None
         return fake

@@ -72,8 +72,8 @@ class Descriptor:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether some size is symbolic."""
-        return not self.is_plain and any(type(size) is not int for size in self.shape)
+        """Whether some size or stride is symbolic."""
+        return not self.is_plain and any(type(number) is not int for number in (*self.shape, *self.stride))
 
     def __init__(self, facts: Facts) -> None:
         for name, value in zip(self.__slots__, facts, strict=True):

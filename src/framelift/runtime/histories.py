@@ -111,7 +111,9 @@ def note_arguments(history: History, names: Sequence[str], slots: tuple[Any, ...
 def _note(history: History, name: str, obj: Any, depth: int) -> None:
     kind, facts = type(obj), _core.tensor_facts(obj)
     if facts is not None:
-        history.sizes.setdefault(name, tuple(size or 0 for size in TensorSpec(*facts).sizes or ()))
+        spec = TensorSpec(*facts)
+        history.sizes.setdefault(name, tuple(size or 0 for size in spec.sizes or ()))
+        history.strides.setdefault(name, tuple(stride or 0 for stride in spec.strides or ()))
     elif kind in (int, float):
         history.numbers.setdefault(name, obj)
     elif kind in (list, tuple) and depth:

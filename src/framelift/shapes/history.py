@@ -1,4 +1,4 @@
-"""What becomes symbolic: a size or number that was seen with a second value, or that somebody asked for.
+"""What becomes symbolic: a size, stride or number that was seen with a second value, or that somebody asked for.
 
 A `History` remembers, for one function, the values its entries were captured with. A `Policy` answers for one capture:
 it compares what it is asked about with the history and with what the user said, and notes what it found.
@@ -35,8 +35,10 @@ class History:
     """Values seen, by the name of their source, and which of them changed."""
 
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    strides: dict[str, tuple[int, ...]] = field(default_factory=dict)
     numbers: dict[str, Number] = field(default_factory=dict)
     dynamic_sizes: dict[str, set[int]] = field(default_factory=dict)
+    dynamic_strides: dict[str, set[int]] = field(default_factory=dict)
     dynamic_numbers: set[str] = field(default_factory=set)
     # Texts of what is known by its text only.
     texts: dict[str, set[str]] = field(default_factory=dict)
@@ -100,7 +102,7 @@ class Policy:
         self, name: str, sizes: tuple[int, ...], marks: Mapping[int, Mark] | None = None
     ) -> dict[int, Dimension]:
         """The symbolic dimensions of the tensor at a source; `marks` are those on the tensor."""
-        self._compare(name, sizes)
+        self._compare(name, "size", sizes, self._history.sizes, self._history.dynamic_sizes)
         wish = self._wishes.get(name)
         if name in self._plain or wish is False or (self._dynamic is False and not (marks or wish)):
             return {}
@@ -126,16 +128,35 @@ class Policy:
         changed = self._dynamic is None and dim in self._history.dynamic_sizes.get(name, ())
         return Dimension() if changed else None
 
-    def _compare(self, name: str, sizes: tuple[int, ...]) -> None:
-        history = self._history
-        before = history.sizes.get(name)
-        history.sizes[name] = sizes
-        if before is None or len(before) != len(sizes):
+    def free_strides(self, name: str, strides: tuple[int, ...]) -> frozenset[int]:
+        """The dimensions of the tensor at a source whose strides may be symbols, where sizes do not say what they are.
+
+        Marks are about sizes: strides are free where they changed, or where everything is symbolic.
+        """
+        self._compare(name, "stride", strides, self._history.strides, self._history.dynamic_strides)
+        wish = self._wishes.get(name)
+        if name in self._plain or wish is False:
+            return frozenset()
+        if wish is True or self._dynamic:
+            return frozenset(range(len(strides)))
+        return frozenset() if self._dynamic is False else frozenset(self._history.dynamic_strides.get(name, ()))
+
+    def _compare(
+        self,
+        name: str,
+        what: str,
+        now: tuple[int, ...],
+        seen: dict[str, tuple[int, ...]],
+        dynamic: dict[str, set[int]],
+    ) -> None:
+        before = seen.get(name)
+        seen[name] = now
+        if before is None or len(before) != len(now):
             return
-        for dim, (old, new) in enumerate(zip(before, sizes, strict=True)):
+        for dim, (old, new) in enumerate(zip(before, now, strict=True)):
             if old != new:
-                history.dynamic_sizes.setdefault(name, set()).add(dim)
-                self._note(f"{name}.size()[{dim}]", old, new)
+                dynamic.setdefault(name, set()).add(dim)
+                self._note(f"{name}.{what}()[{dim}]", old, new)
 
     # -- numbers -------------------------------------------------------------------------------------------------
 

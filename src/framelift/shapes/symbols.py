@@ -13,7 +13,7 @@ note in the ShapeEnv what they had to assume about them; `Symbols.program` turns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -153,28 +153,34 @@ class Symbols:
         sizes: Sequence[int],
         strides: Sequence[int],
         dimensions: dict[int, Dimension],
+        free_strides: Collection[int],
         origin_of: Callable[[str, int], tuple[Origin, str]],
     ) -> Layout | None:
         """Sizes and strides with symbols in some dimensions; None if all of them stay numbers.
 
         A stride that is the product of an inner size and stride stays that product: a contiguous tensor is contiguous.
+        What is left is a symbol of its own in `free_strides`, a number elsewhere.
         """
         shown = [
             self.size(size, *origin_of("SIZE", dim), dimensions[dim]) if dim in dimensions else size
             for dim, size in enumerate(sizes)
         ]
-        if all(type(size) is int for size in shown):
+        if not free_strides and all(type(size) is int for size in shown):
             return None
         found: dict[int, Size] = {}
         products: dict[int, Any] = {}
         for dim in sorted(range(len(sizes)), key=lambda dim: (strides[dim], -dim)):
             stride = strides[dim]
-            found[dim] = self._stride(stride, products, *origin_of("STRIDE", dim))
+            found[dim] = self._stride(stride, products, dim in free_strides, *origin_of("STRIDE", dim))
             products[stride * sizes[dim]] = _expression(found[dim]) * _expression(shown[dim])
+        if all(type(number) is int for number in (*shown, *found.values())):
+            return None
         return Layout(tuple(shown), tuple(found[dim] for dim in range(len(sizes))))
 
-    def _stride(self, stride: int, products: dict[int, Any], origin: Origin, name: str) -> Size:
+    def _stride(self, stride: int, products: dict[int, Any], is_free: bool, origin: Origin, name: str) -> Size:
         expression = products.get(stride)
+        if expression is None and is_free:
+            return self.size(stride, origin, name)
         if stride == 0 or expression is None or isinstance(expression, int | sympy.Integer):
             return stride
         self._loaded.append(_Loaded(origin, name, (None, None), expression))

@@ -25,6 +25,7 @@ from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.primitives import Arity, primitive, primitive_of
 from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
+from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part
 from framelift.values.tensor_subclasses import refuse_rules
 from framelift.values.torch_functions import call_method, is_of_torch
@@ -132,17 +133,23 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def offset(self, lift: Lift) -> Any:
         """Where it begins in its memory. For what lies in that of inputs, it is guarded where these begin."""
-        given = [ref for ref in self.ref(lift).storage.refs if ref.record is None and ref.example is not None]
-        for ref in given:
-            is_plain = type(ref.example) is torch.Tensor or type(ref.example) is torch.nn.Parameter
-            if not is_plain or (ref.descriptor.is_symbolic and ref is not self._ref):
-                raise GraphBreak(FL0304, what="storage_offset")
-            source = lift.inputs.value_of(ref.example).source
-            place = ref.example.storage_offset()  # type: ignore[union-attr]
-            lift.guard(source.child("OFFSET"), "EQUALS", place)
-            if ref is self._ref and self.is_as_it_came:
-                return place
+        ref = self.ref(lift)
+        if self.is_as_it_came:
+            return self._given_offset(lift)
+        for given in ref.storage.refs:
+            if given.record is None and given.example is not None:
+                place = lift.inputs.value_of(given.example)._given_offset(lift)
+                if given.descriptor.is_symbolic or isinstance(place, SymbolicValue):
+                    raise GraphBreak(FL0304, what="storage_offset")  # fakes of such inputs begin anywhere
+                lift.constant(place)
         return call_method(lift, "storage_offset", (self,), {})
+
+    def _given_offset(self, lift: Lift) -> Any:
+        """Where an input begins: a number of the call's, like any other."""
+        assert self.source is not None
+        if type(self.concrete) is not torch.Tensor and type(self.concrete) is not torch.nn.Parameter:
+            raise GraphBreak(FL0304, what="storage_offset")
+        return lift.wrap(self.concrete.storage_offset(), self.source.child("OFFSET"))
 
     @property
     def is_new(self) -> bool:

@@ -39,7 +39,8 @@ class FullGraphError(FrameliftError):
 
 
 class DynamicError(FrameliftError):
-    """A size that was marked dynamic turned out to have one value only; the message says where."""
+    """A size that was marked dynamic turned out to have one value only, or to be out of its bounds; the message says
+    where."""
 
 
 class RecompileError(FrameliftError):

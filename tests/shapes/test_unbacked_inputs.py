@@ -51,7 +51,8 @@ class TestOneEntry:
         assert captures(scaled, marked(1, 3, 4, 1), backend=backend) == [1, 1, 0, 0]
 
     def test_bounds_are_guarded(self, backend: str) -> None:
-        assert captures(scaled, marked(4, 5, 9, 8, min=3, max=8), backend=backend) == [1, 0, 1, 0]
+        (first,), *others = marked(4, min=3, max=8) + rows(5, 9, 8)
+        assert captures(scaled, [(first,), *others], backend=backend) == [1, 0, 1, 0]
 
     def test_two_tensors_of_one_size(self, backend: str) -> None:
         def fn(x, y):

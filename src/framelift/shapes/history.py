@@ -5,7 +5,7 @@ it compares what it is asked about with the history and with what the user said,
 
     >>> history = History()
     >>> Policy(history).dimensions("L['x']", (3, 4)), Policy(history).dimensions("L['x']", (5, 4))
-    ({}, {0: Dimension(lower=None, upper=None, alike=False, unbacked=False)})
+    ({}, {0: Dimension(lower=None, upper=None, alike=False, unbacked=False, hint=None)})
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from framelift.errors import DynamicError
 from framelift.shapes.marks import Mark
 from framelift.shapes.symbols import Dimension
 from framelift.shapes.trust import Trust
@@ -101,7 +102,10 @@ class Policy:
     def dimensions(
         self, name: str, sizes: tuple[int, ...], marks: Mapping[int, Mark] | None = None
     ) -> dict[int, Dimension]:
-        """The symbolic dimensions of the tensor at a source; `marks` are those on the tensor."""
+        """The symbolic dimensions of the tensor at a source; `marks` are those on the tensor, which must be true."""
+        for dim, mark in (marks or {}).items():
+            if 0 <= dim < len(sizes) and not mark.allows(sizes[dim]):
+                raise DynamicError(f"{name}.size()[{dim}] was marked {mark}, but it is {sizes[dim]}")
         self._compare(name, "size", sizes, self._history.sizes, self._history.dynamic_sizes)
         wish = self._wishes.get(name)
         if name in self._plain or wish is False or (self._dynamic is False and not (marks or wish)):
@@ -120,9 +124,9 @@ class Policy:
         if mark is not None:
             if mark.kind == "static":
                 return None
-            if mark.kind == "dynamic":
+            if mark.strict:
                 self.unsettled.add(f"{name}.size()[{dim}]")
-            return Dimension(mark.lower, mark.upper, unbacked=mark.kind == "unbacked")
+            return Dimension(mark.lower, mark.upper, unbacked=mark.kind == "unbacked", hint=mark.hint)
         if wished or self._dynamic:
             return Dimension(alike=True)
         changed = self._dynamic is None and dim in self._history.dynamic_sizes.get(name, ())

@@ -60,12 +60,14 @@ class Dimension(NamedTuple):
     """How a dimension becomes symbolic: within which bounds; `alike` lets equal sizes be one symbol.
 
     `unbacked` gives a symbol without a value: only what is presumed about it is guarded, nothing is decided by it.
+    `hint` is a value for compilers to optimise for.
     """
 
     lower: int | None = None
     upper: int | None = None
     alike: bool = False
     unbacked: bool = False
+    hint: int | None = None
 
 
 class Layout(NamedTuple):
@@ -117,12 +119,20 @@ class Symbols:
         if how.lower is not None or how.upper is not None:
             self._narrow(expression, how)
         self._load(expression, origin, name)
+        self._suggest(expression, how)
         return self._node(expression, value)
+
+    def _suggest(self, symbol: sympy.Symbol, how: Dimension) -> None:
+        """What a symbol is likely to be, where this version of torch takes it."""
+        hints = getattr(self.shape_env, "var_to_hint_override", None)
+        if how.hint is not None and hints is not None:
+            hints[symbol] = how.hint
 
     def _unbacked(self, value: int, origin: Origin, name: str, how: Dimension) -> Size:
         size = self.shape_env.given_size(value, how.lower, how.upper)
         symbol = size.node.expr
         self.unbacked[symbol] = name
+        self._suggest(symbol, how)
         self._index[symbol] = len(self._loaded)
         self._loaded.append(_Loaded(origin, name, (None, None), None))
         return size

@@ -2,7 +2,7 @@
 
 >>> from framelift.options import checked_dynamic
 >>> named(checked_dynamic({"x": {0: (2, 4096)}}), lambda name: [])
-{"L['x']": {0: Mark(kind='dynamic', lower=2, upper=4096)}}
+{"L['x']": {0: Mark(kind='dynamic', lower=2, upper=4096, strict=True, hint=None)}}
 """
 
 from __future__ import annotations
@@ -44,4 +44,4 @@ def _sources(name: str, places: Places) -> list[str]:
 def _mark(entry: Any) -> Mark:
     if isinstance(entry, bool):
         return Mark("maybe" if entry else "static")
-    return Mark("dynamic", *entry)
+    return Mark("dynamic", *entry, strict=True)

@@ -6,7 +6,8 @@
     >>> str(marks_of(x)[0])
     'dynamic, from 2 to 64'
 
-What is said must be true: where a size out of bounds would be captured, the call raises `DynamicError`. torch's own marks (`torch._dynamo.mark_dynamic` and the like) are heard as well.
+What is said must be true: where a size out of bounds would be captured, the call raises `DynamicError`. torch's own
+marks (`torch._dynamo.mark_dynamic` and the like) are heard as well.
 """
 
 from __future__ import annotations

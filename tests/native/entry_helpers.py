@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -77,9 +78,16 @@ def references(*objects: object) -> list[int]:
 
 def run_python(script: str) -> subprocess.CompletedProcess[str]:
     """Runs a script in a process of its own that finds the same modules."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return run_in(None, "-c", textwrap.dedent(script))
+
+
+def run_in(folder: pathlib.Path | None, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a folder (None: this one), where it finds the same modules."""
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    environment = {**os.environ, "PYTHONPATH": path, **variables}
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, cwd=folder, env=environment
+    )
 
 
 def resident_kib() -> int:

@@ -125,10 +125,16 @@ static inline bool code_is_monitored(PyCodeObject *code)
 }
 
 /* Whether a debugger or a coverage tool follows what this thread runs, or this code: then it wants to see the program.
- * (In 3.12 and later `sys.settrace` is such a tool, too, and watches all code.) */
+ * (In 3.12 and later `sys.settrace` is such a tool, too, and watches all code.) While `tracing` is set they are told
+ * nothing: one of them runs itself, or we asked for it. */
 static inline bool is_watched(PyThreadState *tstate, PyCodeObject *code)
 {
-    return tstate->c_tracefunc || code_is_monitored(code);
+    return (tstate->c_tracefunc && !tstate->tracing) || code_is_monitored(code);
+}
+
+static inline bool is_profiled(PyThreadState *tstate)
+{
+    return tstate->c_profilefunc && !tstate->tracing;
 }
 
 /* 1 and a new reference, 0 if there is no such attribute, -1 with an exception set. */

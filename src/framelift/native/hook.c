@@ -303,7 +303,7 @@ static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
     PyCodeObject *code = frame_code(frame);
     return !throwflag && frame->owner == FRAME_OWNED_BY_THREAD &&
            (code->co_flags & asked) == (CO_OPTIMIZED | CO_NEWLOCALS) && !is_watched(tstate, code) &&
-           !tstate->c_profilefunc && !code_is_never_lifted(code);
+           !is_profiled(tstate) && !code_is_never_lifted(code);
 }
 
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)

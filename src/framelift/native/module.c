@@ -106,6 +106,21 @@ static PyTypeObject Suspended_Type = {
     .tp_methods = suspended_methods,
 };
 
+/* ---- untold: debuggers and profilers hear nothing ---------------------------------------------------------------- */
+
+static PyObject *untold(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "untold() takes a callable and its arguments");
+        return NULL;
+    }
+    PyThreadState *tstate = PyThreadState_Get();
+    PyThreadState_EnterTracing(tstate);
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)(nargs - 1), kwnames);
+    PyThreadState_LeaveTracing(tstate);
+    return result;
+}
+
 /* ---- the stance ----------------------------------------------------------------------------------------------- */
 
 static const uint64_t unchanging = 0;
@@ -204,6 +219,9 @@ static PyMethodDef functions[] = {
      "begin_suspend()\n\nFrom now on lifted callables act as their functions on this thread; nests."},
     {"end_suspend", end_suspend, METH_NOARGS, "end_suspend()\n\nEnds what begin_suspend() began."},
     {"is_suspended", is_suspended, METH_NOARGS, "is_suspended() -> bool"},
+    {"untold", (PyCFunction)(void (*)(void))untold, METH_FASTCALL | METH_KEYWORDS,
+     "untold(callable, /, *args, **kwargs)\n\nCalls the callable; trace and profile functions are not told of what it "
+     "does."},
     {"follow_stance", follow_stance, METH_VARARGS,
      "follow_stance(ask, asks, dict, instead)\n\nask() says whether Python runs everything. It is asked by every call "
      "while `asks`\nis true, and else once the dict has changed. instead(lifted), unless None, gives the Lifted to "

@@ -57,22 +57,25 @@ def _residual(argument: object, function: object) -> object:
 
 
 class _Context:
-    """Answers one frame with an entry that fetches the function, and leaves all others alone."""
+    """Answers the frames of one code object with an entry that fetches the function, and leaves all others alone."""
 
     key = "framelift.native.selftest"
 
+    def __init__(self, lifted: CodeType) -> None:
+        self._lifted = lifted
+
     def __call__(self, code: CodeType, _function: FunctionType, _slots: tuple[object, ...]) -> core.Entry | None:
-        if code is not _original.__code__:
+        if code is not self._lifted:
             return None
         tree = core.GuardTree([(-1, core.ACCESS_FUNCTION, None, [], 0)], [], 1, 1, None)
         return core.table_for(code, self.key).install(tree, _residual, "selftest")
 
 
 def _swap_a_frame() -> None:
+    """Frames that a coverage tool, a debugger or a profiler follows stay as they are. So none of them is told of this
+    one, and its code is new: none can have asked to watch it."""
     token = object()
-    try:
-        answer = core.run_hooked(_Context(), _original, token)
-    finally:
-        core.table_for(_original.__code__, _Context.key).clear()
-    if answer != [token, _original]:
+    function = FunctionType(_original.__code__.replace(), globals())
+    answer = core.untold(core.run_hooked, _Context(function.__code__), function, token)
+    if answer != [token, function]:
         raise ImportError(f"framelift cannot exchange the code of a frame on Python {sys.version}")

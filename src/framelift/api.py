@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 import torch
 
@@ -202,6 +202,7 @@ class Lifting:
     given: Mapping[str, Any] = field(
         compare=False
     )  # the arguments of compile(): a backend's name pickles, its code may not
+    seen_through: ClassVar[bool] = True
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         plain = function.__wrapped__ if isinstance(function, _core.Lifted) else function
@@ -221,6 +222,7 @@ class Disabling:
 
     recursive: bool
     reason: str
+    seen_through: ClassVar[bool] = False
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return disable_function(function, self.recursive, self.reason)

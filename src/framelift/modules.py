@@ -3,8 +3,9 @@
 `compile(module)` gives an instance of a subclass of the module's own class whose `__dict__` *is* the module's
 `__dict__`. So parameters, buffers, submodules, hooks, `train()`, `to()`, `state_dict()` and every attribute are the
 same seen from either side, and nothing has to be forwarded. Only the call differs: it goes to a lifted function that
-calls the original module. Each class has such a function, with code of its own: entries are kept by code object, so
-those of different classes are never searched together, and logs say `Net.__call__`.
+calls the original module; and `forward` is the original's, lifted by itself. Each class has a function that
+calls, with code of its own: entries are kept by code object, so those of different classes are never searched together,
+and logs say `Net.__call__`.
 
     >>> lifted = framelift.compile(model)
     >>> isinstance(lifted, type(model)), lifted.__dict__ is model.__dict__, lifted._orig_mod is model
@@ -15,21 +16,29 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, TracebackType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from framelift import config
+from framelift.controls import is_compiling
 from framelift.locks import Lock
 
-# How a plain function is made into the one that is called: the lifting, or the disabling, of compile() and disable().
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+class Wrap(Protocol):
+    """How a plain function is made into the one that is called: by lifting it, or by disabling it."""
+
+    # Whether code that is being captured may take the plain function: it becomes part of that graph.
+    seen_through: ClassVar[bool]
+
+    def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]: ...
 
 
 _set_class = object.__dict__["__class__"].__set__
@@ -42,20 +51,65 @@ class _CallSignature:
         return None if instance is None else inspect.signature(instance._orig_mod)
 
 
+class _Forward:
+    """`lifted.forward`: the method that the original has now, lifted by itself: without hooks, as in eager.
+
+    Of the class it is the module class's own function, for whoever looks at its signature or its source.
+    """
+
+    def __get__(self, instance: LiftedModule | None, owner: type[LiftedModule]) -> Any:
+        if instance is None:
+            return owner._framelift_class.forward
+        found = instance._orig_mod.forward
+        if is_compiling() and instance._framelift_wrap.seen_through:
+            return found
+        known = instance._framelift_forward
+        if known is None or not _same_method(known[0], found):
+            known = found, _wrapped_forward(instance, found)
+            _set(instance, "_framelift_forward", known)
+        return known[1]
+
+    def __set__(self, instance: LiftedModule, value: Any) -> None:
+        instance._orig_mod.forward = value
+
+    def __delete__(self, instance: LiftedModule) -> None:
+        del instance._orig_mod.forward
+
+
+def _same_method(one: Any, other: Any) -> bool:
+    """Each look at a method makes a new object of it."""
+    if isinstance(one, MethodType) and isinstance(other, MethodType):
+        return one.__func__ is other.__func__ and one.__self__ is other.__self__
+    return one is other
+
+
+def _wrapped_forward(lifted: LiftedModule, found: Any) -> Callable[..., Any]:
+    """A plain function is wrapped itself, so that it tells its name and signature; all else is called by one."""
+    bound = isinstance(found, MethodType)
+    plain = found.__func__ if bound else found
+    wrap, module = lifted._framelift_wrap, lifted._orig_mod
+    if wrap.seen_through and isinstance(plain, FunctionType):
+        return MethodType(wrap(plain), found.__self__) if bound else wrap(plain)
+    caller = _caller_of_forward(type(module))
+    return MethodType(wrap(functools.update_wrapper(caller, plain) if bound else caller), module)
+
+
 class LiftedModule:
     """What every lifted module's class has in front of the module's own class."""
 
     __slots__ = ()
 
-    # The slots, declared by the two kinds of made subclasses below. The last one is what is called.
+    # The slots, declared by the two kinds of made subclasses below.
     _orig_mod: torch.nn.Module
     _framelift_wrap: Wrap
-    _framelift_call: Callable[..., Any]
+    _framelift_call: Callable[..., Any]  # what is called
+    _framelift_forward: tuple[Any, Callable[..., Any]] | None  # a `forward` of the original, and its lifted form
 
     __signature__ = _CallSignature()
+    forward = _Forward()
 
     # The class that was lifted; set on the made subclass.
-    _framelift_class: ClassVar[type]
+    _framelift_class: ClassVar[type[torch.nn.Module]]
 
     def __init_subclass__(cls) -> None:
         """Ends here: the user's `__init_subclass__` (a registry, say) must not hear of classes made by framelift."""
@@ -87,7 +141,7 @@ class LiftedModule:
 
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: set for classes made by class statements, not for builtin ones
-_SLOTS = ("_orig_mod", "_framelift_wrap", "_framelift_call")
+_SLOTS = ("_orig_mod", "_framelift_wrap", "_framelift_call", "_framelift_forward")
 
 
 class _Common(LiftedModule, torch.nn.Module):
@@ -122,6 +176,7 @@ def wrap_module(module: torch.nn.Module, wrap: Wrap) -> torch.nn.Module:
     object.__setattr__(made, "__dict__", module.__dict__)
     _set(made, "_orig_mod", module)
     _set(made, "_framelift_wrap", wrap)
+    _set(made, "_framelift_forward", None)
     _renew(made)
     return cast(torch.nn.Module, made)
 
@@ -161,6 +216,10 @@ def _call_in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self._call_impl(*args, **kwargs)  # a plain call would come back here
 
 
+def _call_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return self.forward(*args, **kwargs)
+
+
 def hide_callers(error: BaseException, anywhere: bool) -> None:
     """Take the functions above out of a traceback that begins in one, or has them anywhere: they are framelift's."""
     first = error.__traceback__
@@ -185,20 +244,22 @@ def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
 class _Callers:
     """A function for each module class that calls a module of it; its code lives as long as the class."""
 
-    def __init__(self, template: Callable[..., Any]) -> None:
+    def __init__(self, template: Callable[..., Any], name: str = "__call__") -> None:
         self._code = template.__code__
+        self._name = name
         self._codes: weakref.WeakKeyDictionary[type, CodeType] = weakref.WeakKeyDictionary()
 
     def __call__(self, kind: type) -> FunctionType:
         code = self._codes.get(kind)
         if code is None:
-            made = self._code.replace(co_name="__call__", co_qualname=f"{kind.__qualname__}.__call__")
+            made = self._code.replace(co_name=self._name, co_qualname=f"{kind.__qualname__}.{self._name}")
             code = self._codes.setdefault(kind, made)
-        return FunctionType(code, globals(), "__call__")
+        return FunctionType(code, globals(), self._name)
 
 
 _caller = _Callers(_call)
 _caller_in_place = _Callers(_call_in_place)
+_caller_of_forward = _Callers(_call_forward, "forward")
 
 
 class _Subclasses:

@@ -28,7 +28,6 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from framelift import config
-from framelift.controls import is_compiling
 from framelift.locks import Lock
 
 
@@ -44,11 +43,14 @@ class Wrap(Protocol):
 _set_class = object.__dict__["__class__"].__set__
 
 
-class _CallSignature:
-    """`inspect.signature(lifted)`: that of the original's call. A lifted module's class has the signature it had."""
+class _OfInstances:
+    """An attribute that is worked out, of instances only: a lifted module's class has what it had."""
 
-    def __get__(self, instance: Any, owner: type) -> inspect.Signature | None:
-        return None if instance is None else inspect.signature(instance._orig_mod)
+    def __init__(self, read: Callable[[LiftedModule], Any]) -> None:
+        self._read = read
+
+    def __get__(self, instance: LiftedModule | None, owner: type) -> Any:
+        return None if instance is None else self._read(instance)
 
 
 class _Forward:
@@ -61,7 +63,7 @@ class _Forward:
         if instance is None:
             return owner._framelift_class.forward
         found = instance._orig_mod.forward
-        if is_compiling() and instance._framelift_wrap.seen_through:
+        if torch.compiler.is_compiling() and instance._framelift_wrap.seen_through:
             return found
         known = instance._framelift_forward
         if known is None or not _same_method(known[0], found):
@@ -105,8 +107,11 @@ class LiftedModule:
     _framelift_call: Callable[..., Any]  # what is called
     _framelift_forward: tuple[Any, Callable[..., Any]] | None  # a `forward` of the original, and its lifted form
 
-    __signature__ = _CallSignature()
+    __signature__ = _OfInstances(lambda lifted: inspect.signature(lifted._orig_mod))
     forward = _Forward()
+    # Where torch.compile looks for what a wrapper wraps: it compiles the original.
+    _torchdynamo_orig_callable = _OfInstances(lambda lifted: lifted._orig_mod)
+    _torchdynamo_wrapper_id = _OfInstances(id)
 
     # The class that was lifted; set on the made subclass.
     _framelift_class: ClassVar[type[torch.nn.Module]]

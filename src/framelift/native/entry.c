@@ -322,6 +322,22 @@ static PyObject *lifted_get_table(Lifted *self, void *Py_UNUSED(closure))
     return lifted_follow_code(self) < 0 ? NULL : Py_NewRef(self->table);
 }
 
+/* Whoever asks what kind of object it is takes it for a function, which it stands for in every way. */
+static PyObject *lifted_get_class(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure))
+{
+    return Py_NewRef((PyObject *)&PyFunction_Type);
+}
+
+static PyObject *lifted_get_id(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromVoidPtr(self);
+}
+
+static PyObject *lifted_get_original(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return Py_NewRef((PyObject *)((Lifted *)self)->function);
+}
+
 static PyObject *lifted_copy(PyObject *self, PyObject *Py_UNUSED(memo))
 {
     return Py_NewRef(self);
@@ -330,11 +346,16 @@ static PyObject *lifted_copy(PyObject *self, PyObject *Py_UNUSED(memo))
 static PyMethodDef lifted_methods[] = {
     {"__copy__", lifted_copy, METH_NOARGS, "Like a function, a lifted callable is its own copy."},
     {"__deepcopy__", lifted_copy, METH_O, "Like a function, a lifted callable is its own copy."},
+    {"__prepare_scriptable__", lifted_get_original, METH_NOARGS, "What torch.jit.script compiles: the function."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef lifted_members[] = {
     {"__wrapped__", T_OBJECT_EX, offsetof(Lifted, function), READONLY, "the function"},
+    /* Where torch's own compilers look for what a wrapper wraps: they trace, or script, the function. */
+    {"__original_fn", T_OBJECT_EX, offsetof(Lifted, function), READONLY, NULL},
+    {"__script_if_tracing_wrapper", T_OBJECT_EX, offsetof(Lifted, function), READONLY, NULL},
+    {"_torchdynamo_orig_callable", T_OBJECT_EX, offsetof(Lifted, function), READONLY, NULL},
     {"miss", T_OBJECT_EX, offsetof(Lifted, miss), READONLY, "asked for an entry when none fits a call"},
     {"__dictoffset__", T_PYSSIZET, offsetof(Lifted, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Lifted, weakrefs), READONLY, NULL},
@@ -343,6 +364,8 @@ static PyMemberDef lifted_members[] = {
 
 static PyGetSetDef lifted_getset[] = {
     {"table", (getter)lifted_get_table, NULL, "the table of the function's present code", NULL},
+    {"_torchdynamo_wrapper_id", lifted_get_id, NULL, NULL, NULL},
+    {"__class__", lifted_get_class, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {"__doc__", (getter)lifted_get_named, (setter)lifted_set_named, NULL, "__doc__"},
     {"__module__", (getter)lifted_get_named, (setter)lifted_set_named, NULL, "__module__"},

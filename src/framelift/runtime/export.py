@@ -89,7 +89,7 @@ def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[Funct
     target = getattr(target, "_orig_mod", target)
     if isinstance(target, _core.Lifted):
         target = target.__wrapped__
-    if isinstance(target, MethodType) and isinstance(target.__func__, FunctionType):
+    if isinstance(target, MethodType) and type(target.__func__) is FunctionType:
         return target.__func__, (target.__self__, *args)
     if isinstance(target, FunctionType):
         return target, args

@@ -92,7 +92,7 @@ def _forward_of(slots: tuple[Any, ...]) -> FunctionType | None:
     if not slots or not is_subclass(type(slots[0]), torch.nn.Module):
         return None
     forward = raw_lookup(type(slots[0]), "forward")
-    return forward if isinstance(forward, FunctionType) else None
+    return forward if type(forward) is FunctionType else None
 
 
 def _global_places(name: str, namespace: dict[str, Any]) -> list[str]:

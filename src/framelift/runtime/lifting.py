@@ -36,8 +36,9 @@ from framelift.runtime.keys import WeakOptions
 from framelift.runtime.limits import reached_limit
 from framelift.runtime.misfits import misfits, refused, what_keeps_failing
 from framelift.runtime.policy import STEPS_OF_A_REST, foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
+from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
 from framelift.runtime.stance import current as current_stance
-from framelift.runtime.stance import forced_backend, lift_anew_with
+from framelift.runtime.torch_hook import leave_alone
 from framelift.values.untraceable import has_own_builtins
 
 CAPTURE_FAILED = "FL0001"
@@ -239,6 +240,7 @@ class Context:
             return None
         except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
             return self._fail(number, known, error)
+        leave_alone(captured.residual.__code__)
         return table.install(captured.tree, captured.residual, known, captured.direct)
 
     def _refusal(
@@ -276,6 +278,12 @@ class Context:
             f"{CAPTURE_FAILED}: framelift failed to capture {known.name} ({words}); it runs in Python. "
             "Please report this."
         )
+
+
+# What calls call where no entry fits. All of a capture is below these.
+for _entered in (Context.miss, Context.__call__, Context.resume, Context.join, Context.unlifted, Runtime.lift_anew):
+    leave_alone(_entered.__code__)
+leave_alone(Stances.ask.__code__)
 
 
 def _why_not(function: FunctionType, known: Known) -> str | None:

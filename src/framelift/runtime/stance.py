@@ -116,7 +116,7 @@ class Stances:
                 self._forcing += more
                 self._follow()
 
-    def _ask(self) -> bool:
+    def ask(self) -> bool:
         """Whether Python runs everything here. Asked by native code."""
         with self._lock:
             self._follow()
@@ -125,7 +125,7 @@ class Stances:
     def _follow(self) -> None:
         forced = self._forcing > 0 or self._process == "force_eager" or _stance_of_torch() == "force_eager"
         instead = None if forced_backend() is None else self._lift_anew
-        _core.follow_stance(self._ask, forced, _where_torch_keeps_it(), instead)
+        _core.follow_stance(self.ask, forced, _where_torch_keeps_it(), instead)
 
     def lift_anew_with(self, lift_anew: Callable[[Any], Any]) -> None:
         """Say how a lifted callable is lifted for the backend that is forced; None: it is already."""

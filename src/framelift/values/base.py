@@ -62,6 +62,8 @@ class Value:
     is_tensor = False
     # Whether its changes are marks, which may be made twice.
     marks_only = False
+    # What its `__class__` says, which `isinstance` believes; None: its type.
+    claimed_class: type | None = None
 
     def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""

@@ -111,6 +111,8 @@ def _is_instance(lift: Lift, obj: Any, cls: Any) -> bool:
         return kind is cls or py.truth(lift, py.call(lift, own, [obj], {}))
     if subclass_check(lift, kind, cls, ("__instancecheck__", "__subclasscheck__")):
         return True
+    if isinstance(obj, Value) and obj.claimed_class is not None:
+        return subclass_check(lift, obj.claimed_class, cls)
     if isinstance(obj, (UserObjectValue, OpaqueValue)):
         # An object may claim another class; `isinstance` believes it.
         claimed = class_lookup(lift, kind, "__class__")

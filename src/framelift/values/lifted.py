@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.native import _core
@@ -17,6 +18,7 @@ class LiftedValue(Value, models=_core.Lifted):
     """What `compile()` made of a function. Its own options do not matter here: it becomes part of this graph."""
 
     __slots__ = ()
+    claimed_class = FunctionType
 
     def function(self, lift: Lift) -> Any:
         assert self.source is not None
@@ -29,6 +31,8 @@ class LiftedValue(Value, models=_core.Lifted):
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__wrapped__":
             return self.function(lift)
+        if name == "__class__":
+            return lift.known_object(FunctionType)
         self.refuse(f"attribute {name!r}")
 
     def describe(self) -> str:

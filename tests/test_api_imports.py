@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+import framelift
+import framelift.errors
+
 SOURCE = pathlib.Path(__file__).parent.parent / "src" / "framelift"
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -50,3 +53,9 @@ def test_capture_does_not_need_dynamo():
         "assert before or 'torch._dynamo' not in __import__('sys').modules"
     )
     modules_after(statement)
+
+
+def test_the_warning_is_public():
+    assert framelift.FrameliftWarning is framelift.errors.FrameliftWarning
+    assert issubclass(framelift.FrameliftWarning, UserWarning)
+    assert "FrameliftWarning" in dir(framelift)

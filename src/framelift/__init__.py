@@ -22,6 +22,7 @@ keep_builtins()
 
 if TYPE_CHECKING:
     from framelift import config as config
+    from framelift.api import FrameliftWarning as FrameliftWarning
     from framelift.api import compile as compile
     from framelift.api import counters as counters
     from framelift.api import disable as disable
@@ -67,6 +68,7 @@ __all__ = [
     "mark_unbacked",
     "register_backend",
     "config",
+    "FrameliftWarning",
 ]
 
 

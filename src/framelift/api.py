@@ -16,7 +16,7 @@ import torch
 from framelift import backends, runtime
 from framelift.backends import list_backends, register_backend
 from framelift.controls import disable_function, error_on_graph_break, graph_break, is_compiling
-from framelift.errors import short
+from framelift.errors import FrameliftWarning, short
 from framelift.modules import LiftedModule, compile_in_place, original, wrap_module
 from framelift.native import _core
 from framelift.options import (
@@ -30,6 +30,7 @@ from framelift.options import (
 )
 from framelift.passes.captured import checked_pass_options, checked_passes
 from framelift.patching import Patched
+from framelift.pickling import CALLED, lifted_by
 from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
@@ -39,6 +40,7 @@ from framelift.runtime.stance import set_stance
 from framelift.shapes.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 
 __all__ = [
+    "FrameliftWarning",
     "compile",
     "counters",
     "disable",
@@ -206,7 +208,8 @@ class Lifting:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         plain = function.__wrapped__ if isinstance(function, _core.Lifted) else function
-        return runtime.lift_function(plain if isinstance(plain, FunctionType) else _as_function(plain), self.options)
+        made = plain if isinstance(plain, FunctionType) else _as_function(plain)
+        return lifted_by(self, runtime.lift_function(made, self.options))
 
     def __reduce__(self) -> Any:
         return _lifting_again, (dict(self.given),)
@@ -265,6 +268,7 @@ def _as_function(target: Callable[..., Any]) -> FunctionType:
         return target(*args, **kwargs)
 
     call.__code__ = call.__code__.replace(co_name=getattr(target, "__name__", type(target).__name__))
+    call.__dict__[CALLED] = target
     return functools.update_wrapper(call, target)  # type: ignore[return-value]
 
 

@@ -16,14 +16,10 @@ Wishes = tuple[tuple[str, Any], ...]
 
 
 class Backend(Protocol):
-    """What `framelift.backends.lookup` returns: called with a graph module and example inputs, gives a callable."""
+    """What `framelift.backends.lookup` returns: it makes a callable of a graph module and example inputs."""
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def takes_symbolic_floats(self) -> bool:
-        """Whether a graph may take floats as inputs."""
 
     @property
     def is_bitwise(self) -> bool:
@@ -37,7 +33,7 @@ class Backend(Protocol):
     def derives(self) -> bool:
         """Whether it works out derivatives when it compiles."""
 
-    def __call__(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
+    def compile(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

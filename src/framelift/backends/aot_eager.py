@@ -11,9 +11,8 @@ from typing import Any
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch.fx import GraphModule
 
-from framelift.backends.floats import FloatInputs
 from framelift.backends.registry import takes_no_options
-from framelift.backends.tracing import compiling, current_symbols, depends_on_data
+from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.controls import disable_function
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 
@@ -25,11 +24,9 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
     ``mode`` tunes code generation and means nothing here.
     """
     del mode
-    floats = FloatInputs(example_inputs)
-    floats.read_in(module)
-    with compiling(module, floats.as_tensors(example_inputs)) as inputs:
-        compiled = aot_module_simplified(module, inputs, fw_compiler=_as_it_is, bw_compiler=_as_it_is)
-    return floats.given_to(compiled)
+    compiled: Callable[..., Any]
+    compiled = aot_module_simplified(module, list(example_inputs), fw_compiler=_as_it_is, bw_compiler=_as_it_is)
+    return compiled
 
 
 def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -42,6 +39,5 @@ def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..
     return make_boxed_func(disable_function(module.forward, recursive=True, reason="it is a compiled graph"))
 
 
-aot_eager.takes_symbolic_floats = True  # type: ignore[attr-defined]
+aot_eager.reads_sizes = True  # type: ignore[attr-defined]
 aot_eager.takes_subgraphs = True  # type: ignore[attr-defined]
-aot_eager.derives = True  # type: ignore[attr-defined]

@@ -29,5 +29,4 @@ def eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | Non
     return module.forward
 
 
-eager.takes_symbolic_floats = True  # type: ignore[attr-defined]
-eager.is_quick = True  # type: ignore[attr-defined]
+eager.runs_as_it_is = True  # type: ignore[attr-defined]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch._inductor
@@ -15,12 +14,10 @@ from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
 from framelift.backends.checks_first import checks_first
-from framelift.backends.floats import FloatInputs
 from framelift.backends.steps import counting_steps
-from framelift.backends.tracing import compiling, depends_on_data
+from framelift.backends.tracing import depends_on_data
 from framelift.errors import short, unknown
 from framelift.shapes.presuming import PresumingEnv
-from framelift.shapes.symbols import hidden_floats
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -43,21 +40,14 @@ def inductor(
     if depends_on_data(module):
         changes["_pre_fusion_custom_pass"] = checks_first(changes.get("_pre_fusion_custom_pass"))
         keywords["inner_compile"] = functools.partial(_compile_as_presumed, module.shape_env)
-    floats = FloatInputs(example_inputs)
-    floats.promote(module)
-    floats.read_in(module)
-    with (
-        hidden_floats(module.shape_env) if floats.places else nullcontext(),
-        compiling(module, floats.as_tensors(example_inputs)) as inputs,
-    ):
-        try:
-            compiled = compile_fx(module, inputs, **keywords)
-        except Exception as error:  # raised again, whatever it is
-            if is_missing_compiler(error):
-                raise RuntimeError(NO_COMPILER) from error
-            raise
+    try:
+        compiled: Callable[..., Any] = compile_fx(module, list(example_inputs), **keywords)
+    except Exception as error:  # raised again, whatever it is
+        if is_missing_compiler(error):
+            raise RuntimeError(NO_COMPILER) from error
+        raise
     records = changes.get("triton.cudagraphs", torch._inductor.config.triton.cudagraphs)
-    return floats.given_to(counting_steps(compiled) if records else compiled)
+    return counting_steps(compiled) if records else compiled
 
 
 def _compile_as_presumed(shape_env: PresumingEnv, *args: Any, **kwargs: Any) -> Any:
@@ -107,10 +97,9 @@ def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
 
 
 inductor.check_options = check_options  # type: ignore[attr-defined]
-inductor.takes_symbolic_floats = True  # type: ignore[attr-defined]
+inductor.reads_sizes = True  # type: ignore[attr-defined]
 inductor.is_bitwise = False  # type: ignore[attr-defined]
 inductor.takes_subgraphs = True  # type: ignore[attr-defined]
-inductor.derives = True  # type: ignore[attr-defined]
 
 
 def is_missing_compiler(error: BaseException) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
+from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from framelift import config
+from framelift.backends.given import Given
+from framelift.backends.tracing import compiling
 from framelift.errors import BackendError, short, unknown
 from framelift.native import _core
 from framelift.silence import raising_no_warnings
@@ -44,9 +47,14 @@ class Backend:
         self._key = (id(function), mode, frozen(options))
 
     @property
-    def takes_symbolic_floats(self) -> bool:
-        """Whether its graphs may take floats as inputs; else each float is a constant of its entry."""
-        return bool(getattr(self.function, "takes_symbolic_floats", False))
+    def runs_as_it_is(self) -> bool:
+        """Whether it runs the operations of a graph one by one: then nothing need be prepared for a compiler."""
+        return bool(getattr(self.function, "runs_as_it_is", False))
+
+    @property
+    def reads_sizes(self) -> bool:
+        """Whether it finds symbolic sizes at the tensors that have them; else each is an input of its own."""
+        return bool(getattr(self.function, "reads_sizes", False))
 
     @property
     def is_bitwise(self) -> bool:
@@ -60,24 +68,45 @@ class Backend:
 
     @property
     def derives(self) -> bool:
-        """Whether it works out derivatives when it compiles; else autograd does when the graph runs."""
-        return bool(getattr(self.function, "derives", False))
+        """Whether it may work out derivatives when it compiles; else autograd does when the graph runs."""
+        return not self.runs_as_it_is
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether signals may wait until it is done."""
-        return bool(getattr(self.function, "is_quick", False))
+    def compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Compiles a graph that was captured; whatever goes wrong in the backend is a BackendError."""
+        with self._reporting(graph_module):
+            if self.runs_as_it_is:
+                return self._compile(graph_module, example_inputs)
+            given = Given(graph_module, example_inputs)
+            given.put_floats_in_tensors()
+            if not self.reads_sizes:
+                given.put_sizes_in_front()
+            with compiling(graph_module, given.examples) as inputs, _core.disturbed():
+                return given.adapt(self._compile(graph_module, inputs))
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Compiles a graph; whatever goes wrong in the backend is a BackendError."""
+        """The same for whoever has a graph at hand. A backend that hands its own on to this one hands on what it was
+        given, within the same tracing context."""
+        if TracingContext.try_get() is None:
+            return self.compile(graph_module, example_inputs)
+        with self._reporting(graph_module):
+            return self._compile(graph_module, example_inputs)
+
+    def _compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keywords: dict[str, Any] = {}
         if self.mode is not None:
             keywords["mode"] = self.mode
         if self.options:
             keywords["options"] = dict(self.options)
+        compiled = self.function(graph_module, example_inputs, **keywords)
+        if not callable(compiled):
+            what = f"returned {short(compiled)}, which cannot be called"
+            raise BackendError(self.name, last_line(graph_module), what)
+        return compiled
+
+    @contextmanager
+    def _reporting(self, graph_module: GraphModule) -> Iterator[None]:
         try:
-            with nullcontext() if self.is_quick else _core.disturbed():
-                compiled = self.function(graph_module, example_inputs, **keywords)
+            yield
         except BackendError:
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
@@ -85,10 +114,6 @@ class Backend:
             if not config.full_traceback and error.__traceback__ is not None:
                 error.__traceback__ = error.__traceback__.tb_next  # the first frame is this one
             raise BackendError(self.name, last_line(graph_module), what) from error
-        if not callable(compiled):
-            what = f"returned {short(compiled)}, which cannot be called"
-            raise BackendError(self.name, last_line(graph_module), what)
-        return compiled
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Backend):

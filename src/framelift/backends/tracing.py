@@ -1,4 +1,8 @@
-"""What AOTAutograd and Inductor want around them when they compile a graph."""
+"""What torch's compilers want around them when they compile a graph, and with them every backend that uses one.
+
+A backend is given real tensors. What it assumes about their sizes must become guards, so the mode for fake tensors that
+compilers find in the tracing context knows for each of them a fake with the symbols of the capture.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +38,12 @@ STATIC_KINDS = ("parameter", "buffer", "static")
 
 @contextmanager
 def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[list[Any]]:
-    """A tracing context for a compiler of torch; gives the inputs as it wants them.
+    """A tracing context for a compiler; gives the inputs as it wants them: tensors, and symbols for numbers.
 
-    The fake tensors of the capture may have been written to by the operations captured, so the inputs become fake
-    tensors of a fresh mode that shares the capture's ShapeEnv: what the compiler assumes about symbolic sizes becomes
-    guards. The environment is frozen afterwards, because nobody would hear of a later assumption; so a backward over
-    symbolic sizes is compiled at once.
+    The fake tensors of the capture may have been written to by the operations captured, so compilers make others, in a
+    fresh mode that shares the capture's ShapeEnv: what they assume about symbolic sizes becomes guards. The environment
+    is frozen afterwards, because nobody would hear of a later assumption; so a backward over symbolic sizes is compiled
+    at once.
     """
     shape_env = getattr(module, "shape_env", None) or ShapeEnv()
     known = len(shape_env.guards)
@@ -61,13 +65,25 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
             # be called with `retain_graph=True`.
             at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
-        yield [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
+        # The mode knows a fake by its tensor as long as somebody else holds the fake.
+        fakes = [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
+        yield [
+            value if isinstance(value, torch.Tensor) else fake for value, fake in zip(example_inputs, fakes, strict=True)
+        ]
         if at_once and context.fw_metadata is not None:  # none are given away; torch takes None for some
             context.fw_metadata.bw_donated_idxs = []
-    if len(shape_env.guards) > known and not at_once:
+        del fakes
+    if not at_once:
+        _forget_guards(module, shape_env, known)
+    shape_env.freeze()
+
+
+def _forget_guards(module: GraphModule, shape_env: ShapeEnv, known: int) -> None:
+    """A compiler that was given no symbols has assumed something of symbols that it made of numbers: nothing may."""
+    if len(shape_env.guards) > known and getattr(module, "shape_env", None) is None:
         facts = ", ".join(str(guard.expr) for guard in shape_env.guards[known:])
         raise RuntimeError(f"the compiler assumed {facts} of sizes, which nothing checks when the graph is called")
-    shape_env.freeze()
+    del shape_env.guards[known:]
 
 
 def _end_as_it_began(module: GraphModule) -> None:
@@ -147,9 +163,11 @@ def _shared_memory(example_inputs: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:
-    """An input as the compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
+    """An input as a compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
     if not isinstance(value, torch.Tensor):
         return value if symbolic is None else symbolic
-    if symbolic is not None:
-        return fake_with_layout(mode, value, symbolic)
-    return mode.from_tensor(value, static_shapes=True)
+    if symbolic is None:
+        return mode.from_tensor(value, static_shapes=True)
+    fake = fake_with_layout(mode, value, symbolic)
+    mode.fake_tensor_converter.set_tensor_memo(value, fake)
+    return fake

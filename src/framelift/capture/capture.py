@@ -101,7 +101,7 @@ class Request:
         """Which sizes and numbers are symbolic."""
         options = self.options
         dynamic = options.dynamic if isinstance(options.dynamic, bool) else None
-        return Policy(self.history, dynamic, options.backend.takes_symbolic_floats, self.wishes)
+        return Policy(self.history, dynamic, self.wishes)
 
 
 def capture(request: Request, programs: Programs, number: int) -> Captured:
@@ -441,7 +441,7 @@ class _Capture:
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
         original = as_captured(module) if shares else None
         with self._modes_at_entry():
-            compiled = module.forward if self._is_for_autograd() else backend(module, graph.example_inputs)
+            compiled = module.forward if self._is_for_autograd() else backend.compile(module, graph.example_inputs)
         if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))

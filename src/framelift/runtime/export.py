@@ -105,9 +105,6 @@ def _no_backend(*_: Any) -> Any:
     raise AssertionError("an exported graph is not compiled")
 
 
-_no_backend.takes_symbolic_floats = True  # type: ignore[attr-defined]
-
-
 def _bind(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The argument slots of the call: positional, keyword-only, *args, **kwargs."""
     bound = inspect.signature(function).bind(*args, **kwargs)

@@ -65,19 +65,17 @@ class Policy:
     """What is symbolic in one capture.
 
     `dynamic` is None (what changed), False (nothing) or True (all sizes, and ints among the arguments); `wishes` says
-    more about single sources. `floats` says whether floats can be symbolic: not every compiler takes them.
+    more about single sources.
     """
 
     def __init__(
         self,
         history: History,
         dynamic: bool | None = None,
-        floats: bool = True,
         wishes: Mapping[str, Wish] | None = None,
     ) -> None:
         self._history = history
         self._dynamic = dynamic
-        self._floats = floats
         self._wishes = wishes or {}
         # Sources that must have plain numbers in this capture.
         self._plain: set[str] = set()
@@ -173,9 +171,7 @@ class Policy:
 
     def can_be_symbolic(self, name: str, number: Number) -> bool:
         """Whether nothing forbids that the number is symbolic."""
-        if not is_ordinary(number) or (type(number) is float and not self._floats):
-            return False
-        return name not in self._plain and name not in self._history.refused_numbers
+        return is_ordinary(number) and name not in self._plain and name not in self._history.refused_numbers
 
     def is_symbolic(self, name: str, number: Number) -> bool:
         """Whether the number at a source is symbolic in this capture. Facts about symbols do not tell 0.0 from -0.0."""

@@ -279,8 +279,10 @@ class Symbols:
         try:
             writer.fact(expression)
         except Untranslatable:
-            # What cannot be said in general is said of these very numbers.
-            for symbol in sorted(self._leaves(expression.free_symbols), key=str):
+            # What cannot be said in general is said of these very numbers. A symbol that a backend made for a tensor of
+            # its own may stand for any of them.
+            symbols = self._leaves(expression.free_symbols)
+            for symbol in sorted(symbols if symbols <= self._index.keys() else self._index, key=str):
                 writer.fact(sympy.Eq(symbol, self.shape_env.value_at_capture(symbol), evaluate=False))
 
 

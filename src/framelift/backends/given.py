@@ -1,0 +1,157 @@
+"""What a backend is given: a graph and its inputs in the form in which torch.compile hands them out.
+
+Tensors are the real ones, and a number that changes from call to call is torch's symbol for it. Two kinds of inputs are
+made into what compilers know:
+
+* A float becomes a tensor with one number in it, out of which the graph reads the number: so operations see a number as
+  before, and a number has no part in the dtype of a result, which a tensor has. The compiler gives it a symbol of its
+  own, about which it can assume nothing.
+* A symbolic size becomes an input of its own, in front of the first tensor that has it. Compilers look among the inputs
+  for what changes.
+
+    >>> module = torch.fx.symbolic_trace(lambda x, scale: x * scale)
+    >>> given = Given(module, [torch.ones(2), 0.5])
+    >>> given.put_floats_in_tensors()
+    >>> given.examples, given.adapt(module)(torch.ones(2), 3.0)
+    ([tensor([1., 1.]), tensor(0.5000, dtype=torch.float64)], tensor([3., 3.]))
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from framelift.graph.lowering import metadata_at_entry
+
+# How a tensor is asked when the graph runs for what a graph asks it.
+_ANSWERS: dict[Any, Callable[..., int]] = {
+    torch.ops.aten.sym_size.int: torch.Tensor.size,
+    torch.ops.aten.sym_stride.int: torch.Tensor.stride,
+    torch.ops.aten.sym_storage_offset.default: torch.Tensor.storage_offset,
+}
+_CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", torch.clamp, torch.clip})
+
+
+@dataclass(slots=True)
+class Input:
+    """An input of the graph that a backend compiles, and how it is read off those of the graph that was captured."""
+
+    node: Node
+    example: Any
+    read: Callable[[Sequence[Any]], Any]
+
+
+class Given:
+    """A captured graph on its way to a backend."""
+
+    def __init__(self, module: GraphModule, examples: Sequence[Any]) -> None:
+        self.module = module
+        nodes = module.graph.find_nodes(op="placeholder")
+        pairs = zip(nodes, examples, strict=False)
+        self._inputs = [Input(node, value, operator.itemgetter(i)) for i, (node, value) in enumerate(pairs)]
+        self._is_changed = False
+
+    @property
+    def examples(self) -> list[Any]:
+        """The inputs it was captured with."""
+        return [each.example for each in self._inputs]
+
+    def adapt(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """What a backend has made of the graph, as one that takes the inputs of the graph that was captured."""
+        if not self._is_changed:
+            return compiled
+        return functools.partial(_run, compiled, tuple(each.read for each in self._inputs))
+
+    def put_floats_in_tensors(self) -> None:
+        """Have the graph read its floats out of tensors."""
+        floats = [each for each in self._inputs if type(each.example) is float]
+        if not floats:
+            return
+        graph = self.module.graph
+        _promote_clamped(self.module)
+        for each in floats:
+            node = each.node
+            with graph.inserting_after(self._inputs[-1].node):
+                number = graph.call_method("item", (node,))
+            node.replace_all_uses_with(number)
+            number.args = (node,)
+            number.meta["example_value"] = node.meta.pop("example_value", None)
+            node.meta["symbolic"] = None
+            each.example, each.read = _tensor(each.example), _then(each.read, _tensor)
+        self._change()
+
+    def put_sizes_in_front(self) -> None:
+        """Have the graph take symbolic sizes beside the tensors that have them."""
+        known = {_symbol(each.node.meta.get("symbolic")) for each in self._inputs}
+        made: dict[sympy.Symbol, Node] = {}
+        inputs: list[Input] = []
+        for each in self._inputs:
+            for question, (_, *place), number in metadata_at_entry(each.node):
+                symbol = _symbol(number)
+                if symbol is not None and symbol not in known and symbol not in made:
+                    node = made[symbol] = self._number_before(each.node, number)
+                    inputs.append(Input(node, number, _then(each.read, _ANSWERS[question], *place)))
+            inputs.append(each)
+        if made:
+            self._inputs = inputs
+            self._replace_questions(made)
+            self._change()
+
+    def _number_before(self, tensor: Node, number: Any) -> Node:
+        """A number as an input in front of a tensor."""
+        with self.module.graph.inserting_before(tensor):
+            node = self.module.graph.placeholder(str(number))
+        node.target = node.name  # which is free
+        node.meta.update(example_value=number, symbolic=number, input_source=None, input_kind="number")
+        return node
+
+    def _replace_questions(self, made: Mapping[sympy.Symbol, Node]) -> None:
+        """Sizes that are inputs are not asked for in the graph."""
+        graph = self.module.graph
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sym_size.int):
+            symbol = _symbol(node.meta.get("example_value"))
+            if node.args[0].op == "placeholder" and symbol in made:
+                node.replace_all_uses_with(made[symbol])
+                graph.erase_node(node)
+
+    def _change(self) -> None:
+        self._is_changed = True
+        self.module.recompile()
+
+
+def _run(compiled: Callable[..., Any], readers: Sequence[Callable[[Sequence[Any]], Any]], *inputs: Any) -> Any:
+    return compiled(*[read(inputs) for read in readers])
+
+
+def _then(read: Callable[[Sequence[Any]], Any], function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    return lambda inputs: function(read(inputs), *args)
+
+
+def _tensor(number: float) -> torch.Tensor:
+    # On the CPU, whatever the default device is: reading it must not wait for an accelerator.
+    return torch.scalar_tensor(number, dtype=torch.float64, device="cpu")
+
+
+def _symbol(number: Any) -> sympy.Symbol | None:
+    """The symbol that a number is, and nothing else."""
+    expression = number.node.expr if isinstance(number, torch.SymInt) else None
+    return expression if isinstance(expression, sympy.Symbol) else None
+
+
+def _promote_clamped(module: GraphModule) -> None:
+    """Give integers that are clamped at a float the dtype of the result: Inductor forgets it (torch 2.13)."""
+    for node in module.graph.nodes:
+        if node.target not in _CLAMPS:
+            continue
+        given, made = [getattr(each.meta.get("example_value"), "dtype", None) for each in (node.args[0], node)]
+        if given is not None and made is not None and given != made:
+            with module.graph.inserting_before(node):
+                promoted = module.graph.call_method("to", (node.args[0], made))
+            node.args = (promoted, *node.args[1:])

@@ -39,5 +39,5 @@ def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..
     return make_boxed_func(disable_function(module.forward, recursive=True, reason="it is a compiled graph"))
 
 
-aot_eager.reads_sizes = True  # type: ignore[attr-defined]
+aot_eager.is_own = True  # type: ignore[attr-defined]
 aot_eager.takes_subgraphs = True  # type: ignore[attr-defined]

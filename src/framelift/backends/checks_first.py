@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch._inductor.dependencies import StarDep
-from torch._inductor.ir import AssertScalar
+import torch._inductor
 
 from framelift.graph.runtime_asserts import NOT_SO
 
@@ -33,13 +32,14 @@ def checks_first(before: Schedule | None = None) -> Schedule:
 def _order(nodes: list[Any]) -> None:
     checks: list[Any] = []
     for node in nodes:
-        if isinstance(node.node, AssertScalar):
-            node.node.msg = f"{NOT_SO}{node.node.msg}"
+        if isinstance(node.node, torch._inductor.ir.AssertScalar):
+            if not str(node.node.msg).startswith(NOT_SO):
+                node.node.msg = f"{NOT_SO}{node.node.msg}"
             checks.append(node)
         elif checks:
             symbols = node.node.get_free_symbol_uses(unbacked_only=True) if node.node is not None else set()
             for check in checks:
                 if node.has_aliasing_or_mutation() or symbols & check.node.get_free_symbol_uses(unbacked_only=True):
-                    node.add_fake_dep(StarDep(check.node.get_name()))
+                    node.add_fake_dep(torch._inductor.dependencies.StarDep(check.node.get_name()))
     if checks:
         nodes[0].scheduler.compute_ancestors()

@@ -22,10 +22,12 @@ import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import FrameSummary
 from typing import Any
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
 from framelift.graph.lowering import metadata_at_entry
@@ -37,6 +39,16 @@ _ANSWERS: dict[Any, Callable[..., int]] = {
     torch.ops.aten.sym_storage_offset.default: torch.Tensor.storage_offset,
 }
 _CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", torch.clamp, torch.clip})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a graph ends where it does: what backends find as `graph_module.compile_subgraph_reason`."""
+
+    reason: str
+    # The user's lines, innermost last.
+    user_stack: list[FrameSummary]
+    graph_break: bool
 
 
 @dataclass(slots=True)
@@ -82,9 +94,9 @@ class Given:
                 number = graph.call_method("item", (node,))
             node.replace_all_uses_with(number)
             number.args = (node,)
-            number.meta["example_value"] = node.meta.pop("example_value", None)
-            node.meta["symbolic"] = None
             each.example, each.read = _tensor(each.example), _then(each.read, _tensor)
+            number.meta["example_value"] = node.meta.get("example_value")
+            node.meta.update(example_value=_fake(self.module, each.example), symbolic=None)
         self._change()
 
     def put_sizes_in_front(self) -> None:
@@ -137,6 +149,13 @@ def _then(read: Callable[[Sequence[Any]], Any], function: Callable[..., Any], *a
 def _tensor(number: float) -> torch.Tensor:
     # On the CPU, whatever the default device is: reading it must not wait for an accelerator.
     return torch.scalar_tensor(number, dtype=torch.float64, device="cpu")
+
+
+def _fake(module: GraphModule, tensor: torch.Tensor) -> torch.Tensor | None:
+    """A fake beside those that the graph has of its other tensors."""
+    values = (node.meta.get("example_value") for node in module.graph.nodes)
+    mode = next((value.fake_mode for value in values if isinstance(value, FakeTensor)), None)
+    return None if mode is None else mode.from_tensor(tensor, static_shapes=True)
 
 
 def _symbol(number: Any) -> sympy.Symbol | None:

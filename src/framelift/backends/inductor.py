@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from framelift.backends.checks_first import checks_first
 from framelift.backends.steps import counting_steps
-from framelift.backends.tracing import depends_on_data
+from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.errors import short, unknown
 from framelift.shapes.presuming import PresumingEnv
 
@@ -38,8 +38,9 @@ def inductor(
     changes = {**settings(mode, options), **_precautions(module, example_inputs)}
     keywords: dict[str, Any] = {"config_patches": changes}
     if depends_on_data(module):
-        changes["_pre_fusion_custom_pass"] = checks_first(changes.get("_pre_fusion_custom_pass"))
-        keywords["inner_compile"] = functools.partial(_compile_as_presumed, module.shape_env)
+        if "_pre_fusion_custom_pass" in changes:  # it takes the place of what `compiling` has set
+            changes["_pre_fusion_custom_pass"] = checks_first(changes["_pre_fusion_custom_pass"])
+        keywords["inner_compile"] = functools.partial(_compile_as_presumed, current_symbols())
     try:
         compiled: Callable[..., Any] = compile_fx(module, list(example_inputs), **keywords)
     except Exception as error:  # raised again, whatever it is
@@ -97,7 +98,7 @@ def check_options(mode: str | None, options: Mapping[str, Any]) -> None:
 
 
 inductor.check_options = check_options  # type: ignore[attr-defined]
-inductor.reads_sizes = True  # type: ignore[attr-defined]
+inductor.is_own = True  # type: ignore[attr-defined]
 inductor.is_bitwise = False  # type: ignore[attr-defined]
 inductor.takes_subgraphs = True  # type: ignore[attr-defined]
 

@@ -14,8 +14,9 @@ from torch.fx import GraphModule
 
 from framelift import config
 from framelift.backends.given import Given
-from framelift.backends.tracing import compiling
+from framelift.backends.tracing import compiling, presumed_so_far
 from framelift.errors import BackendError, short, unknown
+from framelift.graph.lowering import CannotCheck
 from framelift.native import _core
 from framelift.silence import raising_no_warnings
 
@@ -52,9 +53,10 @@ class Backend:
         return bool(getattr(self.function, "runs_as_it_is", False))
 
     @property
-    def reads_sizes(self) -> bool:
-        """Whether it finds symbolic sizes at the tensors that have them; else each is an input of its own."""
-        return bool(getattr(self.function, "reads_sizes", False))
+    def is_own(self) -> bool:
+        """Whether it knows what framelift's graphs need: it finds symbolic sizes at the tensors that have them, and
+        checks what it presumes about data."""
+        return bool(getattr(self.function, "is_own", False))
 
     @property
     def is_bitwise(self) -> bool:
@@ -78,10 +80,14 @@ class Backend:
                 return self._compile(graph_module, example_inputs)
             given = Given(graph_module, example_inputs)
             given.put_floats_in_tensors()
-            if not self.reads_sizes:
+            if not self.is_own:
                 given.put_sizes_in_front()
-            with compiling(graph_module, given.examples) as inputs, _core.disturbed():
-                return given.adapt(self._compile(graph_module, inputs))
+            checked = None if self.is_own else presumed_so_far(graph_module)
+            with compiling(graph_module, given.examples, answers=not self.is_own) as inputs, _core.disturbed():
+                compiled = given.adapt(self._compile(graph_module, inputs))
+        if checked is not None and checked.misses(graph_module.shape_env):
+            raise CannotCheck(f"what the backend {self.name!r} presumes about data")
+        return compiled
 
     def __call__(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         """The same for whoever has a graph at hand. A backend that hands its own on to this one hands on what it was
@@ -93,7 +99,7 @@ class Backend:
 
     def _compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keywords: dict[str, Any] = {}
-        if self.mode is not None:
+        if self.mode not in (None, "default"):
             keywords["mode"] = self.mode
         if self.options:
             keywords["options"] = dict(self.options)
@@ -107,7 +113,7 @@ class Backend:
     def _reporting(self, graph_module: GraphModule) -> Iterator[None]:
         try:
             yield
-        except BackendError:
+        except (BackendError, CannotCheck):
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
             what = f"raised {type(error).__name__}: {short_text(error)}"

@@ -26,7 +26,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from framelift.backends.checks_first import checks_first
+from framelift.backends.reading import SymbolicAnswers
 from framelift.graph.fake import fake_with_layout
+from framelift.shapes.presuming import Presumed
 from framelift.shapes.symbols import NamedSource, hidden_floats
 from framelift.silence import raising_no_warnings
 
@@ -37,8 +40,10 @@ STATIC_KINDS = ("parameter", "buffer", "static")
 
 
 @contextmanager
-def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[list[Any]]:
+def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool = False) -> Iterator[list[Any]]:
     """A tracing context for a compiler; gives the inputs as it wants them: tensors, and symbols for numbers.
+
+    With `answers` a size that the compiler reads off one of the tensors is a symbol, too.
 
     The fake tensors of the capture may have been written to by the operations captured, so compilers make others, in a
     fresh mode that shares the capture's ShapeEnv: what they assume about symbolic sizes becomes guards. The environment
@@ -67,12 +72,13 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any]) -> Iterator[li
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
         # The mode knows a fake by its tensor as long as somebody else holds the fake.
         fakes = [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
-        yield [
-            value if isinstance(value, torch.Tensor) else fake for value, fake in zip(example_inputs, fakes, strict=True)
-        ]
+        triples = list(zip(example_inputs, fakes, symbolic, strict=True))
+        asked = [(value, fake) for value, fake, entry in triples if isinstance(value, torch.Tensor) and entry]
+        if answers and asked:
+            stack.enter_context(SymbolicAnswers(asked))
+        yield [value if isinstance(value, torch.Tensor) else fake for value, fake, _ in triples]
         if at_once and context.fw_metadata is not None:  # none are given away; torch takes None for some
             context.fw_metadata.bw_donated_idxs = []
-        del fakes
     if not at_once:
         _forget_guards(module, shape_env, known)
     shape_env.freeze()
@@ -107,7 +113,8 @@ def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: Com
     for node, value in zip(placeholders, example_inputs, strict=True):
         is_static = isinstance(value, torch.nn.Parameter) or node.meta.get("input_kind") in STATIC_KINDS
         node._dynamo_source = NamedSource(node.name)
-        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
+        if isinstance(value, torch.Tensor):
+            node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if is_static else {}
 
 
 def _symbols_of_inputs(module: GraphModule) -> set[Any]:
@@ -120,6 +127,11 @@ def depends_on_data(module: GraphModule) -> bool:
     """Whether sizes or numbers in a graph are known only when it runs."""
     given = getattr(getattr(module, "shape_env", None), "unbacked_inputs", None)
     return bool(given) or any(node.meta.get("unbacked_bindings") for node in module.graph.nodes)
+
+
+def presumed_so_far(module: GraphModule) -> Presumed | None:
+    """What a graph checks of what it presumes about data, if it does."""
+    return module.shape_env.presumed() if depends_on_data(module) else None
 
 
 def current_symbols() -> ShapeEnv | None:
@@ -138,7 +150,9 @@ def _caches_for(module: GraphModule, example_inputs: Sequence[Any]) -> AbstractC
     if depends_on_data(module):
         stack = ExitStack()
         stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
-        stack.enter_context(torch._inductor.config.patch(fx_graph_cache=False))
+        ordered = checks_first(torch._inductor.config._pre_fusion_custom_pass)
+        changes = {"fx_graph_cache": False, "_pre_fusion_custom_pass": ordered}
+        stack.enter_context(torch._inductor.config.patch(changes))
         return stack
     shared = _shared_memory(example_inputs)
     if not shared:

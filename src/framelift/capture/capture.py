@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from traceback import FrameSummary
 from types import CodeType, FunctionType
 from typing import Any
 
 from framelift import config
+from framelift.backends.given import Reason
 from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
@@ -209,6 +211,8 @@ class _Capture:
         self.phases: dict[str, float] = {}
         self.started = time.perf_counter()
         self.broke = False
+        # Why the graph ends where it does.
+        self.reason = Reason("return_value", [], graph_break=False)
         self.eager = False
         # Whether it ends at a tensor with rules of its own.
         self.meets_subclass = False
@@ -354,6 +358,8 @@ class _Capture:
         self.broke = True
         code, line = (self.code, line) if reason.point is None else reason.point.user_line()
         text = linecache.getline(code.co_filename, line).strip()
+        place = FrameSummary(code.co_filename, line, code.co_qualname, lookup_line=False)
+        self.reason = Reason(f"{reason.reason.id}: {reason.words}", [place], graph_break=True)
         stream.emit(events.GraphBroke(self.number, reason.reason.id, reason.words, code.co_filename, line, text))
         if self._is_error(reason):
             where = f"{code.co_filename}:{line} in {code.co_qualname}: {text}"
@@ -437,6 +443,7 @@ class _Capture:
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
+        module.compile_subgraph_reason = self.reason
         backend, began = self.request.options.backend, time.perf_counter()
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
         original = as_captured(module) if shares else None

@@ -579,8 +579,7 @@ class GraphBuilder:
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
         kept, live = alive(self.records, returned)
-        inputs: list[TensorRef | NumberRef] = [*self.numbers, *self.inputs]
-        self.live_inputs = [ref for ref in inputs if ref in live]
+        self.live_inputs = _in_order_of_use([ref for ref in [*self.numbers, *self.inputs] if ref in live], kept)
         shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
         shown.update((id(ref), ref) for record in kept for ref in record.outputs)
         self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
@@ -605,6 +604,15 @@ class GraphBuilder:
     def _check_open(self) -> None:
         if self._finished:
             raise RuntimeError("this graph is finished")
+
+
+def _in_order_of_use(
+    inputs: list[TensorRef | NumberRef], records: Sequence[Record]
+) -> list[TensorRef | NumberRef]:
+    """Inputs in the order in which the graph first uses them, as backends know it; those that are returned only last."""
+    used = dict.fromkeys(ref for record in records for ref in record.uses if ref.record is None)
+    places = {ref: place for place, ref in enumerate(used)}
+    return sorted(inputs, key=lambda ref: places.get(ref, len(places)))
 
 
 def _check_new(record: Record) -> None:

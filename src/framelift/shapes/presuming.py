@@ -14,6 +14,7 @@ and compilers after them, treat these two as cases of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -26,8 +27,9 @@ from torch.fx.experimental.symbolic_shapes import (
     free_unbacked_symbols,
     guard_or_false,
 )
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-__all__ = ["LEAST_SIZE", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
+__all__ = ["LEAST_SIZE", "Presumed", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
 
 # Where in the result of an operation the number is found that a symbol stands for.
 Bindings = dict[sympy.Symbol, tuple[Any, ...]]
@@ -37,6 +39,20 @@ LEAST_SIZE = 2
 
 class Unlikely(Exception):
     """What would have to be presumed is known to be false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Presumed:
+    """What was presumed at some time: facts, and between which bounds symbols lie."""
+
+    facts: frozenset[Any]
+    bounds: dict[sympy.Symbol, ValueRanges[Any]]
+
+    def misses(self, env: PresumingEnv) -> list[Any]:
+        """What was presumed since, and does not follow. A compiler that traces a graph makes its symbols once more."""
+        facts = {fact.expr.xreplace(env.unbacked_renamings) for fact in env.presumptions} - self.facts
+        new = (fact for fact in facts if free_unbacked_symbols(fact) - env.unbacked_inputs)
+        return [fact for fact in new if bound_sympy(fact, self.bounds).lower != sympy.true]
 
 
 class PresumingEnv(ShapeEnv):
@@ -66,6 +82,10 @@ class PresumingEnv(ShapeEnv):
     def presumptions(self) -> list[Any]:
         """The facts that are to be checked when the graph runs, as torch's RuntimeAsserts."""
         return [fact for facts in self.deferred_runtime_asserts.values() for fact in facts]
+
+    def presumed(self) -> Presumed:
+        """What is presumed so far."""
+        return Presumed(frozenset(fact.expr for fact in self.presumptions), dict(self.var_to_range))
 
     def presume(self, fact: Any, why: str) -> None:
         """Take a fact for true; it is guarded if it can be, and else checked when the graph runs."""

@@ -285,15 +285,27 @@ def name_of(function: CompilerFunction) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
+def first_line(graph_module: object) -> str:
+    """The user's line of the first operation in a graph, as "file.py:12"."""
+    return next(filter(None, map(_line_of, _nodes_of(graph_module))), "an unknown line")
+
+
 def last_line(graph_module: object) -> str:
-    """The user's line of the last operation in a graph, as "file.py:12"."""
+    """The user's line of the last operation in a graph."""
+    return next(filter(None, map(_line_of, reversed(_nodes_of(graph_module)))), "an unknown line")
+
+
+def _nodes_of(graph_module: object) -> list[Any]:
     graph = getattr(graph_module, "graph", None)
-    for node in reversed(list(graph.nodes) if graph is not None else []):
-        for line in reversed(str(node.meta.get("stack_trace") or "").splitlines()):
-            words = line.strip().split(", ")
-            if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
-                return f"{words[0][5:].strip(chr(34))}:{words[1][5:]}"
-    return "an unknown line"
+    return [] if graph is None else list(graph.nodes)
+
+
+def _line_of(node: Any) -> str | None:
+    for line in reversed(str(node.meta.get("stack_trace") or "").splitlines()):
+        words = line.strip().split(", ")
+        if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
+            return f"{words[0][5:].strip(chr(34))}:{words[1][5:]}"
+    return None
 
 
 def short_text(error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
 import linecache
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any
 
 from framelift import config
 from framelift.backends.given import Reason
+from framelift.backends.registry import first_line, last_line
 from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
@@ -29,6 +29,7 @@ from framelift.capture.compiling import Answers, NotCompiling
 from framelift.capture.headroom import room_to_work
 from framelift.capture.leaving import all_in_python, go_on_at, step_at
 from framelift.capture.lift import Lift
+from framelift.capture.location import ProgramPoint
 from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.program import Programs
 from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
@@ -36,7 +37,8 @@ from framelift.capture.subclasses_ahead import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers
 from framelift.graph.purity import MODE_SWITCHES
-from framelift.graph.runtime_asserts import CannotCheck, failed_check
+from framelift.graph.record import Record
+from framelift.graph.runtime_asserts import CannotCheck
 from framelift.graph.shared_memory import as_captured, share_history, where_inputs_lie_alike
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
@@ -57,6 +59,7 @@ from framelift.residual.codegen import (
     generate,
     whole_frame,
 )
+from framelift.residual.failures import GraphJudge
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import CannotResume
 from framelift.residual.segments import Pieces
@@ -387,11 +390,10 @@ class _Capture:
             raises = graph.may_raise_after_writing, graph.may_raise_uncounted
             precautions = Precautions(graph.uses_rng, modes, bool(written), *raises)
             self._run_passes(module)
-            disappointed = self._trusting() if graph.depends_on_data else None
             function = self._call_backend(module)
             if unheard_warnings() > self.unheard:
                 function = heard_when_done(function)
-            call = GraphCall(function, inputs, written, precautions, disappointed)
+            call = GraphCall(function, inputs, written, precautions, self._judge(module))
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
         if config.check:
@@ -432,11 +434,26 @@ class _Capture:
                 improve(module, options.passes, options.backend.is_bitwise, options.pass_options)
             self._lap("passes")
 
-    def _trusting(self) -> Callable[[], None]:
-        """The graph presumes something about data: what is to be done when that turns out wrong."""
-        trust, name = self.request.history.trust, self.code.co_qualname
+    def _trust(self) -> Trust:
+        """The graph presumes something about data, and is used as long as that comes true often enough."""
+        trust = self.request.history.trust
         self.lift.guard(self.lift.sources.known(trust).attribute("is_given"), "EQUALS", True)
-        return functools.partial(_disappointed, trust, name)
+        return trust
+
+    def _judge(self, module: Any) -> GraphJudge:
+        """Who is told when the graph raises."""
+        graph, options = self.lift.graph, self.request.options
+        return GraphJudge(
+            self.number,
+            self.code.co_qualname,
+            options.backend.name,
+            _count_ops(module),
+            first_line(module),
+            last_line(module),
+            options.fullgraph,
+            handles_errors=self.request.pieces.is_chain(self.code) or any(map(_is_handled, graph.records)),
+            trust=self._trust() if graph.depends_on_data else None,
+        )
 
     def _call_backend(self, module: Any) -> Callable[..., Any]:
         """Hand the graph over."""
@@ -542,12 +559,9 @@ class _Capture:
         self.phases[phase] = self.phases.get(phase, 0.0) + spent
 
 
-def _disappointed(trust: Trust, name: str) -> None:
-    """In the handler of an exception of a graph: if a check failed, say so, and trust less."""
-    words = failed_check()
-    if words is not None:
-        trust.disappoint(_core.outermost_calls())
-        stream.emit(events.RanEagerly(name, words))
+def _is_handled(record: Record) -> bool:
+    """Whether the program handles what an operation raises."""
+    return isinstance(record.location, ProgramPoint) and record.location.place.is_handled
 
 
 def _sources(values: Iterable[Value]) -> list[Source]:

@@ -12,10 +12,10 @@ from framelift.report.events import Location
 from framelift.values.base import NULL, Raised
 from framelift.values.dicts import DictValue
 from framelift.values.exceptions import TracebackValue
+from framelift.values.functions import BoundMethodValue, FunctionLike
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.functions import FunctionLike
 
 # What a handler returns to leave the loop.
 LEAVE = -1
@@ -84,7 +84,27 @@ class Frame:
         return self._step()
 
     def _step(self) -> Place:
-        return Place(self.program.canonical.code, self.line, self.called_from)
+        outer = self.called_from
+        is_handled = (outer is not None and outer.is_handled) or self._is_handled()
+        return Place(self.program.canonical.code, self.line, outer, is_handled)
+
+    def _is_handled(self) -> bool:
+        """Whether a handler of this frame may end what is raised by the current step."""
+        handler = self.program.steps[self.pc].handler
+        while handler is not None:
+            way = self.program.way_from(handler.target)
+            if way.may_end_it and not (way.asks_manager and self._ends_nothing(self.stack[handler.depth - 1])):
+                return True
+            handler = way.outer
+        return False
+
+    def _ends_nothing(self, leave: Any) -> bool:
+        """Whether the `__exit__` of a manager is a function that returns nothing true."""
+        function = leave.parts()[:1] if isinstance(leave, BoundMethodValue) else ()
+        return any(isinstance(part, FunctionLike) and self._returns_nothing_true(part) for part in function)
+
+    def _returns_nothing_true(self, function: FunctionLike) -> bool:
+        return self.lift.programs.of(function.code).returns_nothing_true
 
     def place(self) -> Where:
         """Where the current step stands, for whoever wants to know later."""

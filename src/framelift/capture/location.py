@@ -21,12 +21,14 @@ class Place:
     """A line that is being run, and the place it was called from. What is called from one place shares it, and with it
     the text that stands for it in stack traces."""
 
-    __slots__ = ("code", "line", "outer", "_trace")
+    __slots__ = ("code", "line", "outer", "is_handled", "_trace")
 
-    def __init__(self, code: types.CodeType, line: int, outer: Place | None) -> None:
+    def __init__(self, code: types.CodeType, line: int, outer: Place | None, is_handled: bool) -> None:
         self.code = code
         self.line = line
         self.outer = outer
+        # Whether the program may handle what is raised here.
+        self.is_handled = is_handled
         self._trace: str | None = None
 
     def __iter__(self) -> Iterator[Place]:

@@ -12,6 +12,7 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
+from framelift.graph.runtime_asserts import PROGRAM_RAISES
 from framelift.values import protocol as py
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import presume
@@ -46,7 +47,7 @@ def presumed_truth(frame: Frame, value: TensorValue | SymbolicValue, if_true: in
     if value.ref(lift).descriptor.device.type != "cpu":
         # A check that fails on an accelerator would take the whole process with it.
         flag = lift.call_tensor_method("cpu", (flag,), {})
-    lift.call_torch(torch._assert_async, (flag, "the program raises"), {})
+    lift.call_torch(torch._assert_async, (flag, PROGRAM_RAISES), {})
     return truth
 
 

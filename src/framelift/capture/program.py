@@ -16,6 +16,7 @@ from framelift.breaks import FL0101, GraphBreak
 from framelift.bytecode.by_code import ByCode
 from framelift.bytecode.canonical import CanonicalCode, Step, lower
 from framelift.bytecode.canonical_ops import OPS, effect
+from framelift.bytecode.handlers import Way, returns_nothing_true, way_from
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
@@ -63,6 +64,8 @@ class Program:
         "is_generator",
         "filename",
         "first_line",
+        "_ways",
+        "_returns_nothing_true",
         "__weakref__",
     )
 
@@ -78,11 +81,27 @@ class Program:
         self.is_generator = bool(code.co_flags & _GENERATORS)
         self.filename = code.co_filename
         self.first_line = code.co_firstlineno
+        self._ways: dict[int, Way] = {}
+        self._returns_nothing_true: bool | None = None
 
     @property
     def assigns_names(self) -> bool:
         """Whether the code assigns variables that are items of a namespace."""
         return any(step.op in ("STORE_NAME", "DELETE_NAME") for step in self.steps)
+
+    def way_from(self, target: int) -> Way:
+        """What the handler at a step may do with an exception."""
+        way = self._ways.get(target)
+        if way is None:
+            way = self._ways[target] = way_from(self.steps, target)
+        return way
+
+    @property
+    def returns_nothing_true(self) -> bool:
+        """Whether all that the code returns are constants that are false."""
+        if self._returns_nothing_true is None:
+            self._returns_nothing_true = returns_nothing_true(self.steps)
+        return self._returns_nothing_true
 
     @property
     def stepping_runs(self) -> list[Run]:

@@ -35,19 +35,21 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from framelift.graph.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
 
-__all__ = ["ASSERT", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
+__all__ = ["ASSERT", "PROGRAM_RAISES", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
 
 ASSERT = torch.ops.aten._assert_scalar.default
 # How the message of a check that failed begins.
 NOT_SO = "not so: "
+# What a graph says where the value of a tensor decides for an error of the program's.
+PROGRAM_RAISES = "the program raises"
 # Checks that a program writes itself: the condition is their first argument, a message may be the second.
 _WRITTEN = frozenset({torch._check, torch._check_value, torch._check_index, torch._check_type, torch._assert, ASSERT})
 _QUESTIONS = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default})
 
 
-def failed_check() -> str | None:
-    """What the check said that failed, if the exception being handled is of one."""
-    error = sys.exception()
+def failed_check(error: BaseException | None = None) -> str | None:
+    """What the check said that failed, if an exception (the one being handled, unless one is given) is of one."""
+    error = error or sys.exception()
     text = str(error) if type(error) is RuntimeError else ""
     return text if text.startswith(NOT_SO) else None
 

@@ -10,18 +10,28 @@ BUILT_FOR: tuple[int, int]
 # Returned by residual code whose graph raised: run the function itself.
 RERUN: object
 
+# -- calls that Python runs (fallbacks.c)
+
+def tell_fallbacks(listener: Callable[[str, FunctionType], object] | None, /) -> None: ...
+def give_up(judge: object, error: BaseException | None, /) -> None: ...
+
 # -- lifted callables (entry.c, bind.c)
 
 @final
 class Lifted:
-    """Lifted(function, table, miss): a callable that stands for `function` and enters its specialisations.
+    """Lifted(function, table, miss, fullgraph=False): a callable that enters the specialisations of `function`.
 
     miss(lifted, slots) is asked for an entry when none of the table fits a call; None runs the function,
     NotImplemented runs it with the frames it calls left alone. Attributes that are not set here are the function's.
+    With `fullgraph` entries are used under a debugger, too.
     """
 
     def __new__(
-        cls, function: Callable[..., Any], table: Table, miss: Callable[[Lifted, tuple[Any, ...]], Any]
+        cls,
+        function: Callable[..., Any],
+        table: Table,
+        miss: Callable[[Lifted, tuple[Any, ...]], Any],
+        fullgraph: bool = False,
     ) -> Self: ...
     @property
     def __wrapped__(self) -> FunctionType: ...
@@ -84,6 +94,8 @@ class Entry:
     @property
     def tree(self) -> GuardTree: ...
     @property
+    def table(self) -> Table | None: ...
+    @property
     def residual(self) -> FunctionType: ...
     @property
     def hits(self) -> int: ...
@@ -111,7 +123,7 @@ class Table:
         tree: GuardTree,
         residual: Callable[..., Any],
         label: object = None,
-        direct: tuple[Callable[..., Any], tuple[int, ...], int, int] | None = None,
+        direct: tuple[Any, ...] | None = None,
     ) -> Entry: ...
     def remove(self, entry: Entry) -> None: ...
     def clear(self) -> None: ...

@@ -1,19 +1,20 @@
 /* See direct.h. */
 #include "direct.h"
 #include "entry.h"
+#include "fallbacks.h"
 
 enum { SMALL = 64 };
 
 Direct *direct_new(PyObject *specification, Py_ssize_t available)
 {
-    PyObject *function, *inputs;
+    PyObject *function, *inputs, *judge = Py_None;
     Py_ssize_t output, noutputs;
     if (!PyTuple_Check(specification)) {
-        PyErr_SetString(PyExc_TypeError, "direct is None or (function, inputs, output, outputs)");
+        PyErr_SetString(PyExc_TypeError, "direct is None or (function, inputs, output, outputs[, judge])");
         return NULL;
     }
-    if (!PyArg_ParseTuple(specification, "OO!nn;direct is (function, inputs, output, outputs)", &function,
-                          &PyTuple_Type, &inputs, &output, &noutputs)) {
+    if (!PyArg_ParseTuple(specification, "OO!nn|O;direct is (function, inputs, output, outputs[, judge])", &function,
+                          &PyTuple_Type, &inputs, &output, &noutputs, &judge)) {
         return NULL;
     }
     Py_ssize_t ninputs = PyTuple_GET_SIZE(inputs);
@@ -40,6 +41,7 @@ Direct *direct_new(PyObject *specification, Py_ssize_t available)
         return NULL;
     }
     direct->function = Py_NewRef(function);
+    direct->judge = Py_NewRef(judge);
     direct->ninputs = ninputs;
     direct->output = output;
     direct->noutputs = noutputs;
@@ -50,6 +52,7 @@ void direct_free(Direct *direct)
 {
     if (direct) {
         Py_XDECREF(direct->function);
+        Py_XDECREF(direct->judge);
         PyMem_Free(direct);
     }
 }
@@ -76,7 +79,7 @@ static PyObject *pick(PyObject *outputs, const Direct *direct)
 }
 
 /* An exception is set: rerun_marker if it is the graph's own. */
-static PyObject *after_failure(void)
+static PyObject *after_failure(ThreadData *thread, const Direct *direct)
 {
     PyObject *error = take_exception(), *module = PyImport_ImportModule("framelift.interrupts");
     PyObject *answer = module ? PyObject_CallMethod(module, "is_failure", "O", error) : NULL;
@@ -85,8 +88,9 @@ static PyObject *after_failure(void)
     if (answer == Py_False) {
         return raise_if_exception(error);
     }
+    bool noted = answer && note_failure(thread, direct->judge, error);
     Py_DECREF(error);
-    return answer ? Py_NewRef(rerun_marker) : NULL;
+    return noted ? Py_NewRef(rerun_marker) : NULL;
 }
 
 PyObject *direct_run(ThreadData *thread, const Direct *direct, PyObject *const *vector)
@@ -112,5 +116,5 @@ PyObject *direct_run(ThreadData *thread, const Direct *direct, PyObject *const *
     if (LIKELY(outputs != NULL)) {
         return pick(outputs, direct);
     }
-    return after_failure();
+    return after_failure(thread, direct);
 }

@@ -4,6 +4,7 @@
  * hold, and calls that entry's residual function: no Python code runs before it. Without such an entry miss() is asked
  * for one, and the function itself runs if there is none. */
 #include "entry.h"
+#include "fallbacks.h"
 #include "tail.h"
 
 #include <structmember.h>
@@ -14,6 +15,7 @@ typedef struct {
     PyObject *code; /* the function's code when the table was looked up; held, so that its address stays its own */
     Table *table;
     PyObject *miss;
+    bool fullgraph; /* one graph or an error: debuggers see nothing of it */
     PyObject *dict;
     PyObject *weakrefs;
 } Lifted;
@@ -50,7 +52,11 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
 {
     *alone = false;
     table->misses++;
-    PyObject *slots = miss != Py_None ? PyTuple_New(call->nslots) : NULL;
+    if (UNLIKELY(miss == Py_None)) {
+        tell_fallback(&thread_data, FALLBACK_COLLECTED, (PyObject *)function);
+        return NULL;
+    }
+    PyObject *slots = PyTuple_New(call->nslots);
     if (!slots) {
         return NULL;
     }
@@ -73,8 +79,12 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
     }
     /* It was made for these arguments, but other code may have run since: only its guards can tell. */
     Entry *entry = (Entry *)answer;
-    if (entry_check(entry, call, (PyObject *)function) != 1) {
+    int fits = entry_check(entry, call, (PyObject *)function);
+    if (fits != 1) {
         Py_DECREF(entry);
+        if (fits == 0) {
+            tell_fallback(&thread_data, FALLBACK_CHANGED_MEANWHILE, (PyObject *)function);
+        }
         return NULL;
     }
     entry_count_hit(entry);
@@ -114,7 +124,9 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     }
     PyFunctionObject *function = self->function;
     if (python_runs_all(thread)) {
-        return call_nested(thread, (PyObject *)function, args, nargsf, kwnames);
+        const char *id = thread->suspended ? FALLBACK_DISABLED : FALLBACK_STANCE;
+        bool told = tell_fallback(thread, id, (PyObject *)function);
+        return told ? call_nested(thread, (PyObject *)function, args, nargsf, kwnames) : NULL;
     }
     if (UNLIKELY(stance.instead != NULL)) {
         PyObject *other = called_instead(thread, self);
@@ -124,8 +136,9 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
             return result;
         }
     }
-    if (UNLIKELY(is_watched(PyThreadState_Get(), (PyCodeObject *)function->func_code))) {
-        return run_alone(thread, function, args, nargsf, kwnames);
+    if (UNLIKELY(is_watched(PyThreadState_Get(), (PyCodeObject *)function->func_code)) && !self->fullgraph) {
+        bool told = tell_fallback(thread, FALLBACK_WATCHED, (PyObject *)function);
+        return told ? run_alone(thread, function, args, nargsf, kwnames) : NULL;
     }
     if (lifted_follow_code(self) < 0) {
         return NULL;
@@ -146,11 +159,13 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
         if (UNLIKELY(entry->leaves) && is_tail(result)) {
             result = trampoline(thread, result);
         }
-        Py_DECREF(entry);
         if (UNLIKELY(result == rerun_marker)) {
             Py_DECREF(result);
+            PyObject *failure = take_failure(thread);
             result = run_alone(thread, function, args, nargsf, kwnames);
+            result = settle_failure(thread, failure, (PyObject *)entry, result);
         }
+        Py_DECREF(entry);
     } else if (PyErr_Occurred()) {
         result = NULL;
     } else if (alone) {
@@ -218,10 +233,11 @@ static PyObject *lifted_vectorcall(PyObject *self, PyObject *const *args, size_t
 
 static PyObject *lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "table", "miss", NULL};
+    static char *names[] = {"function", "table", "miss", "fullgraph", NULL};
     PyObject *function, *table, *miss;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O:Lifted", names, &PyFunction_Type, &function, &Table_Type,
-                                     &table, &miss)) {
+    int fullgraph = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O|p:Lifted", names, &PyFunction_Type, &function, &Table_Type,
+                                     &table, &miss, &fullgraph)) {
         return NULL;
     }
     if (!PyCallable_Check(miss)) {
@@ -237,6 +253,7 @@ static PyObject *lifted_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     self->code = Py_NewRef(PyFunction_GET_CODE(function));
     self->table = (Table *)Py_NewRef(table);
     self->miss = Py_NewRef(miss);
+    self->fullgraph = fullgraph;
     return (PyObject *)self;
 }
 

@@ -7,6 +7,7 @@
  *
  * An installed hook turns every Python call into a recursion in C and makes calls slower, on all threads. So it is
  * installed only while some run_hooked() is active, and taken out while any thread is deep in recursion. */
+#include "fallbacks.h"
 #include "hook.h"
 #include "tail.h"
 
@@ -184,6 +185,11 @@ static bool swap_frame(PyThreadState *tstate, Frame *frame, Entry *entry, Call *
 
 typedef enum { LEFT_ALONE, CUT_OFF, SWAPPED, DONE } Outcome;
 
+/* A graph that raised, and whose; NULL: none. */
+typedef struct {
+    PyObject *failure, *entry;
+} Failed;
+
 /* Asks the context for an entry: a new reference, with what its guards fetched in the call; NULL: none, or failed. */
 static Entry *ask_context(const Lifting *lifting, Frame *frame, Table *table, Call *call, bool *failed, bool *alone)
 {
@@ -239,7 +245,7 @@ static Entry *ask_context(const Lifting *lifting, Frame *frame, Table *table, Ca
 
 /* Not inlined: the call's room must not stay on the C stack while the frame runs. */
 static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame *frame, ThreadData *thread,
-                                                    const Lifting *lifting, PyObject **result)
+                                                    const Lifting *lifting, PyObject **result, Failed *graph)
 {
     PyCodeObject *code = frame_code(frame);
     Outcome outcome = LEFT_ALONE;
@@ -267,6 +273,7 @@ static __attribute__((noinline)) Outcome lift_frame(PyThreadState *tstate, Frame
             }
             if (*result == rerun_marker) {
                 Py_CLEAR(*result);
+                *graph = (Failed){take_failure(thread), Py_NewRef(entry)};
             } else {
                 outcome = DONE;
                 *result = *result ? finish_frame(tstate, frame, call.nslots, *result) : fail_frame(tstate, frame);
@@ -306,6 +313,14 @@ static bool can_be_lifted(PyThreadState *tstate, Frame *frame, int throwflag)
            !is_profiled(tstate) && !code_is_never_lifted(code);
 }
 
+/* Python has run a frame whose graph had raised. */
+static PyObject *settle(ThreadData *thread, Failed *graph, PyObject *result)
+{
+    result = settle_failure(thread, graph->failure, graph->entry, result);
+    Py_DECREF(graph->entry);
+    return result;
+}
+
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 {
     ThreadData *thread = &thread_data;
@@ -324,16 +339,18 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
     /* Nothing that runs on the way to an entry is lifted, and residual code says itself around which calls it wants
      * frames to be lifted. */
     thread->lifting = (Lifting){0};
-    Outcome outcome = lift_frame(tstate, frame, thread, &lifting, &result);
+    Failed graph = {0};
+    Outcome outcome = lift_frame(tstate, frame, thread, &lifting, &result, &graph);
     if (outcome == LEFT_ALONE) {
         thread->lifting = lifting;
-        return pass_on(tstate, frame, 0);
+        result = pass_on(tstate, frame, 0);
+        return graph.entry ? settle(thread, &graph, result) : result;
     }
     if (outcome == SWAPPED || outcome == CUT_OFF) {
         result = pass_on(tstate, frame, 0);
     }
     thread->lifting = lifting;
-    return result;
+    return graph.entry ? settle(thread, &graph, result) : result;
 }
 
 /* ---- for Python ----------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* framelift.native._core: what a thread has switched off, how deep its C stack is, and the start of it all. */
 #include "classes.h"
 #include "entry.h"
+#include "fallbacks.h"
 #include "guards.h"
 #include "hook.h"
 #include "instances.h"
@@ -252,7 +253,7 @@ PyMODINIT_FUNC PyInit__core(void)
         PyModule_AddType(module, &Suspended_Type) < 0 || code_tables_init(module) < 0 || table_init_types(module) < 0 ||
         entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0 ||
         classes_init(module) < 0 || instances_init(module) < 0 || signals_init(module) < 0 ||
-        ordered_init(module) < 0) {
+        ordered_init(module) < 0 || fallbacks_init(module) < 0) {
         Py_CLEAR(module);
     }
     Py_XDECREF(built_for);

@@ -22,6 +22,7 @@ static int entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->label);
     if (self->direct) {
         Py_VISIT(self->direct->function);
+        Py_VISIT(self->direct->judge);
     }
     return 0;
 }
@@ -55,6 +56,11 @@ static PyObject *entry_get_dead(Entry *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(entry_is_dead(self));
 }
 
+static PyObject *entry_get_table(Entry *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->table ? (PyObject *)self->table : Py_None);
+}
+
 static PyMemberDef entry_members[] = {
     {"tree", T_OBJECT_EX, offsetof(Entry, tree), READONLY, "the guard tree"},
     {"residual", T_OBJECT_EX, offsetof(Entry, residual), READONLY, "the function that takes slots and fetched objects"},
@@ -64,6 +70,7 @@ static PyMemberDef entry_members[] = {
 };
 
 static PyGetSetDef entry_getset[] = {
+    {"table", (getter)entry_get_table, NULL, "the table it is in, or None", NULL},
     {"dead", (getter)entry_get_dead, NULL, "something the guards refer to is gone: this entry cannot be hit again",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},

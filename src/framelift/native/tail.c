@@ -4,6 +4,7 @@
  *
  * Each of them has returned before the next is called, so a loop with a break in it takes no stack. */
 #include "tail.h"
+#include "fallbacks.h"
 #include "hook.h"
 
 #include <structmember.h>
@@ -452,6 +453,7 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     PyObject *result = NULL;
     bool failed = false, alone = false;
     Entry *entry = NULL;
+    PyObject *failure = NULL;
     Call call;
     if (UNLIKELY(thread->interrupt != NULL)) {
         raise_if_exception(thread->interrupt);
@@ -476,14 +478,19 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
     }
     if (entry) {
         result = entry_run(thread, entry, &call);
-        Py_DECREF(entry);
     }
     call_release(&call);
     Py_DECREF(table);
     if (result == rerun_marker) {
         Py_CLEAR(result);
+        failure = take_failure(thread);
     }
-    return result ? result : run_by_python(thread, context, tail, alone);
+    if (!result) {
+        result = run_by_python(thread, context, tail, alone);
+        result = settle_failure(thread, failure, (PyObject *)entry, result);
+    }
+    Py_XDECREF(entry);
+    return result;
 }
 
 /* A loop comes by with the same objects again and again. */

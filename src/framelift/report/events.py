@@ -153,10 +153,24 @@ class InternalFailure(Event):
 
 @dataclass(frozen=True, slots=True)
 class RanEagerly(Event):
-    """A call of a lifted function ran the original code, for a reason other than the user's `disable`."""
+    """A call of a lifted function ran the original code; `id` is that of the reason, in `framelift.fallbacks`."""
 
     function: str
     reason: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFailed(Event):
+    """A graph raised when it ran, and Python did not: `backend` had compiled it, `lines` are the user's it spans."""
+
+    capture: int
+    id: str
+    function: str
+    backend: str
+    ops: int
+    lines: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +214,7 @@ EVENTS: tuple[type[Event], ...] = (
     CaptureFinished,
     InternalFailure,
     RanEagerly,
+    GraphFailed,
     PassRan,
     PassChanged,
     PassReverted,

@@ -8,11 +8,13 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.bytecode.decode import argument_names
+from framelift.fallbacks import NUMBER_DIFFERS
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.interrupts import is_failure
 from framelift.native import _core
 from framelift.residual.chains import INNER
+from framelift.residual.failures import GraphJudge, Presumption
 from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
@@ -77,8 +79,8 @@ class GraphCall:
     inputs: Sequence[Quantity | Calculated]
     written: Sequence[Source]
     precautions: Precautions
-    # Told in the handler of an exception of the graph, if it checks what was presumed about data.
-    disappointed: Callable[[], Any] | None = None
+    # Told what the graph has raised, if Python does not raise in its place.
+    judge: GraphJudge
 
 
 @dataclass(slots=True)
@@ -138,21 +140,22 @@ def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, 
     _finish(generator, lift, ending)
     if graph is not None:
         builder.begin_handler(failed)
-        _run_again(generator, graph)
+        _run_again(generator, graph, graph.judge)
     if needs.calculated:
         builder.begin_handler(uncalculated)
-        _run_again(generator, None)
+        _run_again(generator, None, Presumption(code.co_qualname, NUMBER_DIFFERS))
     assert generator.fetched == needs.fetched, "the two passes of code generation disagree"
     return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
 
 
-# (graph, indices of its inputs among slots and fetched objects, which of its outputs is returned, number of outputs)
-Direct = tuple[Callable[..., Any], tuple[int, ...], int, int]
+# (graph, indices of its inputs among slots and fetched objects, which of its outputs is returned, number of outputs,
+# who judges what it raises)
+Direct = tuple[Callable[..., Any], tuple[int, ...], int, int, GraphJudge]
 
 
 def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> Direct | None:
     """What the residual code does, if that is to return one result of the graph: then it need not even run."""
-    if graph is None or graph.precautions or graph.disappointed or lift.journal.changed or lift.modes.calls:
+    if graph is None or graph.precautions or lift.journal.changed or lift.modes.calls:
         return None
     if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
         return None
@@ -168,7 +171,7 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
     sources = [quantity.source for quantity in graph.inputs if isinstance(quantity, Quantity)]
     inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in sources)
     output = next(index for index, value in enumerate(needs.outputs) if value is ending.value)
-    return graph.function, inputs, output, len(needs.outputs)
+    return graph.function, inputs, output, len(needs.outputs), graph.judge
 
 
 def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> None:
@@ -260,7 +263,7 @@ def _make_function(generator: Generator, frame: Activation) -> None:
     generator.builder.call(5)
 
 
-def _run_again(generator: Generator, graph: GraphCall | None) -> None:
+def _run_again(generator: Generator, graph: GraphCall | None, judge: GraphJudge | Presumption) -> None:
     """In the handler of a graph that raised, or of what comes before it: the function itself is to run instead.
 
     Whoever entered this code runs it. It raises, or handles, what it really raises, and no frame of ours shows in the
@@ -279,10 +282,6 @@ def _run_again(generator: Generator, graph: GraphCall | None) -> None:
         builder.pop_top()
     builder.reraise()
     builder.place(run)
-    if graph is not None and graph.disappointed is not None:
-        builder.load_callable(graph.disappointed)
-        builder.call(0)
-        builder.pop_top()
     if graph is not None and graph.precautions:
         undone = builder.label()
         _take_precautions(generator, graph, "undo")
@@ -291,6 +290,11 @@ def _run_again(generator: Generator, graph: GraphCall | None) -> None:
         builder.place(undone)
     for value in generator.lift.journal.changed:
         value.put_back(generator)
+    builder.load_callable(_core.give_up)
+    builder.load_const(judge)
+    builder.copy(4)  # the exception, from below the callable and the judge
+    builder.call(2)
+    builder.pop_top()
     builder.pop_top()
     builder.end_handler()
     builder.load_const(_core.RERUN)

@@ -22,6 +22,18 @@ from framelift.errors import (
     RecompileError,
     warn_user,
 )
+from framelift.fallbacks import (
+    BUILTINS_REPLACED,
+    CAPTURE_FAILED,
+    FALLBACKS,
+    LIMIT_REACHED,
+    MANY_FRAMES,
+    OWN_BUILTINS,
+    STACK_USED_UP,
+    STANCE,
+    UNPROMISING,
+    Because,
+)
 from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.interrupts import Interrupted
 from framelift.locks import Lock
@@ -41,8 +53,6 @@ from framelift.runtime.stance import current as current_stance
 from framelift.runtime.torch_hook import leave_alone
 from framelift.values.untraceable import has_own_builtins
 
-CAPTURE_FAILED = "FL0001"
-LIMIT_REACHED = "FL0002"
 _FOR_OTHER_BACKENDS = "__framelift_for_other_backends__"
 # A frame that was called so often without a tensor in sight is not asked about any more.
 _PATIENCE = 16
@@ -65,12 +75,13 @@ class Runtime:
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
         calibrate.ensure()
         lift_anew_with(self.lift_anew)
+        _core.tell_fallbacks(_hear_of_fallback)
 
     def lift(self, function: FunctionType, options: Options) -> Any:
         """A callable that runs `function` lifted. It keeps the options alive, and with them their tables."""
         context = self.context(options)
         table = _core.table_for(function.__code__, context.key)
-        return _core.Lifted(function, table, functools.partial(context.miss, options))
+        return _core.Lifted(function, table, functools.partial(context.miss, options), options.fullgraph)
 
     def lift_anew(self, lifted: Any) -> Any:
         """The callable for the backend that torch's stance forces; None if it has that one."""
@@ -145,10 +156,10 @@ class Context:
         options = self.options.get()
         frames = self._parts(function, slots)
         if len(frames) > _MOST_FRAMES:
-            stream.emit(events.RanEagerly(function.__qualname__, "too many frames were left together"))
+            _ran_eagerly(function.__qualname__, MANY_FRAMES.because())
             return None
         if self._is_unpromising(function, slots):
-            stream.emit(events.RanEagerly(function.__qualname__, "what was captured of it is not used again"))
+            _ran_eagerly(function.__qualname__, UNPROMISING.because())
             return None
         if options is None or not any(map(self._may_compute, frames)):
             return None
@@ -206,13 +217,12 @@ class Context:
             if entry is not None:  # another thread was faster
                 return entry
             known = self._known.of(table, function, slots)
-            reason = _why_not(function, known)
-            if reason is not None:
-                stream.emit(events.RanEagerly(known.name, reason))
-                return None
-            reason = self._refusal(table, known, function, slots, options)
-            if reason is not None:
-                stream.emit(events.RanEagerly(known.name, reason))
+            why = _why_not(function, known)
+            if why is not None:
+                return self._leave_to_python(known, function, options, why)
+            why = self._refusal(table, known, function, slots, options)
+            if why is not None:
+                self._leave_to_python(known, function, options, why)
                 return NotImplemented
             return self._capture(table, known, function, slots, options)
 
@@ -236,46 +246,61 @@ class Context:
         except MemoryError:
             raise
         except RecursionError:  # the caller's stack was deeper than it looked
-            stream.emit(events.RanEagerly(known.name, "the stack is nearly used up"))
-            return None
+            return self._leave_to_python(known, function, options, STACK_USED_UP.because())
         except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
-            return self._fail(number, known, error)
+            return self._fail(number, known, options, error)
         leave_alone(captured.residual.__code__)
         return table.install(captured.tree, captured.residual, known, captured.direct)
 
     def _refusal(
         self, table: Any, known: Known, function: FunctionType, slots: tuple[Any, ...], options: Options
-    ) -> str | None:
+    ) -> Because | None:
         """Why the stance or a limit forbids this capture, and what the call would call; None if they do not."""
         stance = current_stance()
         if stance == "eager_on_recompile":
-            return "the stance is 'eager_on_recompile'"
+            return STANCE.because(stance="'eager_on_recompile'")
         if stance == "fail_on_recompile":
             raise RecompileError(refused(known.name, function, misfits(table.entries, function, slots)))
         if stance == "eager_then_compile" and not known.seen and not known.captures:
             known.seen = True
             note_arguments(known.history, self.runtime.pieces.argument_names(function.__code__), slots)
-            return "the stance is 'eager_then_compile', and it is the first call"
+            return STANCE.because(stance="'eager_then_compile', and it is the first call")
         limit = reached_limit(table, known, options)
-        if limit is not None and not known.told:
+        if limit is None:
+            return None
+        if options.fullgraph or not known.told:
+            found = what_keeps_failing(misfits(known.entries(table), function, slots), options)
+            if options.fullgraph:
+                raise FullGraphError(f"{LIMIT_REACHED.id}: {known.name} {limit}\n  {found}")
             known.told = True
-            found = misfits(known.entries(table), function, slots)
             warn_user(
-                f"{LIMIT_REACHED}: {known.name} {limit}; calls that fit none of its entries run in Python "
-                f"(framelift.counters().eager counts them)\n  {what_keeps_failing(found, options)}"
+                f"{LIMIT_REACHED.id}: {known.name} {limit}; calls that fit none of its entries run in Python "
+                f"(framelift.counters().eager counts them)\n  {found}"
             )
-        return None if limit is None else f"the recompile limit is reached: {limit}"
+        return LIMIT_REACHED.because(limit=limit)
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
-    def _fail(self, number: int, known: Known, error: Exception) -> None:
+    def _leave_to_python(self, known: Known, function: FunctionType, options: Options, why: Because) -> None:
+        """Python runs a call, unless the user wants one graph or an error."""
+        fallback = why.fallback
+        if options.fullgraph and fallback.is_error:
+            where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
+            raise FullGraphError(f"{fallback.id}: {why.words}\n  at the call of {known.name} ({where})\n  {fallback.remedy}")
+        _ran_eagerly(known.name, why)
+
+    def _fail(self, number: int, known: Known, options: Options, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"
-        stream.emit(events.InternalFailure(number, CAPTURE_FAILED, known.name, words))
+        stream.emit(events.InternalFailure(number, CAPTURE_FAILED.id, known.name, words))
         if config.strict:
-            raise InternalError(CAPTURE_FAILED, f"capture of {known.name} failed: {words}") from error
+            raise InternalError(CAPTURE_FAILED.id, f"capture of {known.name} failed: {words}") from error
+        if options.fullgraph:
+            raise FullGraphError(
+                f"{CAPTURE_FAILED.id}: framelift failed to capture {known.name} ({words})\n  {CAPTURE_FAILED.remedy}"
+            ) from error
         known.failed = True
         warn_user(
-            f"{CAPTURE_FAILED}: framelift failed to capture {known.name} ({words}); it runs in Python. "
+            f"{CAPTURE_FAILED.id}: framelift failed to capture {known.name} ({words}); it runs in Python. "
             "Please report this."
         )
 
@@ -286,19 +311,28 @@ for _entered in (Context.miss, Context.__call__, Context.resume, Context.join, C
 leave_alone(Stances.ask.__code__)
 
 
-def _why_not(function: FunctionType, known: Known) -> str | None:
+def _why_not(function: FunctionType, known: Known) -> Because | None:
     """Why this call cannot be captured, if it cannot."""
     if known.failed:
-        return "its capture failed before"
+        return CAPTURE_FAILED.because()
     if has_own_builtins(function):
-        return "it has builtins of its own"
+        return OWN_BUILTINS.because()
     replaced = replaced_builtins()
     if replaced:
-        return f"builtins are replaced: {', '.join(replaced)}"
-    reason = foreign_mode()
-    if reason is None and not Headroom().suffices:
-        reason = "the stack is nearly used up"
-    return reason
+        return BUILTINS_REPLACED.because(names=", ".join(replaced))
+    fallback = foreign_mode()
+    if fallback is None and not Headroom().suffices:
+        fallback = STACK_USED_UP
+    return None if fallback is None else fallback.because()
+
+
+def _ran_eagerly(function: str, why: Because) -> None:
+    stream.emit(events.RanEagerly(function, why.words, why.fallback.id))
+
+
+def _hear_of_fallback(id: str, function: FunctionType) -> None:
+    """Native code says that Python runs a call; the stance it knows is the one that forces Python."""
+    _ran_eagerly(function.__qualname__, FALLBACKS[id].because(stance="'force_eager'"))
 
 
 def _fitting_entry(table: Any, slots: tuple[Any, ...], function: FunctionType) -> Any:

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import torch
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._device import DeviceContext
 
 from framelift.controls import disabled_mark
+from framelift.fallbacks import DISPATCH_MODE, FUNCTION_MODE, OTHER_COMPILER, TRANSFORMED, Fallback
 from framelift.values.lookup import is_subclass
 
 _STDLIB = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
@@ -102,16 +104,16 @@ def _is_set(cell: Any) -> bool:
         return False
 
 
-def foreign_mode() -> str | None:
+def foreign_mode() -> Fallback | None:
     """Why lifted functions act as their originals just now: somebody else is watching the operations they run."""
-    if torch._C._len_torch_dispatch_stack():
-        return "a torch dispatch mode is active"
-    if any(type(_function_mode(i)) is not DeviceContext for i in range(torch._C._len_torch_function_stack())):
-        return "a torch function mode is active"
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return "a torch.func transform is active"
     if torch.compiler.is_compiling() or is_fx_symbolic_tracing() or torch._C._get_tracing_state() is not None:
-        return "another compiler is tracing"
+        return OTHER_COMPILER
+    if torch._C._len_torch_dispatch_stack():
+        return DISPATCH_MODE if get_proxy_mode() is None else OTHER_COMPILER
+    if any(type(_function_mode(i)) is not DeviceContext for i in range(torch._C._len_torch_function_stack())):
+        return FUNCTION_MODE
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return TRANSFORMED
     return None
 
 

@@ -1,0 +1,100 @@
+/* See fallbacks.h. */
+#include "fallbacks.h"
+
+static PyObject *listener;
+
+bool tell_fallback(ThreadData *thread, const char *id, PyObject *function)
+{
+    if (!listener) {
+        return true;
+    }
+    PyThreadState *tstate = PyThreadState_Get();
+    PyObject *told = Py_NewRef(listener); /* it is replaced meanwhile */
+    /* A debugger that steps into the function is not to step into us. */
+    PyThreadState_EnterTracing(tstate);
+    thread->suspended++;
+    lend_frames(tstate);
+    PyObject *answer = PyObject_CallFunction(told, "sO", id, function);
+    take_back_frames(tstate);
+    thread->suspended--;
+    PyThreadState_LeaveTracing(tstate);
+    Py_DECREF(told);
+    Py_XDECREF(answer);
+    return answer != NULL;
+}
+
+/* Between the note and whoever takes it finalizers may run, and in them other graphs that raise: notes are a stack of
+ * (judge, error, the note below or None). */
+bool note_failure(ThreadData *thread, PyObject *judge, PyObject *error)
+{
+    PyObject *below = thread->failure ? thread->failure : Py_None;
+    PyObject *note = PyTuple_Pack(3, judge, error, below);
+    if (!note) {
+        return false;
+    }
+    Py_XSETREF(thread->failure, note);
+    return true;
+}
+
+PyObject *take_failure(ThreadData *thread)
+{
+    PyObject *note = thread->failure;
+    if (note) {
+        PyObject *below = PyTuple_GET_ITEM(note, 2);
+        thread->failure = below == Py_None ? NULL : Py_NewRef(below);
+    }
+    return note;
+}
+
+PyObject *settle_failure(ThreadData *thread, PyObject *failure, PyObject *entry, PyObject *result)
+{
+    PyObject *judge = failure ? PyTuple_GET_ITEM(failure, 0) : Py_None;
+    if (result && judge != Py_None) {
+        PyThreadState *tstate = PyThreadState_Get();
+        thread->suspended++;
+        lend_frames(tstate);
+        PyObject *answer =
+            PyObject_CallMethod(judge, "python_succeeded", "OO", entry, PyTuple_GET_ITEM(failure, 1));
+        take_back_frames(tstate);
+        thread->suspended--;
+        answer = raise_if_exception(answer);
+        if (!answer) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(answer);
+    }
+    Py_XDECREF(failure);
+    return result;
+}
+
+/* ---- for Python ----------------------------------------------------------------------------------------------- */
+
+static PyObject *tell_fallbacks(PyObject *Py_UNUSED(module), PyObject *whom)
+{
+    Py_XSETREF(listener, whom == Py_None ? NULL : Py_NewRef(whom));
+    Py_RETURN_NONE;
+}
+
+static PyObject *give_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "give_up() takes a judge and an exception");
+        return NULL;
+    }
+    return note_failure(&thread_data, args[0], args[1]) ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    {"tell_fallbacks", tell_fallbacks, METH_O,
+     "tell_fallbacks(listener)\n\nlistener(id, function) hears of each call that Python runs for a reason that nobody "
+     "in Python knows."},
+    {"give_up", (PyCFunction)(void (*)(void))give_up, METH_FASTCALL,
+     "give_up(judge, error)\n\nFor residual code that is about to return RERUN, because a graph raised. Where Python "
+     "does not raise,\njudge.python_succeeded(entry, error) is called; an exception that it returns is raised."},
+    {NULL, NULL, 0, NULL},
+};
+
+int fallbacks_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

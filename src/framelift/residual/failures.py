@@ -1,0 +1,142 @@
+"""A graph that raised, and the call that Python has run in its place: what that was.
+
+    Python raised as well       the program's own error: nobody is asked, and nothing is counted
+    something did not hold      that framelift presumes, of data or of errors: counted, and the trust in it may go
+    an operation was handled    by a `try` or `with` of the program around it: the same
+    none of these               the backend's graph failed: warned of once, and after three times it is not used any more
+
+With `fullgraph=True`, and in strict mode, the last one is raised, when Python has run the call: once, effects included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from framelift import config
+from framelift.bytecode.builder import Builder
+from framelift.errors import BackendError, warn_user
+from framelift.fallbacks import DATA_DIFFERS, ERROR_HANDLED, ERROR_PRESUMED_AWAY, GRAPH_FAILED, Because, Fallback
+from framelift.graph.runtime_asserts import PROGRAM_RAISES, failed_check
+from framelift.native import _core
+from framelift.report import events, stream
+from framelift.shapes.trust import Trust
+
+# So often a graph may raise where Python does not.
+MOST_FAILURES = 3
+
+
+@dataclass(slots=True, eq=False)
+class GraphJudge:
+    """Judges what the graph of one entry raises. It knows the graph by words: entries keep nothing of the program's."""
+
+    capture: int
+    function: str
+    backend: str
+    ops: int
+    first_line: str
+    last_line: str
+    fullgraph: bool
+    # Operations stand where the program handles what they raise.
+    handles_errors: bool
+    # In what is presumed about data; None: nothing is.
+    trust: Trust | None
+    _failures: int = 0
+
+    def python_succeeded(self, entry: Any, error: BaseException) -> BaseException | None:
+        """Asked by native code; an exception that is returned is raised."""
+        check = failed_check(error)
+        if check is not None:
+            self._distrust()
+            _ran_eagerly(self.function, DATA_DIFFERS.because(check=check))
+        elif PROGRAM_RAISES in str(error):
+            _ran_eagerly(self.function, ERROR_PRESUMED_AWAY.because())
+        elif self.handles_errors:
+            _ran_eagerly(self.function, ERROR_HANDLED.because(error=_words(error)))
+        else:
+            return self._backend_failed(entry, error)
+        return None
+
+    def _distrust(self) -> None:
+        """With `fullgraph=True` there is nothing to put in the place of what is presumed."""
+        if self.trust is not None and not self.fullgraph:
+            self.trust.disappoint(_core.outermost_calls())
+
+    def _backend_failed(self, entry: Any, error: BaseException) -> BaseException | None:
+        self._failures += 1
+        words = _words(error)
+        stream.emit(
+            events.GraphFailed(
+                self.capture, GRAPH_FAILED.id, self.function, self.backend, self.ops, self.lines, words
+            )
+        )
+        if self.fullgraph or config.strict:
+            raised = BackendError(self.backend, self.last_line, f"compiled a graph that raised {words}; Python does not")
+            raised.__cause__ = error
+            return raised
+        why = GRAPH_FAILED.because(error=words)
+        _ran_eagerly(self.function, why)
+        if self._failures == 1:
+            warn_user(
+                f"{GRAPH_FAILED.id}: the graph of {self.function} ({self.ops} operations, {self.lines}) that backend "
+                f"{self.backend!r} compiled raised {words}\n  Python has run the call and does not raise; after "
+                f"{MOST_FAILURES} such calls the graph is not used any more\n  {GRAPH_FAILED.remedy}"
+            )
+        if self._failures >= MOST_FAILURES:
+            retire(entry, Presumption(self.function, why))
+        return None
+
+    @property
+    def lines(self) -> str:
+        """The lines of the program that the graph spans."""
+        return self.first_line if self.first_line == self.last_line else f"{self.first_line} to {self.last_line}"
+
+
+@dataclass(slots=True, eq=False)
+class Presumption:
+    """Judges a call that was given up for one reason only: the words of the reason, or those of what was raised."""
+
+    function: str
+    why: Because | Fallback
+
+    def python_succeeded(self, entry: Any, error: BaseException | None) -> None:
+        """Asked by native code."""
+        why = self.why
+        _ran_eagerly(self.function, why.because(error=_words(error)) if isinstance(why, Fallback) else why)
+
+
+def retire(entry: Any, judge: Presumption) -> None:
+    """Put an entry in the place of another that takes the same calls, and has Python run them."""
+    table = entry.table
+    if table is None:
+        return
+    try:
+        table.remove(entry)
+    except ValueError:  # another thread was faster
+        return
+    table.install(entry.tree, _giving_up(entry.residual, judge), entry.label)
+
+
+def _giving_up(residual: FunctionType, judge: Presumption) -> FunctionType:
+    code = residual.__code__
+    builder = Builder(code.co_varnames[: code.co_argcount])
+    builder.line(code.co_firstlineno)
+    builder.load_callable(_core.give_up)
+    builder.load_const(judge)
+    builder.load_const(None)
+    builder.call(2)
+    builder.pop_top()
+    builder.load_const(_core.RERUN)
+    builder.return_value()
+    made = builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
+    return FunctionType(made, residual.__globals__)
+
+
+def _ran_eagerly(function: str, why: Because) -> None:
+    stream.emit(events.RanEagerly(function, why.words, why.fallback.id))
+
+
+def _words(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

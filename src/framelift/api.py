@@ -34,7 +34,7 @@ from framelift.pickling import CALLED, lifted_by
 from framelift.report import counters as _counters
 from framelift.report import stream
 from framelift.report.explain import Explanation, Recorder
-from framelift.report.logs import set_logs
+from framelift.report.logs import LOGGING, set_logs
 from framelift.report.pass_stats import PASS_STATS
 from framelift.runtime.stance import set_stance
 from framelift.shapes.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
@@ -377,6 +377,7 @@ def reset() -> None:
     """Forget all entries and counts, as in a new process."""
     runtime.reset()
     _counters.COUNTERS.reset()
+    LOGGING.reset()
     PASS_STATS.reset()
 
 

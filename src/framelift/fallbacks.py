@@ -61,7 +61,7 @@ LIMIT_REACHED = _fallback(
 )
 GRAPH_FAILED = _fallback(
     "FL0003",
-    "its graph raised where Python does not: {error}",
+    "its graph raised {error} where Python does not",
     "The backend compiled the graph wrongly, or ran out of memory: see whether backend='eager' raises as well.",
     is_error=True,
 )
@@ -72,7 +72,9 @@ DISABLED = _fallback(
     "Nothing to do: the program asked for it.",
     is_error=False,
 )
-STANCE = _fallback("FL0502", "the stance is {stance}", "framelift.set_stance('default') captures again.", is_error=False)
+STANCE = _fallback(
+    "FL0502", "the stance is {stance}", "framelift.set_stance('default') captures again.", is_error=False
+)
 WATCHED = _fallback(
     "FL0503",
     "a debugger or a coverage tool follows the program",
@@ -159,13 +161,13 @@ ERROR_PRESUMED_AWAY = _fallback(
 )
 ERROR_HANDLED = _fallback(
     "FL0803",
-    "an operation raised, in a `try` or `with` of the program: {error}",
+    "an operation raised {error} in a `try` or `with` of the program",
     "Nothing to do, unless it happens often: then the graph is run for nothing.",
     is_error=False,
 )
 NUMBER_DIFFERS = _fallback(
     "FL0804",
-    "a number that it calculates is of another kind, or cannot be calculated: {error}",
+    "a number that it calculates is of another kind, or cannot be calculated ({error})",
     "Let functions of changing numbers give the same type of number each time.",
     is_error=False,
 )

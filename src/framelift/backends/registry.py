@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
+import torch
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -24,6 +25,8 @@ from framelift.silence import raising_no_warnings
 CompilerFunction = Callable[..., Callable[..., Any]]
 Function = TypeVar("Function", bound=CompilerFunction)
 OptionPairs = tuple[tuple[str, Any], ...]
+
+_TORCH = torch.__path__[0] + "/"
 
 # Packages announce their backends to torch in this group of entry points; they serve here as well.
 ENTRY_POINTS = "torch_dynamo_backends"
@@ -301,11 +304,16 @@ def _nodes_of(graph_module: object) -> list[Any]:
 
 
 def _line_of(node: Any) -> str | None:
+    """The innermost line that leads to a node and is not torch's, if there is one."""
+    found = None
     for line in reversed(str(node.meta.get("stack_trace") or "").splitlines()):
         words = line.strip().split(", ")
         if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
-            return f"{words[0][5:].strip(chr(34))}:{words[1][5:]}"
-    return None
+            file = words[0][5:].strip(chr(34))
+            if not file.startswith(_TORCH):
+                return f"{file}:{words[1][5:]}"
+            found = found or f"{file}:{words[1][5:]}"
+    return found
 
 
 def short_text(error: BaseException) -> str:

@@ -85,10 +85,10 @@ class Frame:
 
     def _step(self) -> Place:
         outer = self.called_from
-        is_handled = (outer is not None and outer.is_handled) or self._is_handled()
+        is_handled = (outer is not None and outer.is_handled) or self._ends_what_is_raised()
         return Place(self.program.canonical.code, self.line, outer, is_handled)
 
-    def _is_handled(self) -> bool:
+    def _ends_what_is_raised(self) -> bool:
         """Whether a handler of this frame may end what is raised by the current step."""
         handler = self.program.steps[self.pc].handler
         while handler is not None:

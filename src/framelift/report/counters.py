@@ -18,6 +18,7 @@ from framelift.report.events import (
     CaptureStarted,
     Event,
     GraphBroke,
+    GraphFailed,
     InternalFailure,
     PassRan,
     PassReverted,
@@ -44,7 +45,7 @@ class Counts:
     ops: int = 0
     guards: int = 0
     breaks: Mapping[str, int] = field(default_factory=dict)  # "FL0102 a call of time.sleep is not traced"
-    failures: Mapping[str, int] = field(default_factory=dict)  # by id
+    failures: Mapping[str, int] = field(default_factory=dict)  # of framelift and of graphs, by id
     eager: Mapping[str, int] = field(default_factory=dict)  # calls that ran the original code, by reason
     eager_functions: Mapping[str, int] = field(default_factory=dict)  # the same calls, by function
     rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
@@ -114,7 +115,7 @@ class Counters:
     def _broke(self, event: GraphBroke) -> None:
         self._reasons["breaks"][f"{event.id} {event.reason}"] += 1
 
-    def _failed(self, event: InternalFailure) -> None:
+    def _failed(self, event: InternalFailure | GraphFailed) -> None:
         self._reasons["failures"][event.id] += 1
 
     def _eager(self, event: RanEagerly) -> None:
@@ -136,6 +137,7 @@ _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     BackendCalled: Counters._backend,
     GraphBroke: Counters._broke,
     InternalFailure: Counters._failed,
+    GraphFailed: Counters._failed,
     RanEagerly: Counters._eager,
     PassRan: Counters._pass_ran,
     PassReverted: Counters._pass_reverted,

@@ -14,6 +14,7 @@ from framelift.report.events import (
     Event,
     GraphBroke,
     GraphCaptured,
+    GraphFailed,
     GuardsBuilt,
     GuardText,
     InternalFailure,
@@ -41,6 +42,7 @@ class Explanation:
     failures: tuple[InternalFailure, ...]
     ran_eagerly: tuple[RanEagerly, ...]
     seconds: float
+    graph_failures: tuple[GraphFailed, ...] = ()  # graphs that raised where Python does not
     rewrites: tuple[PassRan, ...] = ()  # passes that changed a graph: graphs are shown as the backend got them
 
     @property
@@ -74,6 +76,10 @@ class Explanation:
         if self.guards:
             parts += [Text("\nguards", style="bold"), guards_table(self.guards)]
         parts += [Text(f"\ninternal failure {event.id}: {event.error}", style="red") for event in self.failures]
+        parts += [
+            Text(f"\nthe graph of {event.lines} raised {event.error}, and Python does not", style="red")
+            for event in self.graph_failures
+        ]
         parts += [Text(f"\nran in Python: {event.reason}", style="yellow") for event in self.ran_eagerly]
         return Group(*parts)
 
@@ -105,6 +111,7 @@ class Recorder:
             failures=tuple(event for event in heard if isinstance(event, InternalFailure)),
             ran_eagerly=tuple(event for event in heard if isinstance(event, RanEagerly)),
             seconds=sum(event.seconds for event in heard if isinstance(event, CaptureFinished)),
+            graph_failures=tuple(event for event in heard if isinstance(event, GraphFailed)),
             rewrites=tuple(event for event in heard if isinstance(event, PassRan) and event.rewrites),
         )
 

@@ -27,6 +27,7 @@ from framelift.report.events import (
     Event,
     GraphBroke,
     GraphCaptured,
+    GraphFailed,
     GuardsBuilt,
     InternalFailure,
     PassChanged,
@@ -65,6 +66,25 @@ def _capture_line(event: CaptureFinished) -> Text:
     return Text(f"{text} ({phases})" if phases else text)
 
 
+def _eager_line(event: RanEagerly) -> Text:
+    return Text(f"ran in Python: {' '.join(filter(None, (event.id, event.reason)))} (said once; counters() counts)")
+
+
+def _graph_failed(event: GraphFailed) -> Text:
+    what = f"its graph of {event.ops} ops ({event.lines}) raised {event.error}, and Python does not"
+    return Text(f"{event.id}: backend {event.backend!r}: {what}")
+
+
+def _internal_failure(event: InternalFailure) -> Text:
+    return Text(f"internal failure {event.id}: {event.error}")
+
+
+# What calls do again and again is said once of each function.
+_SAID_ONCE: frozenset[type[Event]] = frozenset({RanEagerly})
+# Of so many things it is known that they were said.
+_MOST_SAID = 10_000
+
+
 def _changes(event: BecameDynamic) -> Text:
     return Text("\n".join(f"{change}: symbolic from here on" for change in event.changes))
 
@@ -90,9 +110,14 @@ LOGS: Mapping[str, Log] = {
         {
             CaptureStarted: lambda event: Text(f"started at {short_path(event.filename)}:{event.line}"),
             CaptureFinished: _capture_line,
-            InternalFailure: lambda event: Text(f"internal failure {event.id}: {event.error}"),
-            RanEagerly: lambda event: Text(f"ran in Python: {event.reason}"),
+            InternalFailure: _internal_failure,
+            RanEagerly: _eager_line,
+            GraphFailed: _graph_failed,
         },
+    ),
+    "fallbacks": Log(
+        "why Python runs calls of lifted functions",
+        {InternalFailure: _internal_failure, RanEagerly: _eager_line, GraphFailed: _graph_failed},
     ),
     "pass_diffs": Log("what each pass changed in a graph", {PassChanged: lambda event: Text(event.diff)}),
     "passes": Log(
@@ -102,7 +127,7 @@ LOGS: Mapping[str, Log] = {
 }
 
 # torch's names for the same thing; names it has for other things are its own business.
-TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "passes", "pass_diffs")} | {
+TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "fallbacks", "passes", "pass_diffs")} | {
     "dynamo": "capture",
     "graph_code_verbose": "graph_code",
     "recompiles_verbose": "recompiles",
@@ -141,6 +166,7 @@ class Logs:
         self._names: tuple[str, ...] = ()
         self._stop: Callable[[], None] | None = None
         self._functions: dict[int, str] = {}  # of the captures under way
+        self._said: set[Event] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,11 +178,26 @@ class Logs:
                 self._stop()
                 self._stop = None
             self._names = tuple(dict.fromkeys(names))
+            self._said.clear()
             if self._names:
                 kinds = {kind for name in self._names for kind in LOGS[name].shows}
                 self._stop = stream.subscribe(self._hear, *(kinds | {CaptureStarted, CaptureFinished}))
 
+    def reset(self) -> None:
+        """Say again what is said once."""
+        self._said.clear()
+
+    def _is_news(self, event: Event) -> bool:
+        if type(event) not in _SAID_ONCE:
+            return True
+        if event in self._said or len(self._said) >= _MOST_SAID:
+            return False
+        self._said.add(event)
+        return True
+
     def _hear(self, event: Event) -> None:
+        if not self._is_news(event):
+            return
         if isinstance(event, CaptureStarted):
             self._functions[event.capture] = event.function
         for name in self._names:

@@ -53,7 +53,7 @@ class GraphJudge:
         elif PROGRAM_RAISES in str(error):
             _ran_eagerly(self.function, ERROR_PRESUMED_AWAY.because())
         elif self.handles_errors:
-            _ran_eagerly(self.function, ERROR_HANDLED.because(error=_words(error)))
+            _ran_eagerly(self.function, ERROR_HANDLED.because(error=type(error).__name__))
         else:
             return self._backend_failed(entry, error)
         return None
@@ -67,15 +67,15 @@ class GraphJudge:
         self._failures += 1
         words = _words(error)
         stream.emit(
-            events.GraphFailed(
-                self.capture, GRAPH_FAILED.id, self.function, self.backend, self.ops, self.lines, words
-            )
+            events.GraphFailed(self.capture, GRAPH_FAILED.id, self.function, self.backend, self.ops, self.lines, words)
         )
         if self.fullgraph or config.strict:
-            raised = BackendError(self.backend, self.last_line, f"compiled a graph that raised {words}; Python does not")
+            raised = BackendError(
+                self.backend, self.last_line, f"compiled a graph that raised {words}; Python does not"
+            )
             raised.__cause__ = error
             return raised
-        why = GRAPH_FAILED.because(error=words)
+        why = GRAPH_FAILED.because(error=type(error).__name__)
         _ran_eagerly(self.function, why)
         if self._failures == 1:
             warn_user(
@@ -95,7 +95,7 @@ class GraphJudge:
 
 @dataclass(slots=True, eq=False)
 class Presumption:
-    """Judges a call that was given up for one reason only: the words of the reason, or those of what was raised."""
+    """Judges a call that was given up for one reason, which may name what was raised."""
 
     function: str
     why: Because | Fallback
@@ -103,7 +103,7 @@ class Presumption:
     def python_succeeded(self, entry: Any, error: BaseException | None) -> None:
         """Asked by native code."""
         why = self.why
-        _ran_eagerly(self.function, why.because(error=_words(error)) if isinstance(why, Fallback) else why)
+        _ran_eagerly(self.function, why.because(error=type(error).__name__) if isinstance(why, Fallback) else why)
 
 
 def retire(entry: Any, judge: Presumption) -> None:
@@ -137,6 +137,6 @@ def _ran_eagerly(function: str, why: Because) -> None:
     stream.emit(events.RanEagerly(function, why.words, why.fallback.id))
 
 
-def _words(error: BaseException | None) -> str:
+def _words(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -286,7 +286,9 @@ class Context:
         fallback = why.fallback
         if options.fullgraph and fallback.is_error:
             where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
-            raise FullGraphError(f"{fallback.id}: {why.words}\n  at the call of {known.name} ({where})\n  {fallback.remedy}")
+            raise FullGraphError(
+                f"{fallback.id}: {why.words}\n  at the call of {known.name} ({where})\n  {fallback.remedy}"
+            )
         _ran_eagerly(known.name, why)
 
     def _fail(self, number: int, known: Known, options: Options, error: Exception) -> None:
@@ -317,13 +319,13 @@ def _why_not(function: FunctionType, known: Known) -> Because | None:
         return CAPTURE_FAILED.because()
     if has_own_builtins(function):
         return OWN_BUILTINS.because()
+    fallback = foreign_mode()
+    if fallback is not None:
+        return fallback.because()
     replaced = replaced_builtins()
     if replaced:
         return BUILTINS_REPLACED.because(names=", ".join(replaced))
-    fallback = foreign_mode()
-    if fallback is None and not Headroom().suffices:
-        fallback = STACK_USED_UP
-    return None if fallback is None else fallback.because()
+    return None if Headroom().suffices else STACK_USED_UP.because()
 
 
 def _ran_eagerly(function: str, why: Because) -> None:

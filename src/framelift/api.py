@@ -437,7 +437,7 @@ def explain(
 
 def counters() -> _counters.Counts:
     """How much was captured, broken, recompiled and run in Python since the start, or since `reset()`."""
-    return _counters.COUNTERS.counts()
+    return _counters.COUNTERS.counts(runtime.untold_calls())
 
 
 def pass_stats() -> dict[str, dict[str, Any]]:

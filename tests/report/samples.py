@@ -12,6 +12,7 @@ from framelift.report.events import (
     CaptureStarted,
     GraphBroke,
     GraphCaptured,
+    GraphFailed,
     GuardsBuilt,
     GuardText,
     InternalFailure,
@@ -64,3 +65,4 @@ def emit_capture(capture=7, function="sample"):
 def emit_trouble():
     stream.emit(InternalFailure(8, "FL9001", "sample", "KeyError: 'x'"))
     stream.emit(RanEagerly("sample", "the recompile limit was reached"))
+    stream.emit(GraphFailed(9, "FL0003", "sample", "fast", 3, "sample.py:4", "RuntimeError: no"))

@@ -27,7 +27,7 @@ def test_counters_count_and_reset():
     assert (counts.captures, counts.captured, counts.partial, counts.uncaptured) == (1, 0, 1, 0)
     assert (counts.recompiles, counts.graphs, counts.ops, counts.guards) == (1, 1, 2, 2)
     assert counts.breaks == {"FL0103 graph_break() was called": 1}
-    assert counts.failures == {"FL9001": 1} and counts.eager == {"the recompile limit was reached": 1}
+    assert counts.failures == {"FL9001": 1, "FL0003": 1} and counts.eager == {"the recompile limit was reached": 1}
     assert (counts.capture_seconds, counts.backend_seconds) == (0.5, 0.25)
     assert "1 × FL0103 graph_break() was called" in str(counts)
     framelift.reset()
@@ -47,7 +47,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in LOGS if name not in ("passes", "pass_diffs")])
+@pytest.mark.parametrize("name", [name for name in LOGS if name not in ("passes", "pass_diffs", "fallbacks")])
 def test_each_log(name, capsys):
     framelift.set_logs(name)
     emit_capture()
@@ -58,6 +58,17 @@ def test_each_log(name, capsys):
         assert words in written.err
     others = set(LOGS) - {name}
     assert not any(f"[framelift {other}]" in written.err for other in others)
+
+
+def test_fallbacks(capsys):
+    framelift.set_logs("fallbacks")
+    emit_trouble()
+    emit_trouble()
+    written = capsys.readouterr().err
+    assert "[framelift fallbacks] sample\nran in Python: the recompile limit was reached (said once;" in written
+    assert written.count("ran in Python") == 1
+    assert "FL0003: backend 'fast': its graph of 3 ops (sample.py:4) raised RuntimeError: no, and Python" in written
+    assert "internal failure FL9001" in written
 
 
 def test_capture_log_tells_of_trouble(capsys):

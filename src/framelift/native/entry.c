@@ -15,6 +15,7 @@ typedef struct {
     PyObject *code; /* the function's code when the table was looked up; held, so that its address stays its own */
     Table *table;
     PyObject *miss;
+    unsigned told;  /* count_request() */
     bool fullgraph; /* one graph or an error: debuggers see nothing of it */
     PyObject *dict;
     PyObject *weakrefs;
@@ -124,9 +125,9 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     }
     PyFunctionObject *function = self->function;
     if (python_runs_all(thread)) {
-        const char *id = thread->suspended ? FALLBACK_DISABLED : FALLBACK_STANCE;
-        bool told = tell_fallback(thread, id, (PyObject *)function);
-        return told ? call_nested(thread, (PyObject *)function, args, nargsf, kwnames) : NULL;
+        bool counted =
+            count_request(thread, thread->suspended ? DISABLED : STANCE, (PyObject *)function, &self->told);
+        return counted ? call_nested(thread, (PyObject *)function, args, nargsf, kwnames) : NULL;
     }
     if (UNLIKELY(stance.instead != NULL)) {
         PyObject *other = called_instead(thread, self);

@@ -23,6 +23,20 @@ bool tell_fallback(ThreadData *thread, const char *id, PyObject *function)
     return answer != NULL;
 }
 
+static const char *const requests[NREQUESTS] = {FALLBACK_DISABLED, FALLBACK_STANCE};
+static unsigned long long untold[NREQUESTS]; /* calls that nobody was told of */
+static unsigned telling = 1;                 /* grows when all is to be told again */
+
+bool count_request(ThreadData *thread, Request request, PyObject *function, unsigned *told)
+{
+    if (LIKELY(*told == telling)) {
+        untold[request]++;
+        return true;
+    }
+    *told = telling;
+    return tell_fallback(thread, requests[request], function);
+}
+
 /* Between the note and whoever takes it finalizers may run, and in them other graphs that raise: notes are a stack of
  * (judge, error, the note below or None). */
 bool note_failure(ThreadData *thread, PyObject *judge, PyObject *error)
@@ -75,6 +89,18 @@ static PyObject *tell_fallbacks(PyObject *Py_UNUSED(module), PyObject *whom)
     Py_RETURN_NONE;
 }
 
+static PyObject *untold_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("{s:K,s:K}", requests[DISABLED], untold[DISABLED], requests[STANCE], untold[STANCE]);
+}
+
+static PyObject *tell_again(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    memset(untold, 0, sizeof(untold));
+    telling++;
+    Py_RETURN_NONE;
+}
+
 static PyObject *give_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
     if (nargs != 2) {
@@ -88,6 +114,10 @@ static PyMethodDef functions[] = {
     {"tell_fallbacks", tell_fallbacks, METH_O,
      "tell_fallbacks(listener)\n\nlistener(id, function) hears of each call that Python runs for a reason that nobody "
      "in Python knows."},
+    {"untold_calls", untold_calls, METH_NOARGS,
+     "untold_calls() -> dict[str, int]\n\nBy id, how many calls more Python ran because the program asked for it: the "
+     "listener\nhears only of the first of each lifted callable."},
+    {"tell_again", tell_again, METH_NOARGS, "tell_again()\n\nStart anew with counting and telling these."},
     {"give_up", (PyCFunction)(void (*)(void))give_up, METH_FASTCALL,
      "give_up(judge, error)\n\nFor residual code that is about to return RERUN, because a graph raised. Where Python "
      "does not raise,\njudge.python_succeeded(entry, error) is called; an exception that it returns is raised."},

@@ -47,7 +47,7 @@ class Counts:
     breaks: Mapping[str, int] = field(default_factory=dict)  # "FL0102 a call of time.sleep is not traced"
     failures: Mapping[str, int] = field(default_factory=dict)  # of framelift and of graphs, by id
     eager: Mapping[str, int] = field(default_factory=dict)  # calls that ran the original code, by reason
-    eager_functions: Mapping[str, int] = field(default_factory=dict)  # the same calls, by function
+    eager_functions: Mapping[str, int] = field(default_factory=dict)  # the same by function, but for calls on request
     rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
     reverted: Mapping[str, int] = field(default_factory=dict)  # passes that failed and were taken back, by name
     capture_seconds: float = 0.0
@@ -67,6 +67,9 @@ class Counts:
 
     def __str__(self) -> str:
         return rendered(self)
+
+
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 class Counters:
@@ -90,9 +93,12 @@ class Counters:
         with self._lock:
             _COUNTED[type(event)](self, event)
 
-    def counts(self) -> Counts:
+    def counts(self, untold: Mapping[str, int] = _NONE) -> Counts:
+        """What was counted so far; `untold` are calls that ran in Python, by reason, of which there was no event."""
         with self._lock:
-            reasons = {name: MappingProxyType(dict(by)) for name, by in self._reasons.items()}
+            reasons = {name: Counter(by) for name, by in self._reasons.items()}
+            reasons["eager"] += Counter(untold)
+            reasons = {name: MappingProxyType(dict(by)) for name, by in reasons.items()}
             values: dict[str, Any] = {**self._totals, **self._seconds, **reasons}
             return Counts(**values)
 

@@ -3,7 +3,7 @@
     Python raised as well       the program's own error: nobody is asked, and nothing is counted
     something did not hold      that framelift presumes, of data or of errors: counted, and the trust in it may go
     an operation was handled    by a `try` or `with` of the program around it: the same
-    none of these               the backend's graph failed: warned of once, and after three times it is not used any more
+    none of these               the backend failed: warned of once; after three times the graph is not used any more
 
 With `fullgraph=True`, and in strict mode, the last one is raised, when Python has run the call: once, effects included.
 """

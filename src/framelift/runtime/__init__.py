@@ -10,7 +10,9 @@ from typing import Any
 from framelift.native import _core
 from framelift.options import Options
 from framelift.runtime.export import export_call
-from framelift.runtime.lifting import Runtime
+from framelift.runtime.lifting import Runtime, untold_calls
+
+__all__ = ["export", "hooked", "lift_function", "reset", "untold_calls"]
 
 _RUNTIME = Runtime()
 

@@ -117,6 +117,7 @@ class Runtime:
                 context.forget()
             for table in _core.all_tables():
                 table.clear()
+        _core.tell_again()
 
 
 class Context:
@@ -333,8 +334,17 @@ def _ran_eagerly(function: str, why: Because) -> None:
 
 
 def _hear_of_fallback(id: str, function: FunctionType) -> None:
-    """Native code says that Python runs a call; the stance it knows is the one that forces Python."""
-    _ran_eagerly(function.__qualname__, FALLBACKS[id].because(stance="'force_eager'"))
+    """Native code says that Python runs a call."""
+    _ran_eagerly(function.__qualname__, _from_native_code(id))
+
+
+def untold_calls() -> dict[str, int]:
+    """How many calls more than was told Python ran because the program asked for it, by reason."""
+    return {_from_native_code(id).words: count for id, count in _core.untold_calls().items()}
+
+
+def _from_native_code(id: str) -> Because:
+    return FALLBACKS[id].because(stance="'force_eager'")
 
 
 def _fitting_entry(table: Any, slots: tuple[Any, ...], function: FunctionType) -> Any:

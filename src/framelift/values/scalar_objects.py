@@ -170,6 +170,8 @@ class ScalarObjectValue(UserObjectValue):
 
     def _asked(self, lift: Lift, operation: Callable[..., Any], symbol: str, left: Any, right: Any, other: Any) -> Any:
         """An operation on the plain value and `other`, which are `left` and `right`."""
+        if isinstance(other, Value) and other.is_tensor:
+            refuse_rules(lift, self)
         has_own_words = operation is py.binary and self.base in (str, bytes)
         if has_own_words or not is_fixed(py.type_of(other)):  # that may run the user's code
             return operation(lift, symbol, left, right)

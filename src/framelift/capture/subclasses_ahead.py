@@ -25,7 +25,7 @@ _MOST = 4096
 
 def is_subclass_in_sight(function: FunctionType, slots: Iterable[Any]) -> bool:
     """Whether a frame can reach such a tensor, or names such a class. Runs no code of the user's."""
-    named = [*map(function.__globals__.get, function.__code__.co_names)]
+    named: list[Any] = [*map(function.__globals__.get, function.__code__.co_names)]
     if any(is_subclass(type(obj), type) and dispatches(obj) for obj in named):
         return True
     pending, seen = deque([*slots, *named, function.__closure__]), set[int]()

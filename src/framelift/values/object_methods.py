@@ -143,7 +143,7 @@ def _method(lift: Lift, function: Any, instance: Any, /) -> Any:
     return lift.bound_method(function, instance)
 
 
-def _builtin_subclasses(cls: type) -> list[type]:
+def _builtin_subclasses(cls: type[BaseException]) -> list[type[BaseException]]:
     return [sub for sub in cls.__subclasses__() if is_fixed(sub) and sub.__module__ == "builtins"]
 
 

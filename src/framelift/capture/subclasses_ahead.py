@@ -20,7 +20,7 @@ from framelift.values.lookup import is_subclass
 from framelift.values.tensor_subclasses import dispatches
 
 # So many objects are looked at.
-_MOST = 4096
+_MOST = 1 << 15
 
 
 def is_subclass_in_sight(function: FunctionType, slots: Iterable[Any]) -> bool:

@@ -7,7 +7,7 @@
 |---|---|
 | run passes, choose them, see what they did | `pipeline`, `options`, `report` |
 | write a pass | `declare` (example there), `build` (new nodes), `ops` and `facts` (what nodes are) |
-| know the rules every rewrite must keep | `rules`, `effects`, `interface` |
+| know the rules every rewrite must keep | `rules`, `effects`, `interface`, `gradients`, `saved` |
 | see how a graph is changed | `work` (the driver), `order`, `groups`, `metadata` |
 | repeated layers as one subgraph | `deduplication`, `regions`, `repeats`, `subgraphs` |
 | check, compare, find the culprit | `verify`, `diff`, `bisect` |

@@ -39,6 +39,11 @@ class Modes:
         """Whether results are seen to require gradients there."""
         return region in self._differentiable
 
+    @property
+    def records_gradients(self) -> bool:
+        """Whether any result is seen to require gradients."""
+        return bool(self._differentiable)
+
     def is_foreign(self, region: int) -> bool:
         """Whether autocast or inference mode is on: new nodes might compute something else there."""
         return region in self._foreign

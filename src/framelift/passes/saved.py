@@ -8,6 +8,7 @@ saved, the memory it lives in is open to the same writers as before. Which opera
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -91,12 +92,14 @@ class Saved:
         """The operands that a call saves, and the call itself if it saves its result."""
         work = self._work
         given = {each: facts.value(each) for each in node.all_input_nodes}
+        if not torch._C._autograd._saved_tensors_hooks_is_enabled():  # the program does not want any: it may be all
+            return (node, *given)
         # A write is tried on copies.
         given |= {each: work.metadata.copied(given[each]) for each in written_by(node)}
         kept: list[torch.Tensor] = []
         with saved_tensors_hooks(kept.append, _never_needed):
             result = work.evaluate(node, given)
-        if result is None:  # torch does not tell: it may be all
+        if result is None:
             return (node, *given)
         addresses = set(map(address_of, kept))
         return [each for each, found in {**given, node: result}.items() if not addresses.isdisjoint(_addresses(found))]
@@ -122,7 +125,8 @@ class Backward:
         self._work = work
         self._is_exact = is_exact
         self._first = min(match.nodes)
-        self._is_recorded = work.modes.is_differentiable(work.effects.region(match.root))
+        # (What is made where no gradients are recorded may be saved where they are.)
+        self._is_recorded = work.modes.records_gradients
 
     def needs_copy(self, old: Node, new: Node) -> bool:
         """Whether a value would share memory with what is saved, or be saved itself, so that others may write there
@@ -138,7 +142,7 @@ class Backward:
         if self._differ(there, after):
             if any(self._saves(node, new) for node in self._work.calls() if node not in self._made):
                 return True
-            removed = self._of(self._removed())
+            removed = self._of(self._removed)
             return after not in removed and any(self._saves(node, new) for node in self._made)
         return False
 
@@ -148,7 +152,7 @@ class Backward:
         (What rounds otherwise may save copies of weights that are packed: a later write to these goes unseen.)"""
         if not self._is_recorded:
             return
-        before = self._of(self._removed())
+        before = self._of(self._removed)
         after = {self._writers_after(node, address) for node in self._made for address in self._work.saved.by(node)}
         after.discard(frozenset())
         if not after <= before or (self._is_exact and before != after):
@@ -182,7 +186,7 @@ class Backward:
         return any(self._saves(user, old) for user in users.difference(self._match.nodes, self._made))
 
     def _saves(self, node: Node, what: Node) -> bool:
-        return node not in self._removed() and bool(self._work.saved.by(node) & self._work.memory.of(what))
+        return node not in self._removed and bool(self._work.saved.by(node) & self._work.memory.of(what))
 
     def _of(self, nodes: Iterable[Node]) -> set[Writers]:
         """Who may write to what nodes save, as far as there is anybody."""
@@ -193,6 +197,7 @@ class Backward:
                 found |= {self._writers(frozenset({address})) for address in self._work.saved.by(node)}
         return found - {frozenset()}
 
+    @functools.cached_property
     def _removed(self) -> set[Node]:
         """The nodes of the match that are needed no more."""
         kept = set(self._replacements.values())

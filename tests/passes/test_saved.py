@@ -63,7 +63,9 @@ def gradients(function: Any, write: Any, *, frozen: tuple[int, ...] = (1,), in_g
         with torch.set_grad_enabled(in_grad_mode):
             write(x, y, *results)
         total = sum(result.sin().sum() for result in results if result.requires_grad)
-        return [None if found is None else found.tolist() for found in torch.autograd.grad(total, leaves, allow_unused=True)]
+        return [
+            None if found is None else found.tolist() for found in torch.autograd.grad(total, leaves, allow_unused=True)
+        ]
     except RuntimeError as error:
         return type(error)
 
@@ -212,7 +214,7 @@ class Times(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         (scale,) = ctx.saved_tensors
-        return gradients[0] * scale, None
+        return gradients[0] * scale, gradients[0] * 2
 
 
 def by_a_function(x: torch.Tensor, y: torch.Tensor) -> Any:

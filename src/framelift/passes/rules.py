@@ -5,8 +5,8 @@ place, and nothing they read or make is written while they run.
 
 When the new nodes are there (:func:`settle`): each stands for a value of the same shape, dtype and device. It may share
 memory the old one did not share only if nobody writes to it later and it does not leave the graph; it may lie
-otherwise in memory only where nobody can see that. A copy repairs both where the pass allows one. And what is saved for backward
-stays within reach of those who could write to it before (:mod:`~framelift.passes.saved`).
+otherwise in memory only where nobody can see that. A copy repairs both where the pass allows one. And what is saved for
+backward stays within reach of those who could write to it before (:mod:`~framelift.passes.saved`).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Keeper:
 
 
 def gradients(function: Any, write: Any, *, frozen: tuple[int, ...] = (1,), in_grad_mode: bool = False) -> Any:
-    """The gradients of what a function makes of x and y if something is written before backward; or the error's type."""
+    """The gradients of what a function makes of x and y if something is written before backward; or what it raises."""
     x, y = torch.tensor([0.5, 2.0, 3.0]), torch.tensor([1.0, 2.0, -3.0])
     leaves = [each for index, each in enumerate((x, y)) if index not in frozen]
     for each in leaves:
@@ -372,13 +372,16 @@ def test_frozen_weights_are_written_by_nobody() -> None:
 
 # -- at random -----------------------------------------------------------------------------------------------------
 
-STEPS = """{a}.clone() | {a} * 1 | torch.cat([{a}]) | torch.stack([{a}])[0] | {a}.relu() | F.relu(F.relu({a})) | {a}.tanh()
+STEPS = """
+{a}.clone() | {a} * 1 | torch.cat([{a}]) | torch.stack([{a}])[0] | {a}.relu() | F.relu(F.relu({a})) | {a}.tanh()
 {a}.clamp(-1, 1) | {a}.reshape(12).view(4, 3) | {a}.t().contiguous().t() | torch.cat({a}.split(2, 0), 0) | {a}[:]
-torch.cat([p.relu() for p in {a}.chunk(2, 0)], 0) | torch.cat([p.clamp(min=0) for p in {a}.chunk(2, 0)], 0) | {a}.sin()
-torch.stack({a}.unbind(0)) | torch.stack({a}.unbind(0), 1).t() | {a}.reshape(-1).relu().view(4, 3) | {a}.contiguous()
-{a}.split(2, 0)[0].repeat(2, 1) | torch.cat([torch.cat([{a}[:1]]), {a}[1:]]) | {a}.chunk(4, 0)[0].expand(4, 3) | {a}.detach()
-{a} * {b} | {a} + {b} | {a} / ({b} + 9) | torch.where({a} > 0, {a}, {b}) | torch.atan2({a}, {b} + 5) | {a} * {b} | {a} * {b}"""
-STEPS_AT_RANDOM = [step.strip() for line in STEPS.splitlines() for step in line.split("|")]
+torch.cat([p.relu() for p in {a}.chunk(2, 0)], 0) | torch.cat([p.clamp(min=0) for p in {a}.chunk(2, 0)], 0)
+torch.stack({a}.unbind(0)) | torch.stack({a}.unbind(0), 1).t() | {a}.reshape(-1).relu().view(4, 3) | {a}.sin()
+{a}.split(2, 0)[0].repeat(2, 1) | torch.cat([torch.cat([{a}[:1]]), {a}[1:]]) | {a}.chunk(4, 0)[0].expand(4, 3)
+{a} * {b} | {a} + {b} | {a} / ({b} + 9) | torch.where({a} > 0, {a}, {b}) | torch.atan2({a}, {b} + 5) | {a} * {b}
+{a}.detach() | {a}.contiguous()
+"""
+STEPS_AT_RANDOM = [step.strip() for line in STEPS.strip().splitlines() for step in line.split("|")]
 
 
 def program(seed: int) -> tuple[Any, str, list[tuple[int, str]]]:

@@ -390,10 +390,12 @@ def export(
 ) -> Any:
     """Capture one call as one graph: `(graph_module, guards)`. Raises if the function does not fit into one graph.
 
-    The module is called as the function is, with the same containers, and returns the same. What was assumed about
-    sizes and numbers is among the guards and checked by the module; arguments that are constants must stay the same.
-    Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`. `dynamic_shapes` says which
-    sizes may differ, as `dynamic` of `compile` does, or as torch's own export has it.
+    The module is called as the function is, with the same containers, and returns the same. It checks what it was
+    exported for: sizes, dtypes and devices of tensors, constants, what else the function asked of its arguments (their
+    strides, for instance) and what was assumed about symbolic sizes and numbers. Another argument is a ValueError, another
+    structure a TypeError, an assumption that does not hold a RuntimeError, each with what was expected and found.
+    `dynamic_shapes` says which sizes and numbers may differ, as `dynamic` of `compile` does, or as torch's own export
+    has it. Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`.
 
     >>> graph_module, guards = framelift.export(lambda x: (x + x).relu(), torch.randn(2, 2))
     >>> graph_module, guards = framelift.export(f, dynamic_shapes={"x": {0: (2, 64)}})(torch.randn(2, 2))

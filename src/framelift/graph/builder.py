@@ -83,6 +83,10 @@ class GraphBuilder:
         self._bound: dict[Any, Record] = {}
         # How often the program asked how a tensor lies in memory.
         self.layout_questions = 0
+        # How often an operation gave its argument because that lies in memory as was asked for.
+        self.layout_decisions = 0
+        # How often it asked what autograd knows of a tensor.
+        self.history_questions = 0
 
     @property
     def fake_mode(self) -> Any:
@@ -223,7 +227,9 @@ class GraphBuilder:
             return self.call_effect(target, args, kwargs, location)
         if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")
-        return self._call("call_function", target, args, kwargs or {}, location, must_run)
+        result = self._call("call_function", target, args, kwargs or {}, location, must_run)
+        self._note_format(result, target, args, kwargs)
+        return result
 
     def call_method(
         self,
@@ -238,7 +244,14 @@ class GraphBuilder:
             self.layout_questions += 1
         if name in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{name}", "a fake tensor cannot answer it")
-        return self._call("call_method", name, args, kwargs or {}, location, must_run)
+        result = self._call("call_method", name, args, kwargs or {}, location, must_run)
+        self._note_format(result, name, args, kwargs)
+        return result
+
+    def _note_format(self, result: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        if args and result is args[0] and type(result) is TensorRef:
+            asked = any(type(argument) is torch.memory_format for argument in (*args, *(kwargs or {}).values()))
+            self.layout_decisions += asked or "contiguous" in operation_name(target)
 
     def call_effect(
         self,

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
+
+from framelift.graph.argument_checks import ArgumentChecks
+from framelift.graph.runtime_asserts import NOT_SO
 
 # Values whose text gives them back.
 _LITERAL = (type(None), bool, int, str)
@@ -41,8 +44,12 @@ class Call(CodeGen):
         self._spec = spec
         # The leaves that are inputs of the graph, in its order.
         self.takes: tuple[int, ...] = ()
+        # What makes a tensor of such a leaf, an array.
+        self.conversions: dict[int, Callable[[Any], torch.Tensor]] = {}
         # Pairs of leaves that are one object.
         self._twins = _twins(leaves)
+        # What is to be checked of the arguments.
+        self.checks: ArgumentChecks | None = None
         # The structure of the result, where FX cannot write it.
         self.result: pytree.TreeSpec | None = None
 
@@ -66,7 +73,8 @@ class Call(CodeGen):
     def inputs(self, *arguments: Any) -> list[Any]:
         """The inputs of the graph among the arguments, given in the order of the parameters."""
         given = zip(self.signature.parameters.values(), arguments, strict=True)
-        leaves, spec = pytree.tree_flatten(tuple(p.default if value is ... else value for p, value in given))
+        arguments = tuple(p.default if value is ... else value for p, value in given)
+        leaves, spec = pytree.tree_flatten(arguments)
         if spec != self._spec:
             raise TypeError(f"the arguments have another structure than at export: {spec} instead of {self._spec}")
         for name, known, leaf in zip(self.names, self.leaves, leaves, strict=True):
@@ -75,7 +83,17 @@ class Call(CodeGen):
         for first, second in self._twins:
             if leaves[first] is not leaves[second]:
                 raise ValueError(f"{self.names[first]} and {self.names[second]} were one object when it was exported")
-        return [leaves[i] for i in self.takes]
+        if self.checks is not None:
+            self._check(self.checks, arguments)
+        return [self.conversions[i](leaves[i]) if i in self.conversions else leaves[i] for i in self.takes]
+
+    def _check(self, checks: ArgumentChecks, arguments: tuple[Any, ...]) -> None:
+        changed = checks.failure(arguments)
+        if changed is not None:
+            raise ValueError(changed)
+        wrong = checks.wrong_number(arguments)
+        if wrong is not None:
+            raise RuntimeError(f"{NOT_SO}{wrong}")
 
     def outputs(self, *leaves: Any) -> Any:
         """The result, put together."""

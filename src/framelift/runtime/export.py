@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -19,11 +19,15 @@ from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, refuse_constants
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
+from framelift.graph.argument_checks import ArgumentChecks, Asked
 from framelift.graph.exported import Call
 from framelift.guards.guardset import Guard, Relation
+from framelift.guards.quantity import Quantity
+from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options, frozen_wishes
 from framelift.report import stream
+from framelift.runtime.exported_arguments import Passing
 from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
 from framelift.shapes.dynamic_shapes import by_name
@@ -49,8 +53,9 @@ def export_call(
     """`(graph_module, guards)` of the call: the module is called as the target is."""
     given = _arguments(target, args, kwargs)
     call = Call.of(given.signature.replace(return_annotation=given.signature.empty), given.arguments)
-    function, args = _as_function(target, args)
-    dynamic = None if dynamic_shapes is None else frozen_wishes(by_name(dynamic_shapes, given.arguments))
+    function, args, is_wrapped = _as_function(target, args)
+    passing = Passing(call.signature, is_wrapped, tuple(kwargs))
+    dynamic = None if dynamic_shapes is None else frozen_wishes(_wishes(dynamic_shapes, given.arguments, passing))
     options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
     slots = _bind(function, args, kwargs)
     wishes = wishes_for(options, function, slots)
@@ -58,15 +63,18 @@ def export_call(
     with runtime.lock:
         lift, result = trace_whole(request, runtime.programs, stream.new_capture())
     if lift.journal.changed:
-        names = ", ".join(_spelled(value) for value in lift.journal.changed)
+        names = ", ".join(dict.fromkeys(_spelled(value) for value in lift.journal.changed))
         raise FullGraphError(f"export: the function changes {names}, which a graph cannot do")
     structure = _structure(lift, result)
     module = lift.graph.finish(_refs(structure), export=True)
     refuse_constants(lift)
     note_symbols(lift)
     _return_structure(module, structure, call)
-    _take_arguments(module, lift, call)
+    _take_arguments(module, lift, call, passing)
     module.graph.lint()
+    layout = aten_graph or lift.graph.layout_questions > 0 or lift.graph.layout_decisions > 0
+    asked = Asked(layout, lift.graph.history_questions > 0)
+    call.checks = ArgumentChecks(lift.guards.guards, lift.guards.relations, passing.place_of, asked)
     if aten_graph:
         module = _to_aten(module, lift)
     module.graph.set_codegen(call)
@@ -84,21 +92,27 @@ def _arguments(target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str
     return bound
 
 
-def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[FunctionType, Sequence[Any]]:
-    """A Python function to trace, and its arguments."""
+def _wishes(shapes: Any, arguments: Mapping[str, Any], passing: Passing) -> dict[Any, Any]:
+    """What is said about inputs, by names that the traced function has for them."""
+    wishes = by_name(shapes, arguments)
+    return {passing.source_name(name) if isinstance(name, str) else name: wish for name, wish in wishes.items()}
+
+
+def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[FunctionType, Sequence[Any], bool]:
+    """A Python function to trace, its arguments, and whether it takes those of the target by `*args` and `**kwargs`."""
     target = getattr(target, "_orig_mod", target)
     if isinstance(target, _core.Lifted):
         target = target.__wrapped__
     if isinstance(target, MethodType) and type(target.__func__) is FunctionType:
-        return target.__func__, (target.__self__, *args)
+        return target.__func__, (target.__self__, *args), False
     if isinstance(target, FunctionType):
-        return target, args
+        return target, args, False
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
 
     assert isinstance(call, FunctionType)
-    return call, (target, *args)
+    return call, (target, *args), True
 
 
 def _no_backend(*_: Any) -> Any:
@@ -183,13 +197,15 @@ def _is_written_by_fx(structure: Any) -> bool:
 # -- the inputs ------------------------------------------------------------------------------------------------------
 
 
-def _take_arguments(module: GraphModule, lift: Lift, call: Call) -> None:
+def _take_arguments(module: GraphModule, lift: Lift, call: Call, passing: Passing) -> None:
     """Leaves of the arguments become the module's inputs, in their order; other tensors become its attributes."""
     placeholders = module.graph.find_nodes(op="placeholder")
     places: dict[int, Any] = {}
     for ref, node in zip(lift.graph.live_inputs, placeholders, strict=True):
         concrete = None if isinstance(ref, NumberRef) else lift.inputs.tensors[id(ref)].concrete
-        place = _number_at(call, ref.source_name) if concrete is None else _tensor_at(call, concrete)
+        place = _place_in(call, lift.inputs.origin(ref), passing) if concrete is None else _tensor_at(call, concrete)
+        if place is None and concrete is not None and lift.inputs.source(ref).access == "AS_TENSOR":
+            place = _array_at(call, lift.inputs.source(ref), passing)
         if place is not None:
             places[place] = node
         elif concrete is not None:
@@ -209,14 +225,24 @@ def _tensor_at(call: Call, tensor: torch.Tensor) -> int | None:
     return next((i for i, leaf in enumerate(call.leaves) if leaf is tensor), None)
 
 
-def _number_at(call: Call, source: str | None) -> int | None:
-    """The leaf that a source such as `L['n']` or `L['sizes'][0]` stands for."""
-    return next((i for i, name in enumerate(call.names) if _source_of(name) == source), None)
+def _place_in(call: Call, origin: Any, passing: Passing) -> int | None:
+    """The leaf that is this number."""
+    if not isinstance(origin, Quantity) or origin.kind != "VALUE":
+        return None
+    return _leaf_at(call, passing.place_of(origin.source))
 
 
-def _source_of(name: str) -> str:
-    root, bracket, rest = name.partition("[")
-    return f"L[{root!r}]{bracket}{rest}"
+def _array_at(call: Call, source: Source, passing: Passing) -> int | None:
+    """The leaf that is an array, which the graph takes as a tensor."""
+    assert source.parent is not None, "an array is found somewhere"
+    place = _leaf_at(call, passing.place_of(source.parent))
+    if place is not None:
+        call.conversions[place] = source.argument
+    return place
+
+
+def _leaf_at(call: Call, place: Source | None) -> int | None:
+    return None if place is None else next((i for i, name in enumerate(call.names) if name == place.name), None)
 
 
 def _hold(module: GraphModule, node: Node, tensor: torch.Tensor) -> None:

@@ -2,7 +2,7 @@
 
 It is a dict by the names of arguments, or a sequence in their order. Containers of the call have containers of the same
 kind; a tensor has a dict of its dimensions, or a sequence with an entry for each: one of torch's `Dim`s or its hints,
-bounds, or None for a size that stays.
+bounds, or None or its number for a size that stays.
 
     >>> by_name(({"a": [{0: (2, 8)}]}, None), {"batch": {"a": [torch.ones(3)]}, "scale": 2})
     {"batch['a'][0]": {0: (2, 8)}}
@@ -50,17 +50,26 @@ def _walk(name: Any, wish: Any, argument: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(argument, Mapping) and isinstance(wish, Mapping) and wish.keys() <= argument.keys():
         for key, part in wish.items():
             yield from _walk(f"{name}[{key!r}]", part, argument[key])
-    elif isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple):
-        yield name, _dimensions(dict(enumerate(wish)))
+    elif isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple | Mapping):
+        yield name, _dimensions(name, wish if isinstance(wish, Mapping) else dict(enumerate(wish)), argument)
     elif isinstance(wish, Mapping):
-        yield name, _dimensions(wish)
+        yield name, {dim: _bounds(entry) for dim, entry in wish.items() if entry is not None}
     else:
         said = _bounds(wish)
         yield name, said if isinstance(said, bool) or said is wish else True
 
 
-def _dimensions(wish: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {dim: _bounds(entry) for dim, entry in wish.items() if entry is not None}
+def _dimensions(name: Any, wish: Mapping[Any, Any], tensor: torch.Tensor) -> dict[Any, Any]:
+    """What is said about the dimensions of a tensor. A plain number is the size that a dimension has and keeps."""
+    rank, found = tensor.dim(), {}
+    for dim, entry in wish.items():
+        if type(dim) is int and not -rank <= dim < rank:
+            raise TypeError(f"dynamic_shapes speaks of dimension {dim} of {name}, which has {rank}")
+        if type(entry) is int and type(dim) is int and entry != tensor.shape[dim]:
+            raise ValueError(f"dynamic_shapes says that {name}.size()[{dim}] is {entry}, but it is {tensor.shape[dim]}")
+        if entry is not None:
+            found[dim] = False if type(entry) is int else _bounds(entry)
+    return found
 
 
 def _bounds(entry: Any) -> Any:

@@ -236,6 +236,9 @@ class LaterCall(Value):
         self.function = function
         self.operands = operands
 
+    def describe(self) -> str:
+        return f"the world outside ({self.function.__name__.strip('_').replace('_', ' ')})"
+
     def replay(self, generate: Generator) -> None:
         generate.callable(self.function)
         for operand in self.operands:

@@ -223,6 +223,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return getattr(self.concrete, name)
         ref = self.ref(lift)
         descriptor = ref.descriptor
+        if name in ("requires_grad", "is_leaf"):
+            lift.graph.history_questions += 1
         if name in ("requires_grad", "is_leaf") and lift.graph.is_outdated(ref):
             raise GraphBreak(FL0304, what=f"{name!r}, after another in its memory was given a history,")
         if descriptor.is_symbolic and name in ("shape", "nbytes"):

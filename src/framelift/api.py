@@ -392,8 +392,8 @@ def export(
 
     The module is called as the function is, with the same containers, and returns the same. It checks what it was
     exported for: sizes, dtypes and devices of tensors, constants, what else the function asked of its arguments (their
-    strides, for instance) and what was assumed about symbolic sizes and numbers. Another argument is a ValueError, another
-    structure a TypeError, an assumption that does not hold a RuntimeError, each with what was expected and found.
+    strides, for instance) and what was assumed about symbolic sizes and numbers. Another argument is a ValueError,
+    another structure a TypeError, an assumption that does not hold a RuntimeError, with what was expected and found.
     `dynamic_shapes` says which sizes and numbers may differ, as `dynamic` of `compile` does, or as torch's own export
     has it. Without arguments it gives a function that takes them: `export(f)(x)` is `export(f, x)`.
 

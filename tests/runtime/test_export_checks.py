@@ -259,6 +259,24 @@ class TestDynamicShapes:
         ):
             module(torch.ones(12), torch.ones(5))
 
+    def test_a_name_for_several_sizes(self) -> None:
+        n = Dim("n", max=64)
+        fn = lambda x, ys: (x + 1, ys[0].sum(), ys[1] * 2)  # noqa: E731
+        shapes = {"x": {0: n}, "ys": [(None, n), {0: 2 * n + 1}]}
+
+        def given(*sizes):
+            return torch.ones(sizes[0]), [torch.ones(2, sizes[1]), torch.ones(sizes[2])]
+
+        module, _ = framelift.export(fn, *given(3, 3, 7), dynamic_shapes=shapes)
+        assert_same(fn(*given(5, 5, 11)), module(*given(5, 5, 11)))
+        wrong = [((5, 4, 11), r"ys\[0\].size\(\)\[1\] == n, where n is x.size\(\)\[0\] is 5 and .* is 4")]
+        wrong += [((5, 5, 9), r"ys\[1\].size\(\)\[0\] == 2\*n \+ 1, where n is x.size\(\)\[0\] is 5 and .* is 9")]
+        for sizes, words in wrong:
+            with pytest.raises(RuntimeError, match=f"not so: {words}"):
+                module(*given(*sizes))
+            with pytest.raises(ValueError, match=f"dynamic_shapes says that {words}"):
+                framelift.export(fn, *given(*sizes), dynamic_shapes=shapes)
+
     def test_a_branch(self) -> None:
         fn = lambda x: x + 1 if x.shape[0] > 3 else x - 1  # noqa: E731
         module, _ = framelift.export(fn, torch.ones(4), dynamic_shapes={"x": {0: Dim.AUTO}})

@@ -114,7 +114,7 @@ class TestSizes:
         assert operations(module).count("sym_size.int") == 1
         assert checks(module) == ["not so: u0 >= 3", "not so: u0 <= 5"]  # and no more than there are elements
         with pytest.raises(RuntimeError, match="not so: u0 >= 3, where u0 is nonzero"):
-            module(torch.tensor([0.0, 1.0, 1.0]))
+            module(torch.tensor([0.0, 1.0, 1.0, 0.0, 0.0]))
 
 
 def test_checks_that_a_graph_brings_along() -> None:

@@ -387,7 +387,8 @@ class GraphBuilder:
             if self._changes and any(map(self._is_given_history, record.writes)):
                 raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
             self._redescribe(storages, record)
-            self._check_apart(record.changed)
+            if record.changed:
+                self._check_apart(record.changed)
             record.result = self._wrap(result, record, tensors, storages)
         except MetadataFailure:
             self._restore(before)

@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 
 from framelift.graph.argument_checks import ArgumentChecks
 from framelift.graph.runtime_asserts import NOT_SO
+from framelift.shapes.dynamic_shapes import CommonSizes
 
 # Values whose text gives them back.
 _LITERAL = (type(None), bool, int, str)
@@ -50,6 +51,7 @@ class Call(CodeGen):
         self._twins = _twins(leaves)
         # What is to be checked of the arguments.
         self.checks: ArgumentChecks | None = None
+        self.common_sizes: CommonSizes | None = None
         # The structure of the result, where FX cannot write it.
         self.result: pytree.TreeSpec | None = None
 
@@ -85,6 +87,10 @@ class Call(CodeGen):
                 raise ValueError(f"{self.names[first]} and {self.names[second]} were one object when it was exported")
         if self.checks is not None:
             self._check(self.checks, arguments)
+        if self.common_sizes is not None and not any(isinstance(leaf, torch.fx.Proxy) for leaf in leaves):
+            unequal = self.common_sizes.failure(dict(zip(self.names, leaves, strict=True)))
+            if unequal is not None:
+                raise RuntimeError(f"{NOT_SO}{unequal}")
         return [self.conversions[i](leaves[i]) if i in self.conversions else leaves[i] for i in self.takes]
 
     def _check(self, checks: ArgumentChecks, arguments: tuple[Any, ...]) -> None:

@@ -30,7 +30,7 @@ from framelift.report import stream
 from framelift.runtime.exported_arguments import Passing
 from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
-from framelift.shapes.dynamic_shapes import by_name
+from framelift.shapes.dynamic_shapes import CommonSizes, by_name
 from framelift.values.base import Value
 from framelift.values.dicts import DictValue
 from framelift.values.keys import from_key
@@ -55,7 +55,10 @@ def export_call(
     call = Call.of(given.signature.replace(return_annotation=given.signature.empty), given.arguments)
     function, args, is_wrapped = _as_function(target, args)
     passing = Passing(call.signature, is_wrapped, tuple(kwargs))
-    dynamic = None if dynamic_shapes is None else frozen_wishes(_wishes(dynamic_shapes, given.arguments, passing))
+    dynamic = None
+    if dynamic_shapes is not None:
+        dynamic = frozen_wishes(_wishes(dynamic_shapes, given.arguments, passing))
+        call.common_sizes = _common_sizes(dynamic_shapes, given.arguments, call)
     options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
     slots = _bind(function, args, kwargs)
     wishes = wishes_for(options, function, slots)
@@ -96,6 +99,15 @@ def _wishes(shapes: Any, arguments: Mapping[str, Any], passing: Passing) -> dict
     """What is said about inputs, by names that the traced function has for them."""
     wishes = by_name(shapes, arguments)
     return {passing.source_name(name) if isinstance(name, str) else name: wish for name, wish in wishes.items()}
+
+
+def _common_sizes(shapes: Any, arguments: Mapping[str, Any], call: Call) -> CommonSizes:
+    """The sizes that were given names, which must be true of the call that is exported."""
+    found = CommonSizes.of(shapes, arguments)
+    wrong = found.failure(dict(zip(call.names, call.leaves, strict=True)))
+    if wrong is not None:
+        raise ValueError(f"dynamic_shapes says that {wrong}")
+    return found
 
 
 def _as_function(target: Callable[..., Any], args: Sequence[Any]) -> tuple[FunctionType, Sequence[Any], bool]:

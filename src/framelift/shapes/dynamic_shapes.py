@@ -8,11 +8,19 @@ bounds, or None or its number for a size that stays.
     {"batch['a'][0]": {0: (2, 8)}}
     >>> by_name({"x": (torch.export.Dim("rows", max=9), None)}, {"x": torch.ones(3, 2)})
     {'x': {0: (None, 9)}}
+
+A `Dim` that is given to several sizes says that they are equal, or in the ratio it was derived by:
+
+    >>> n = torch.export.Dim("n")
+    >>> shapes, arguments = {"x": {0: n}, "y": {0: 2 * n}}, {"x": torch.ones(3), "y": torch.ones(6)}
+    >>> common = CommonSizes.of(shapes, arguments)
+    >>> common.failure(arguments), common.failure({"x": torch.ones(3), "y": torch.ones(7)})
+    (None, 'y.size()[0] == 2*n, where n is x.size()[0] is 3 and y.size()[0] is 7')
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +35,50 @@ _UNBOUNDED = 2**31
 
 def by_name(shapes: Any, arguments: Mapping[str, Any]) -> dict[Any, Any]:
     """What is said about each input of a call with these arguments."""
+    return {place: _said(place, wish, argument) for place, wish, argument in _inputs(shapes, arguments)}
+
+
+class CommonSizes:
+    """Sizes that were given one name, or names that are derived from it."""
+
+    def __init__(self, members: Iterable[tuple[str, int, Any]]) -> None:
+        self._groups: dict[str, list[tuple[str, int, Any]]] = {}
+        for name, dim, entry in members:
+            self._groups.setdefault(getattr(entry, "root", entry).__name__, []).append((name, dim, entry))
+
+    @classmethod
+    def of(cls, shapes: Any, arguments: Mapping[str, Any]) -> CommonSizes:
+        """What `dynamic_shapes` says about the arguments of a call."""
+        return cls(
+            (name, dim, entry)
+            for name, wish, argument in _inputs(shapes, arguments)
+            if isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple | Mapping)
+            for dim, entry in (wish.items() if isinstance(wish, Mapping) else enumerate(wish))
+            if hasattr(entry, "__name__") and hasattr(entry, "min")
+        )
+
+    def failure(self, inputs: Mapping[str, Any]) -> str | None:
+        """The first size that is not what its name says, in words; `inputs` are all tensors by their names."""
+        for root, members in self._groups.items():
+            first = next((member for member in members if not hasattr(member[2], "root")), None)
+            if first is None:  # only derived ones: what of is not known
+                continue
+            size = _size_of(inputs, *first[:2])
+            for name, dim, entry in members:
+                found = _size_of(inputs, name, dim)
+                if found != (entry.fn(size) if hasattr(entry, "root") else size):
+                    place = f"{first[0]}.size()[{first[1]}]"
+                    now = f"{place} is {size} and {name}.size()[{dim}] is {found}"
+                    return f"{name}.size()[{dim}] == {entry.__name__}, where {root} is {now}"
+        return None
+
+
+def _size_of(inputs: Mapping[str, Any], name: str, dim: int) -> Any:
+    return inputs[name].shape[dim]
+
+
+def _inputs(shapes: Any, arguments: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """Name, wish and what is found there, for each input that something is said about."""
     if isinstance(shapes, Mapping):
         wishes = shapes
     elif isinstance(shapes, list | tuple) and len(shapes) == len(arguments):
@@ -37,11 +89,12 @@ def by_name(shapes: Any, arguments: Mapping[str, Any]) -> dict[Any, Any]:
     for name in wishes:
         if isinstance(name, str) and name.isidentifier() and name not in arguments:
             raise TypeError(f"dynamic_shapes has the key {name!r}, but the arguments are {', '.join(arguments)}")
-    return {place: said for name, wish in wishes.items() for place, said in _walk(name, wish, arguments.get(name))}
+    for name, wish in wishes.items():
+        yield from _walk(name, wish, arguments.get(name))
 
 
-def _walk(name: Any, wish: Any, argument: Any) -> Iterator[tuple[Any, Any]]:
-    """What is said about an argument, or about what a container holds."""
+def _walk(name: Any, wish: Any, argument: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """An argument, or what a container holds."""
     if wish is None:
         return
     if isinstance(argument, list | tuple) and isinstance(wish, list | tuple) and len(argument) == len(wish):
@@ -50,13 +103,17 @@ def _walk(name: Any, wish: Any, argument: Any) -> Iterator[tuple[Any, Any]]:
     elif isinstance(argument, Mapping) and isinstance(wish, Mapping) and wish.keys() <= argument.keys():
         for key, part in wish.items():
             yield from _walk(f"{name}[{key!r}]", part, argument[key])
-    elif isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple | Mapping):
-        yield name, _dimensions(name, wish if isinstance(wish, Mapping) else dict(enumerate(wish)), argument)
-    elif isinstance(wish, Mapping):
-        yield name, {dim: _bounds(entry) for dim, entry in wish.items() if entry is not None}
     else:
-        said = _bounds(wish)
-        yield name, said if isinstance(said, bool) or said is wish else True
+        yield name, wish, argument
+
+
+def _said(name: Any, wish: Any, argument: Any) -> Any:
+    if isinstance(argument, torch.Tensor) and isinstance(wish, list | tuple | Mapping):
+        return _dimensions(name, wish if isinstance(wish, Mapping) else dict(enumerate(wish)), argument)
+    if isinstance(wish, Mapping):
+        return {dim: _bounds(entry) for dim, entry in wish.items() if entry is not None}
+    said = _bounds(wish)
+    return said if isinstance(said, bool) or said is wish else True
 
 
 def _dimensions(name: Any, wish: Mapping[Any, Any], tensor: torch.Tensor) -> dict[Any, Any]:

@@ -23,6 +23,8 @@ keep_builtins()
 if TYPE_CHECKING:
     from framelift import config as config
     from framelift.api import FrameliftWarning as FrameliftWarning
+    from framelift.api import allow_in_graph as allow_in_graph
+    from framelift.api import assume_constant_result as assume_constant_result
     from framelift.api import compile as compile
     from framelift.api import counters as counters
     from framelift.api import disable as disable
@@ -53,6 +55,8 @@ __all__ = [
     "disable",
     "error_on_graph_break",
     "graph_break",
+    "allow_in_graph",
+    "assume_constant_result",
     "is_compiling",
     "reset",
     "export",

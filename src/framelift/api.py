@@ -15,7 +15,14 @@ import torch
 
 from framelift import backends, runtime
 from framelift.backends import list_backends, register_backend
-from framelift.controls import disable_function, error_on_graph_break, graph_break, is_compiling
+from framelift.controls import (
+    allow_in_graph,
+    assume_constant_result,
+    disable_function,
+    error_on_graph_break,
+    graph_break,
+    is_compiling,
+)
 from framelift.errors import FrameliftWarning, short
 from framelift.modules import LiftedModule, compile_in_place, original, wrap_module
 from framelift.native import _core
@@ -41,6 +48,8 @@ from framelift.shapes.marks import mark_dynamic, mark_static, mark_unbacked, may
 
 __all__ = [
     "FrameliftWarning",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "counters",
     "disable",

@@ -7,10 +7,12 @@ that `disable` leaves) and does what they mean.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import Enum
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -112,3 +114,74 @@ def _suspending(function: Callable[..., Any]) -> FunctionType:
 
     assert isinstance(disabled, FunctionType)
     return disabled
+
+
+# -- callables that are not traced, and have no graph break either ---------------------------------------------------
+
+
+class Promise(Enum):
+    """What a program promises of a callable."""
+
+    CONSTANT = "assume_constant_result"
+    IN_GRAPH = "allow_in_graph"
+
+
+class _Promises:
+    """What was promised of which callables: by identity, because not all can be asked, or given attributes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Promise]] = {}
+
+    def add(self, target: Any, promise: Promise) -> None:
+        key = id(target)
+        try:
+            reference: Any = weakref.ref(target, lambda _: self._kept.pop(key, None))
+        except TypeError:  # then it lives on, and its id stays its own
+
+            def reference() -> Any:
+                return target
+
+        self._kept[key] = reference, promise
+
+    def of(self, target: Any) -> Promise | None:
+        found = self._kept.get(id(target))
+        return found[1] if found is not None and found[0]() is target else None
+
+
+_PROMISES = _Promises()
+promise_of = _PROMISES.of
+
+
+def assume_constant_result(fn: Any = None) -> Any:
+    """Promise that calls of `fn` with equal arguments give the same: capture calls it, and keeps what it gave.
+
+    Where an argument is computed by the graph, the function is traced like any other. Also a decorator.
+
+    >>> @framelift.assume_constant_result
+    ... def hidden_size(name): ...
+    """
+    return _promised(fn, Promise.CONSTANT)
+
+
+def allow_in_graph(fn: Any = None) -> Any:
+    """Put calls of `fn` into the graph as they are: the backend sees one operation, and may look inside.
+
+    It takes and returns tensors and constants, and uses no other tensors. Where that does not hold, it is traced like
+    any other. Also a decorator; a list or tuple of callables gives a list.
+
+    >>> @framelift.allow_in_graph
+    ... def attention(q, k, v): ...
+    """
+    return _promised(fn, Promise.IN_GRAPH)
+
+
+def _promised(target: Any, promise: Promise) -> Any:
+    if target is None:
+        return functools.partial(_promised, promise=promise)
+    if isinstance(target, list | tuple):
+        return [_promised(item, promise) for item in target]
+    if not callable(target):
+        raise TypeError(f"{promise.value}() was given {short(target)}: a callable is needed")
+    inner = target.__func__ if isinstance(target, MethodType) else target
+    _PROMISES.add(inner.__wrapped__ if isinstance(inner, _core.Lifted) else inner, promise)
+    return target

@@ -410,7 +410,10 @@ class _Capture:
         direct = direct_call(lift, code, needs, call, ending)
         # C code that residual code calls may import modules, and asks the globals of its caller how.
         globals = {"__builtins__": vars(builtins)}
-        return Captured(tree, FunctionType(residual, globals), direct, lift.guards, module)
+        function = FunctionType(residual, globals)
+        if lift.kept:
+            function.__dict__["kept"] = lift.kept
+        return Captured(tree, function, direct, lift.guards, module)
 
     @contextmanager
     def _modes_at_entry(self) -> Iterator[None]:

@@ -77,7 +77,7 @@ from framelift.values.sets import SetValue
 from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
 from framelift.values.slices import SliceValue
-from framelift.values.steering import error_on_graph_break, torch_control
+from framelift.values.steering import error_on_graph_break, promised_model, torch_control
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.torch_functions import torch_model
 from framelift.values.tuples import tuple_class_model
@@ -132,6 +132,10 @@ class Lift:
         self.lookups: dict[tuple[int, str], Found | None] = {}
         # How many classes of an MRO were noted: id of the class -> count.
         self.noted_bases: dict[int, int] = {}
+        # Objects that nobody else may hold, for the entry to keep: guards hold theirs weakly.
+        self.kept: list[Any] = []
+        # What is called as if the program had promised nothing of it.
+        self._as_it_is: Any = self
         self.made = MadeClasses()
         self.contexts = Contexts()
         # Containers whose text is being made: one of them within itself is only hinted at.
@@ -450,13 +454,35 @@ class Lift:
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
         return (
-            primitive_of(target)
+            self._promised_model(target)
+            or primitive_of(target)
             or torch_model(target)
             or python_model(target)
             or tuple_class_model(target)
             or torch_control(target)
             or self._model_of_twin(target)
         )
+
+    def _promised_model(self, target: Any) -> Model | None:
+        return None if target is self._as_it_is else promised_model(target)
+
+    def promised_model(self, value: Value) -> Model | None:
+        """The model of an object that can be called, of which the program promised something."""
+        model = None if value.source is None else self._promised_model(value.concrete)
+        if model is not None:
+            assert value.source is not None
+            self.guard(value.source, "IS", value.concrete)
+        return model
+
+    def call_as_it_is(self, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call something of which the program promised what does not hold for these arguments."""
+        if type(target) is types.FunctionType:
+            return self.inline(self.known_object(target), args, kwargs)
+        before, self._as_it_is = self._as_it_is, target
+        try:
+            return py.call(self, self.known_object(target), args, kwargs)
+        finally:
+            self._as_it_is = before
 
     def _model_of_twin(self, target: Any) -> Model | None:
         twin = twin_of(target)
@@ -576,6 +602,10 @@ class Lift:
     def call_torch(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a torch function as a node of the graph."""
         return self.operations.on_values(self, self.graph.call_function, target, args, kwargs)
+
+    def call_opaque(self, target: Callable[..., Any], args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a function of which nothing is known as a node of the graph."""
+        return self.operations.on_values(self, self.graph.call_function, target, args, kwargs, raises=True)
 
     def call_tensor_method(self, name: str, args: builtins.tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a tensor's method as a node of the graph."""

@@ -47,13 +47,18 @@ class Operations:
         target: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        raises: bool | None = None,
     ) -> Any:
-        """A call of a torch function or of a tensor's method; `emit` is the method of the graph for it."""
+        """A call of a torch function or of a tensor's method; `emit` is the method of the graph for it.
+
+        `raises`: whether it may raise; None: as its name tells.
+        """
         if lift.has_changed_filters:
             refuse_unheard(lift)
         plain_args = tuple([lift.graph_argument(arg) for arg in args])
         plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
-        raises = may_raise(target, plain_args)
+        if raises is None:
+            raises = may_raise(target, plain_args)
         if raises and not lift.graph.can_be_undone:
             raise GraphBreak(FL0303, op=_spell(target))
         try:
@@ -61,7 +66,7 @@ class Operations:
         except MetadataFailure as failure:
             settled = [_settled(lift, arg) for arg in args], {key: _settled(lift, arg) for key, arg in kwargs.items()}
             if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
-                return self.on_values(lift, emit, target, tuple(settled[0]), settled[1])
+                return self.on_values(lift, emit, target, tuple(settled[0]), settled[1], raises)
             raise _break_for(failure) from failure
         if lift.graph.raises_too_late:
             raise GraphBreak(FL0303, op=_spell(target))

@@ -208,6 +208,9 @@ class UserObjectValue(Value):
         return py.call(lift, method, list(args), {})
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = lift.promised_model(self)
+        if model is not None:
+            return model(lift, args, kwargs)
         method = special_method(lift, self, self.cls, "__call__")
         if method is None:
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")

@@ -106,6 +106,9 @@ class PartialValue(UserObjectValue, models=functools.partial):
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not has_default(lift, self.cls, "__call__", raw_lookup(self.base, "__call__")):
             return super().call(lift, args, kwargs)
+        model = lift.promised_model(self)
+        if model is not None:
+            return model(lift, args, kwargs)
         return self._call_function(lift, args, kwargs)
 
     def _call_function(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:

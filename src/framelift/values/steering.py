@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift import controls
-from framelift.breaks import FL0103, GraphBreak
+from framelift.breaks import FL0102, FL0103, GraphBreak
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.functions import FunctionValue
+from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Model, primitive
+from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -39,6 +43,8 @@ def torch_control(target: Any) -> Model | None:
     """
     if type(target) is FunctionType:
         original = _kept_from_torch(target)
+        if original is None and target.__code__ is _REGION:
+            original = target.__dict__["__marked_compile_region_fn__"]
         if original is not None:
             return lambda lift, args, kwargs: py.call(lift, lift.known_object(original), args, kwargs)
     decorators = sys.modules.get("torch._dynamo.decorators")
@@ -66,7 +72,91 @@ def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
 # The code of the wrapper with which torch marks functions of its own.
 _MARK = torch._compile._disable_dynamo(lambda: None).__code__
 _OPTIMIZERS = torch.optim.__path__[0] + "/"
+# A region that is to be compiled once: where it is repeated, `deduplicate` finds it.
+_REGION = torch.compiler.nested_compile_region(lambda: None).__code__
 _TORCH_CONTROLS: dict[str, Model] = {"graph_break": _torch_graph_break}
+
+
+# -- what the program promises of callables --------------------------------------------------------------------------
+
+
+def promised_model(target: Any) -> Model | None:
+    """The model of a callable of which the program promised something, to framelift or to torch."""
+    promise = controls.promise_of(target) or _promised_to_torch(target)
+    return None if promise is None else functools.partial(_KEEPING[promise], target)
+
+
+def _promised_to_torch(target: Any) -> controls.Promise | None:
+    """torch keeps ids of callables in a table, which is there once it was asked to, and an attribute."""
+    table = getattr(sys.modules.get(_TABLES_OF_TORCH), "_allowed_callable_ids", None)
+    if id(target) in (getattr(table, "function_ids", None) or ()):
+        return controls.Promise.IN_GRAPH
+    attributes = target.__dict__ if type(target) in _WITH_ATTRIBUTES else {}
+    if attributes.get(_CONSTANT_FOR_TORCH) is not True:
+        return None
+    # `functools.wraps` copies it to functions of which nothing was promised.
+    inner = attributes.get("__wrapped__")
+    copied = type(inner) is FunctionType and inner.__dict__.get(_CONSTANT_FOR_TORCH) is True
+    return None if copied else controls.Promise.CONSTANT
+
+
+def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        real_args = [_real(lift, arg) for arg in args]
+        real_kwargs = {name: _real(lift, arg) for name, arg in kwargs.items()}
+    except GraphBreak:
+        return lift.call_as_it_is(target, args, kwargs)
+    try:
+        result = target(*real_args, **real_kwargs)
+    except Exception as error:  # the program hears of it from Python
+        what = (
+            f"{getattr(target, '__qualname__', type(target).__name__)}, whose result is to be constant and which raises"
+        )
+        raise GraphBreak(FL0102, what=what) from error
+    try:
+        return lift.from_constant(result)
+    except GraphBreak:
+        lift.kept.append(result)
+        return lift.known_object(result)
+
+
+def _real(lift: Lift, value: Any) -> Any:
+    """What the function is given: a constant, an object that was there before the frame, a tensor as it is now."""
+    if isinstance(value, TensorValue):
+        value.note(lift)
+        if not value.is_as_it_came:
+            value.refuse("a call whose result is constant")
+        return value.concrete
+    if isinstance(value, UserObjectValue | FunctionValue) and value.source is not None:
+        lift.guard(value.source, "IS", value.concrete)
+        return value.concrete
+    return lift.constant(value)
+
+
+def _as_one_operation(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return lift.call_opaque(_with_name(target), tuple(args), kwargs)
+    except GraphBreak:
+        return lift.call_as_it_is(target, args, kwargs)
+
+
+def _with_name(target: Any) -> Any:
+    """What a graph calls must have a name."""
+    name = getattr(target, "__name__", type(target).__name__)
+    if type(target) is FunctionType and name.isidentifier():
+        return target
+
+    def operation(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    operation.__name__ = name if name.isidentifier() else "operation"
+    return operation
+
+
+_KEEPING = {controls.Promise.CONSTANT: _constant_result, controls.Promise.IN_GRAPH: _as_one_operation}
+_TABLES_OF_TORCH = "torch._dynamo.trace_rules"
+_CONSTANT_FOR_TORCH = "_dynamo_marked_constant"
+_WITH_ATTRIBUTES = (FunctionType, functools.partial)
 
 
 @primitive(controls.is_compiling)

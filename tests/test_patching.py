@@ -11,8 +11,10 @@ import torch
 from torch import nn
 
 import framelift
+import framelift.errors
 from framelift.modules import LiftedModule
 from framelift.native import _core
+from tests.native.entry_helpers import run_python
 from tests.training_models import TASKS, Perceptron
 
 ORIGINALS = (torch.compile, nn.Module.compile, torch.compiler.compile)
@@ -244,3 +246,203 @@ def test_a_trainer(in_place: bool) -> None:
         assert loss.item() == pytest.approx(trainer.losses[index], abs=1e-5)
     torch.testing.assert_close(module.state_dict(), twin.state_dict(), rtol=1e-4, atol=1e-4)
     assert framelift.counters().captures == 1
+
+
+# -- the rest of torch.compiler --------------------------------------------------------------------------------------
+
+PATCHED = (
+    "set_stance reset disable list_backends allow_in_graph assume_constant_result nested_compile_region compile".split()
+)
+UNCHANGED = ("is_compiling", "is_dynamo_compiling", "is_exporting", "cudagraph_mark_step_begin")
+
+
+def raises_if_run(x: torch.Tensor) -> torch.Tensor:
+    if not framelift.is_compiling():
+        raise AssertionError("run in Python")
+    return x * 2
+
+
+class TestCompiler:
+    def test_is_undone(self) -> None:
+        before = {name: getattr(torch.compiler, name) for name in [*PATCHED, *UNCHANGED]}
+        with framelift.patch_torch():
+            for name in PATCHED[:-1]:
+                assert getattr(torch.compiler, name) is not before[name]
+                assert getattr(torch.compiler, name).__name__ == name
+        assert {name: getattr(torch.compiler, name) for name in before} == before
+
+    def test_does_not_load_dynamo(self) -> None:
+        program = """
+            import sys, torch, framelift
+            with framelift.patch_torch():
+                torch.compiler.reset()
+                torch.compiler.disable(lambda: 1)
+                torch.compiler.list_backends()
+                with torch.compiler.set_stance("force_eager"):
+                    pass
+                torch.compiler.allow_in_graph(len)
+                torch.compiler.assume_constant_result(len)
+                torch.compiler.nested_compile_region(len)
+                assert not torch.compiler.is_compiling()
+            print("torch._dynamo" in sys.modules)
+        """
+        done = run_python(program)
+        assert done.stdout == "False\n", done.stderr
+
+    def test_stance_for_a_block(self) -> None:
+        with framelift.patch_torch():
+            lifted = torch.compile(double, backend="eager")
+            with torch.compiler.set_stance("force_eager"):
+                lifted(torch.ones(2))
+                assert framelift.counters().captures == 0
+            lifted(torch.ones(2))
+            assert framelift.counters().captures == 1
+            with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(framelift.errors.RecompileError):
+                lifted(torch.ones(2, 2))
+
+    def test_stance_of_the_process(self) -> None:
+        with framelift.patch_torch():
+            lifted = torch.compile(double, backend="eager")
+            torch.compiler.set_stance("force_eager")
+            try:
+                lifted(torch.ones(2))
+            finally:
+                torch.compiler.set_stance("default")
+            assert framelift.counters().captures == 0
+            lifted(torch.ones(2))
+            assert framelift.counters().captures == 1
+
+    def test_stance_of_a_function(self) -> None:
+        with framelift.patch_torch():
+            lifted = torch.compile(double, backend="eager")
+
+            @torch.compiler.set_stance("force_eager")
+            def eager(x: torch.Tensor) -> torch.Tensor:
+                return lifted(x)
+
+            eager(torch.ones(2))
+            assert framelift.counters().captures == 0
+            lifted(torch.ones(2))
+            assert framelift.counters().captures == 1
+
+    def test_stances_of_torch_alone(self) -> None:
+        with framelift.patch_torch():
+            lifted = torch.compile(double, backend="eager")
+            with torch.compiler.set_stance("aot_eager_then_compile", skip_guard_eval_unsafe=False):
+                lifted(torch.ones(2))
+                assert framelift.counters().captures == 0
+            graphs: list[Any] = []
+
+            def recording(graph_module: Any, inputs: Any) -> Any:
+                graphs.append(graph_module)
+                return graph_module.forward
+
+            with torch.compiler.set_stance(force_backend=recording):
+                lifted(torch.ones(2))
+            assert len(graphs) == 1
+            with pytest.raises(ValueError, match="unknown stance 'force_eagr': did you mean 'force_eager'"):
+                torch.compiler.set_stance("force_eagr")
+
+    def test_reset(self) -> None:
+        with framelift.patch_torch():
+            lifted = torch.compile(double, backend="eager")
+            lifted(torch.ones(2))
+            torch.compiler.reset()
+            assert framelift.counters().captures == 0 and lifted.table.entries == []
+
+    def test_disable(self) -> None:
+        with framelift.patch_torch():
+
+            @torch.compiler.disable
+            def plain(x: torch.Tensor) -> bool:
+                return torch.compiler.is_compiling()
+
+            @torch.compiler.disable(recursive=False, reason="because")
+            def itself(x: torch.Tensor) -> torch.Tensor:
+                return x
+
+            lifted = torch.compile(lambda x: (plain(x + 1), itself(x)), backend="eager")
+            assert lifted(torch.ones(2))[0] is False
+            assert torch.compile(torch.compiler.disable(Perceptron()), backend="eager") is not None
+        assert sum(framelift.counters().breaks.values()) == 2
+
+    def test_is_compiling(self) -> None:
+        with framelift.patch_torch():
+            assert not torch.compiler.is_compiling()
+            assert torch.compile(lambda x: (x + 1, torch.compiler.is_compiling()), backend="eager")(torch.ones(2))[1]
+            exported = torch.export.export(Compiling(), (torch.ones(2),), strict=False)
+        assert torch.equal(exported.module()(torch.ones(2)), torch.full((2,), 3.0))
+
+    def test_marked_steps(self) -> None:
+        from torch._inductor.cudagraph_trees import CUDAGraphTreeManager, MarkStepBox
+
+        before = MarkStepBox.mark_step_counter
+        try:
+            with framelift.patch_torch():
+                lifted = torch.compile(double, backend="eager")
+                torch.compiler.cudagraph_mark_step_begin()
+                lifted(torch.ones(2))
+                assert CUDAGraphTreeManager.get_curr_generation() == before - 1
+        finally:
+            MarkStepBox.mark_step_counter = before
+
+    def test_backends(self) -> None:
+        with framelift.patch_torch():
+            assert torch.compiler.list_backends() == framelift.list_backends()
+            assert torch.compiler.list_backends(exclude_tags=()) == framelift.list_backends(())
+
+    def test_the_default_backend(self) -> None:
+        graphs: list[Any] = []
+
+        def recording(graph_module: Any, inputs: Any) -> Any:
+            graphs.append(graph_module)
+            return graph_module.forward
+
+        with framelift.patch_torch():
+            torch.compiler.set_default_backend(recording)
+            try:
+                torch.compile(double)(torch.ones(2))
+                Perceptron().compile()
+            finally:
+                torch.compiler.set_default_backend(None)
+        assert len(graphs) == 1
+
+    def test_promises(self) -> None:
+        calls: list[int] = []
+        with framelift.patch_torch():
+
+            @torch.compiler.assume_constant_result
+            def constant(number: int) -> int:
+                calls.append(number)
+                return number
+
+            @torch.compiler.allow_in_graph
+            def operation(x: torch.Tensor) -> torch.Tensor:
+                framelift.graph_break()
+                return x + 1
+
+            lifted = torch.compile(lambda x: operation(x) * constant(3), backend="eager", fullgraph=True)
+            for _ in range(2):
+                assert torch.equal(lifted(torch.ones(2)), torch.full((2,), 6.0))
+        assert calls == [3]
+
+    def test_regions(self) -> None:
+        with framelift.patch_torch():
+
+            @torch.compiler.nested_compile_region
+            def one(x: torch.Tensor) -> torch.Tensor:
+                return x + 1
+
+            @torch.compiler.nested_compile_region(max_reuse_entries=3)
+            def two(x: torch.Tensor) -> torch.Tensor:
+                return x * 2
+
+            lifted = torch.compile(lambda x: one(two(x)) + one(x), backend="eager", fullgraph=True)
+            assert torch.equal(lifted(torch.ones(2)), torch.full((2,), 5.0))
+            with pytest.raises(TypeError, match=r"options=3\) has no counterpart"):
+                torch.compiler.nested_compile_region(double, options=3)
+
+
+class Compiling(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 3 if torch.compiler.is_compiling() else x * 2

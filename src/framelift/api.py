@@ -36,7 +36,7 @@ from framelift.options import (
     checked_recompile_limit,
 )
 from framelift.passes.captured import checked_pass_options, checked_passes
-from framelift.patching import Patched
+from framelift.patching import Patched, replacements
 from framelift.pickling import CALLED, lifted_by
 from framelift.report import counters as _counters
 from framelift.report import stream
@@ -366,14 +366,21 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def patch_torch() -> Patched:
-    """Let `torch.compile` and `nn.Module.compile` mean framelift, so that libraries use it unchanged.
+    """Let `torch.compile`, `nn.Module.compile` and `torch.compiler` mean framelift, so that libraries use it unchanged.
 
     In force at once and until `undo()`, or for a block:
 
     >>> with framelift.patch_torch():
     ...     model.compile(backend="eager")
     """
-    return Patched(compile, _compile_in_place)
+    others = {
+        "allow_in_graph": allow_in_graph,
+        "assume_constant_result": assume_constant_result,
+        "disable": disable,
+        "list_backends": list_backends,
+        "reset": reset,
+    }
+    return Patched(replacements(compile, _compile_in_place, set_stance.called_by, others))
 
 
 def _compile_in_place(module: torch.nn.Module, disable: bool = False, **given: Any) -> None:

@@ -177,13 +177,23 @@ class set_stance:  # noqa: N801  (used like a function)
     """
 
     def __init__(self, stance: str = "default") -> None:
+        self._begin(stance, sys._getframe(1))
+
+    @classmethod
+    def called_by(cls, caller: FrameType, stance: str) -> set_stance:
+        """The same for functions that stand for this class: `caller` is the frame that called one."""
+        made = cls.__new__(cls)
+        made._begin(_OF_TORCH.get(stance, stance), caller)
+        return made
+
+    def _begin(self, stance: str, caller: FrameType) -> None:
         if not isinstance(stance, str):
             raise TypeError(f"set_stance() was given {short(stance)}: one of {', '.join(map(repr, STANCES))} is needed")
         if stance not in STANCES:
             raise ValueError(unknown("stance", stance, STANCES))
         self._stance = stance
         # Of the process, until it is known that it is for a block or a function: mostly it is known at once.
-        self._setting = None if _begins_a_block(sys._getframe(1)) else _STANCES.set(stance, self)
+        self._setting = None if _begins_a_block(caller) else _STANCES.set(stance, self)
         self._entered: list[str | None] = []
 
     def _only_here(self) -> None:

@@ -373,7 +373,7 @@ def patch_torch() -> Patched:
     >>> with framelift.patch_torch():
     ...     model.compile(backend="eager")
     """
-    others = {
+    others: dict[str, Callable[..., Any]] = {
         "allow_in_graph": allow_in_graph,
         "assume_constant_result": assume_constant_result,
         "disable": disable,

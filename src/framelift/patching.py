@@ -87,7 +87,7 @@ class Patches:
 def replacements(
     compile: Function, compile_module: Function, set_stance: Function, others: Mapping[str, Function]
 ) -> Replacements:
-    """What takes the place of torch's functions; `others`: of those of `torch.compiler` that take the same arguments."""
+    """What takes the place of torch's functions; `others`: of those of `torch.compiler`, by name."""
     plain = {(torch.compiler, name): functools.partial(_calling, function) for name, function in others.items()}
     return MappingProxyType(
         {

@@ -12,6 +12,8 @@ from traceback import FrameSummary
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
+
 from framelift import config
 from framelift.backends.given import Reason
 from framelift.backends.registry import first_line, last_line
@@ -35,7 +37,7 @@ from framelift.capture.program import Programs
 from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
 from framelift.capture.subclasses_ahead import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
-from framelift.graph import GraphBuilder, NeedsNumbers
+from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
@@ -72,6 +74,10 @@ from framelift.values.tensors import TensorValue
 
 # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
 _LEFT_FOR_GOOD = (FL0106, FL0108)
+# What a backend raises that computes with numbers only: symbols have no hash, no format and no `shape`.
+_NOT_FOR_SYMBOLS = (TypeError, AttributeError)
+# What it raises whatever is open in the graph.
+_NO_ROOM = (MemoryError, torch.OutOfMemoryError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +162,23 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
 
 def _make_easier(request: Request, graph: GraphBuilder, policy: Policy, error: Exception) -> bool:
     """Whether a graph that was rejected can be captured again with less that is open in it."""
-    floats = tuple(ref.source_name for ref in graph.live_inputs if type(ref.example) is float and ref.source_name)
-    if floats:
-        policy.insist_on_numbers(floats)
-        request.history.refused_numbers.update(floats)
+    if isinstance(error.__cause__, _NO_ROOM):
+        return False
+    names = _names_of(ref for ref in graph.live_inputs if type(ref.example) is float)
+    if not names and isinstance(error.__cause__, _NOT_FOR_SYMBOLS):
+        names = _names_of(ref for ref in graph.live_inputs if isinstance(ref, NumberRef) or ref.layout is not None)
+    if names:
+        policy.insist_on_numbers(names)
+        request.history.refused_numbers.update(names)
         return True
     if graph.depends_on_data and not (request.options.fullgraph and isinstance(error, BackendError)):
         request.history.trust.withdraw()
         return True
     return False
+
+
+def _names_of(inputs: Iterable[TensorRef | NumberRef]) -> tuple[str, ...]:
+    return tuple(ref.source_name for ref in inputs if ref.source_name)
 
 
 def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift, Any]:

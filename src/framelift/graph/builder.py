@@ -620,10 +620,8 @@ class GraphBuilder:
             raise RuntimeError("this graph is finished")
 
 
-def _in_order_of_use(
-    inputs: list[TensorRef | NumberRef], records: Sequence[Record]
-) -> list[TensorRef | NumberRef]:
-    """Inputs in the order in which the graph first uses them, as backends know it; those that are returned only last."""
+def _in_order_of_use(inputs: list[TensorRef | NumberRef], records: Sequence[Record]) -> list[TensorRef | NumberRef]:
+    """Inputs in the order in which the graph uses them, as backends know it; those that are only returned come last."""
     used = dict.fromkeys(ref for record in records for ref in record.uses if ref.record is None)
     places = {ref: place for place, ref in enumerate(used)}
     return sorted(inputs, key=lambda ref: places.get(ref, len(places)))

@@ -43,7 +43,7 @@ class History:
     dynamic_numbers: set[str] = field(default_factory=set)
     # Texts of what is known by its text only.
     texts: dict[str, set[str]] = field(default_factory=dict)
-    # Numbers the backend would not take as symbols.
+    # Numbers, and tensors with sizes, the backend would not take as symbols.
     refused_numbers: set[str] = field(default_factory=set)
     # Whether sizes and numbers that depend on data are left to the graph.
     trust: Trust = field(default_factory=Trust)
@@ -106,7 +106,8 @@ class Policy:
                 raise DynamicError(f"{name}.size()[{dim}] was marked {mark}, but it is {sizes[dim]}")
         self._compare(name, "size", sizes, self._history.sizes, self._history.dynamic_sizes)
         wish = self._wishes.get(name)
-        if name in self._plain or wish is False or (self._dynamic is False and not (marks or wish)):
+        refused = name in self._plain or name in self._history.refused_numbers
+        if refused or wish is False or (self._dynamic is False and not (marks or wish)):
             return {}
         said = dict(marks or {})
         if isinstance(wish, Mapping):  # -1 is the last dimension

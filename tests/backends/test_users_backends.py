@@ -506,3 +506,62 @@ def test_older_entries_stay(backend: Compiler, error: BaseException) -> None:
         assert_same(rows(n) * n, lifted(rows(n)))
     assert counted.calls == calls + 1, "one entry is for all of them"
     assert TracingContext.try_get() is None
+
+
+def test_no_entry_makes_room_for_one_that_fails() -> None:
+    raising: list[bool] = []
+
+    def backend(module: GraphModule, example_inputs: Any) -> Any:
+        if any(raising):
+            raise torch.OutOfMemoryError("full")
+        return module.forward
+
+    counted = Counted(backend)
+    lifted = framelift.compile(lambda x: x * 2, backend=counted, dynamic=False)
+    with framelift.config.patch(recompile_limit=2, evict_entries=True):
+        for n in (5, 6):
+            lifted(rows(n))
+        raising.append(True)
+        for n in (7, 8, 9):
+            with pytest.raises(BackendError):
+                lifted(rows(n))
+        for n in (5, 6, 5):
+            assert_same(rows(n) * 2, lifted(rows(n)))
+        raising.clear()
+        lifted(rows(7))
+        calls = counted.calls
+        lifted(rows(5))
+        assert counted.calls == calls, "the one that was used last is still there"
+
+
+def test_a_part_that_fails_leaves_the_others() -> None:
+    """The backend fails for what follows a graph break: older entries of both parts are as before."""
+    raising: list[bool] = []
+
+    def backend(module: GraphModule, example_inputs: Any) -> Any:
+        if any(raising) and not module.compile_subgraph_reason.graph_break:
+            raise MemoryError("full")
+        return module.forward
+
+    steps: list[int] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x + x.shape[0]
+        steps.append(1)
+        framelift.graph_break()
+        steps.append(2)
+        return y * x.shape[0]
+
+    lifted = framelift.compile(function, backend=backend)
+    expected = {n: function(rows(n)) for n in (5, 6, 7)}
+    lifted(rows(5))
+    raising.append(True)
+    steps.clear()
+    for _ in range(3):
+        with pytest.raises((BackendError, MemoryError)):
+            lifted(rows(6))
+        assert_same(expected[5], lifted(rows(5)))
+    assert steps == [1, 1, 2] * 3
+    raising.clear()
+    for n in (6, 7, 5):
+        assert_same(expected[n], lifted(rows(n)))

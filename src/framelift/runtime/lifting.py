@@ -45,7 +45,7 @@ from framelift.residual.chains import Part, handled_by, join, run_by_python, spl
 from framelift.residual.segments import Pieces
 from framelift.runtime.histories import Histories, Known, note_arguments, wishes_for
 from framelift.runtime.keys import WeakOptions
-from framelift.runtime.limits import reached_limit
+from framelift.runtime.limits import make_room, reached_limit
 from framelift.runtime.misfits import misfits, refused, what_keeps_failing
 from framelift.runtime.policy import STEPS_OF_A_REST, foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
 from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
@@ -251,6 +251,7 @@ class Context:
         except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
             return self._fail(number, known, options, error)
         leave_alone(captured.residual.__code__)
+        make_room(table, known, options)
         return table.install(captured.tree, captured.residual, known, captured.direct)
 
     def _refusal(

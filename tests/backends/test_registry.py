@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from typing import Any
 
 import pytest
@@ -156,6 +157,7 @@ class TestRegistering:
             return [entry]
 
         monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+        monkeypatch.delitem(sys.modules, "torch._dynamo.backends.registry", raising=False)
         registry = Registry()
         assert registry.find("eager").name == "eager" and asked == []
         assert registry.find("installed").load().__name__ == "eager"

@@ -7,10 +7,9 @@ write to an input although the graph raises. Here, kernels depend on the checks 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
-
-import torch._inductor
 
 from framelift.graph.runtime_asserts import NOT_SO
 
@@ -30,9 +29,11 @@ def checks_first(before: Schedule | None = None) -> Schedule:
 
 
 def _order(nodes: list[Any]) -> None:
+    # Inductor calls this, so it is loaded.
+    ir, dependencies = sys.modules["torch._inductor.ir"], sys.modules["torch._inductor.dependencies"]
     checks: list[Any] = []
     for node in nodes:
-        if isinstance(node.node, torch._inductor.ir.AssertScalar):
+        if isinstance(node.node, ir.AssertScalar):
             if not str(node.node.msg).startswith(NOT_SO):
                 node.node.msg = f"{NOT_SO}{node.node.msg}"
             checks.append(node)
@@ -40,6 +41,6 @@ def _order(nodes: list[Any]) -> None:
             symbols = node.node.get_free_symbol_uses(unbacked_only=True) if node.node is not None else set()
             for check in checks:
                 if node.has_aliasing_or_mutation() or symbols & check.node.get_free_symbol_uses(unbacked_only=True):
-                    node.add_fake_dep(torch._inductor.dependencies.StarDep(check.node.get_name()))
+                    node.add_fake_dep(dependencies.StarDep(check.node.get_name()))
     if checks:
         nodes[0].scheduler.compute_ancestors()

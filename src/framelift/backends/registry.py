@@ -14,6 +14,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from framelift import config
+from framelift.backends import torch_registry
 from framelift.backends.given import Given
 from framelift.backends.tracing import compiling, presumed_so_far
 from framelift.errors import BackendError, short, unknown
@@ -181,9 +182,13 @@ class Registry:
         if line is None:
             self.discover()
             line = self.table.get(name)
-        if line is None:
-            raise ValueError(unknown("backend", name, sorted(self.table)))
-        return line
+        if line is not None:
+            return line
+        compiler = torch_registry.find(name)
+        if compiler is not None:
+            return Registered(name, compiler)
+        known = sorted({*self.table, *torch_registry.names()})
+        raise ValueError(unknown("backend", name, known) + torch_registry.hint())
 
     def discover(self) -> None:
         """Adds what installed packages announce. Reading their metadata takes milliseconds, so only when needed."""
@@ -195,7 +200,8 @@ class Registry:
     def names(self, exclude_tags: Sequence[str]) -> list[str]:
         self.discover()
         excluded = set(exclude_tags)
-        return sorted(line.name for line in self.table.values() if not excluded & set(line.tags))
+        own = {line.name for line in self.table.values() if not excluded & set(line.tags)}
+        return sorted(own.union(torch_registry.names(exclude_tags)).difference(set(self.table) - own))
 
 
 _REGISTRY = Registry()

@@ -6,6 +6,7 @@ compilers find in the tracing context knows for each of them a fake with the sym
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -13,7 +14,6 @@ from typing import Any
 
 import torch
 import torch._functorch.config
-import torch._inductor.config
 import torch.compiler.config
 from torch._guards import (
     CompileContext,
@@ -150,9 +150,9 @@ def _caches_for(module: GraphModule, example_inputs: Sequence[Any]) -> AbstractC
     if depends_on_data(module):
         stack = ExitStack()
         stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
-        ordered = checks_first(torch._inductor.config._pre_fusion_custom_pass)
-        changes = {"fx_graph_cache": False, "_pre_fusion_custom_pass": ordered}
-        stack.enter_context(torch._inductor.config.patch(changes))
+        inductor = importlib.import_module("torch._inductor.config")  # not loaded before somebody needs it: it is big
+        ordered = checks_first(inductor._pre_fusion_custom_pass)
+        stack.enter_context(inductor.patch(fx_graph_cache=False, _pre_fusion_custom_pass=ordered))
         return stack
     shared = _shared_memory(example_inputs)
     if not shared:

@@ -7,6 +7,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, TypeVar, overload
 
 import torch
@@ -121,8 +122,8 @@ class Backend:
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
             what = f"raised {type(error).__name__}: {short_text(error)}"
-            if not config.full_traceback and error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next  # the first frame is this one
+            if not config.full_traceback:
+                error.__traceback__ = _without_own(error.__traceback__)
             raise BackendError(self.name, last_line(graph_module), what) from error
 
     def __eq__(self, other: object) -> bool:
@@ -287,6 +288,13 @@ def frozen(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return frozenset(value)
     return value
+
+
+def _without_own(way: TracebackType | None) -> TracebackType | None:
+    """The way of an error, from the backend's own function on."""
+    while way is not None and way.tb_frame.f_globals is globals():
+        way = way.tb_next
+    return way
 
 
 def name_of(function: CompilerFunction) -> str:

@@ -29,7 +29,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from framelift.backends.checks_first import checks_first
 from framelift.backends.reading import SymbolicAnswers
 from framelift.graph.fake import fake_with_layout
-from framelift.shapes.presuming import Presumed
+from framelift.shapes.presuming import Presumed, PresumingEnv
 from framelift.shapes.symbols import NamedSource, hidden_floats
 from framelift.silence import raising_no_warnings
 
@@ -50,14 +50,17 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
     is frozen afterwards, because nobody would hear of a later assumption; so a backward over symbolic sizes is compiled
     at once.
     """
-    shape_env = getattr(module, "shape_env", None) or ShapeEnv()
+    shape_env = getattr(module, "shape_env", None) or _env_without_capture()
     known = len(shape_env.guards)
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
     _end_as_it_began(module)
-    symbolic = [node.meta.get("symbolic") for node in module.graph.find_nodes(op="placeholder")]
+    placeholders = module.graph.find_nodes(op="placeholder")
+    symbolic = [node.meta.get("symbolic") for node in placeholders]
+    takes_numbers = any(node.meta.get("input_kind") == "number" for node in placeholders)
     at_once = depends_on_data(module) or any(entry is not None for entry in symbolic)
+    shape_env.is_static = not at_once
     with ExitStack() as stack:
         stack.enter_context(raising_no_warnings())
         stack.enter_context(compile_context(CompileContext(number)))
@@ -70,8 +73,11 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
             # be called with `retain_graph=True`.
             at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
-        # The mode knows a fake by its tensor as long as somebody else holds the fake.
-        fakes = [_fake(mode, value, entry) for value, entry in zip(example_inputs, symbolic, strict=True)]
+        # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers make
+        # them as they need them.
+        fakes = list(example_inputs)
+        if at_once or takes_numbers:
+            fakes = [_fake(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]
         triples = list(zip(example_inputs, fakes, symbolic, strict=True))
         asked = [(value, fake) for value, fake, entry in triples if isinstance(value, torch.Tensor) and entry]
         if answers and asked:
@@ -82,6 +88,13 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
     if not at_once:
         _forget_guards(module, shape_env, known)
     shape_env.freeze()
+
+
+def _env_without_capture() -> PresumingEnv:
+    """For a graph that nobody captured: it checks nothing that could be presumed."""
+    env = PresumingEnv()
+    env.takes_data, env.presumes = True, False
+    return env
 
 
 def _forget_guards(module: GraphModule, shape_env: ShapeEnv, known: int) -> None:

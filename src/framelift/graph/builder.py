@@ -593,7 +593,10 @@ class GraphBuilder:
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
         kept, live = alive(self.records, returned)
-        self.live_inputs = _in_order_of_use([ref for ref in [*self.numbers, *self.inputs] if ref in live], kept)
+        inputs: list[TensorRef | NumberRef] = [*self.numbers, *self.inputs]
+        self.live_inputs = [ref for ref in inputs if ref in live]
+        if self.numbers:
+            self.live_inputs = _in_order_of_use(self.live_inputs, kept)
         shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
         shown.update((id(ref), ref) for record in kept for ref in record.outputs)
         self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])

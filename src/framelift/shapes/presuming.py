@@ -13,7 +13,7 @@ and compilers after them, treat these two as cases of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,8 @@ class PresumingEnv(ShapeEnv):
     takes_data = False
     # Whether a guess is presumed. A compiler that makes no checks of it guesses for speed only.
     presumes = True
+    # Whether the sizes of all tensors that are to have fakes are constants.
+    is_static = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,6 +120,16 @@ class PresumingEnv(ShapeEnv):
         if self._given and orig_expr.xreplace({**self.backed_var_to_val, **self._given}) == sympy.false:
             raise Unlikely(str(orig_expr))
         return super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+
+    def _create_symbolic_sizes_strides_storage_offset(
+        self, ex_size: Sequence[Any], ex_stride: Sequence[Any], ex_storage_offset: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """How torch makes symbols for a tensor that nobody has said anything about."""
+        if self.is_static:
+            return tuple(ex_size), tuple(ex_stride), ex_storage_offset
+        return super()._create_symbolic_sizes_strides_storage_offset(
+            ex_size, ex_stride, ex_storage_offset, *args, **kwargs
+        )
 
     def _constrain_range_for_size(self, a: sympy.Symbol, min: int | None = None, max: int | None = None) -> None:
         """torch says that a symbol is a size."""

@@ -10,7 +10,9 @@ import subprocess
 
 import pytest
 
+from framelift import fallbacks
 from framelift.breaks import REGISTRY
+from framelift.fallbacks import FALLBACKS, Fallback
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = sorted(path for pattern in ("*.py", "*.pyi", "*.c", "*.h") for path in (ROOT / "src").rglob(pattern))
@@ -77,6 +79,22 @@ def test_every_graph_break_is_raised_somewhere_and_explained(id: str) -> None:
     assert raised, f"{id} is never raised"
     assert REGISTRY[id].text and REGISTRY[id].remedy.endswith(".")
     assert f"| {id} |" in (ROOT / "docs" / "graph-breaks.md").read_text()
+
+
+def test_the_page_of_fallbacks_is_current() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "fallbacks_doc.py"))
+    assert script["PAGE"].read_text() == script["page"](), "run python scripts/fallbacks_doc.py"
+
+
+@pytest.mark.parametrize("fallback", FALLBACKS.values(), ids=lambda fallback: fallback.id)
+def test_every_fallback_is_used_somewhere_and_explained(fallback: Fallback) -> None:
+    name = next(name for name, value in vars(fallbacks).items() if value is fallback)
+    used = [path for path in SOURCES if path.name != "fallbacks.py" and name in path.read_text()]
+    used += [path for path in ROOT.glob("src/framelift/native/*.c") if f"FALLBACK_{name}" in path.read_text()]
+    assert used, f"{fallback.id} is never used"
+    assert fallback.remedy.endswith(".")
+    ways = (ROOT / "docs" / "fallbacks.md").read_text().split("<!-- end -->")[1]
+    assert fallback.id in ways, "the page does not say where"
 
 
 def test_documents_name_files_that_exist() -> None:

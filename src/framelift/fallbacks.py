@@ -24,6 +24,11 @@ class Fallback:
     remedy: str
     is_error: bool
 
+    @property
+    def with_fullgraph(self) -> str:
+        """What `fullgraph=True` makes of it, in words."""
+        return _WITH_FULLGRAPH.get(self.id, "FullGraphError" if self.is_error else "the same")
+
     def because(self, **details: Any) -> Because:
         """The reason of one call."""
         return Because(self, self.text.format(**details))
@@ -38,6 +43,7 @@ class Because:
 
 
 FALLBACKS: dict[str, Fallback] = {}
+_WITH_FULLGRAPH = {"FL0003": "BackendError", "FL0503": "captured and used"}
 
 
 def _fallback(id: str, text: str, remedy: str, *, is_error: bool) -> Fallback:
@@ -109,7 +115,7 @@ FUNCTION_MODE = _fallback(
 BUILTINS_REPLACED = _fallback(
     "FL0604",
     "builtins are replaced: {names}",
-    "Put the builtins back, or give the function globals of its own names.",
+    "Put the builtins back.",
     is_error=True,
 )
 OWN_BUILTINS = _fallback(
@@ -149,7 +155,7 @@ UNPROMISING = _fallback(
 # 08xx: what a graph presumes, and what did not hold
 DATA_DIFFERS = _fallback(
     "FL0801",
-    "{check}",
+    "what its graph presumes about data is {check}",
     "Sizes and numbers that depend on data are presumed to be at least 2, and to compare as in the graph.",
     is_error=False,
 )

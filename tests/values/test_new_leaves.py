@@ -80,7 +80,7 @@ PROGRAMS: dict[str, Any] = {
     "convolution": made(nn.Conv1d, 3, 5, 1),
     "normalisation": made(nn.BatchNorm1d, 4),
     "layers": lambda x: nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Dropout(0.5), nn.LayerNorm(5))(x),
-    "recurrent": lambda x: nn.LSTM(4, 3)(x),
+    "recurrent": lambda x: nn.GRU(4, 3)(x),
     "embedding": lambda x: nn.Embedding(5, 4)(torch.tensor([1, 2, 3])) + x,
     "a module of one's own": made(Net, 4),
     "a parameter": lambda x: nn.Parameter(torch.zeros(4)) + x,
@@ -103,6 +103,32 @@ PROGRAMS: dict[str, Any] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_in_one_graph(name: str, backend: str) -> None:
     assert len(check(PROGRAMS[name], X, backend=backend).graphs) == 1
+
+
+def test_an_lstm_in_one_graph() -> None:
+    assert len(check(lambda x: nn.LSTM(4, 3)(x), X, backend="eager").graphs) == 1
+
+
+@pytest.mark.lenient
+@pytest.mark.filterwarnings("ignore:FL0003")
+def test_an_lstm_that_aot_autograd_does_not_differentiate() -> None:
+    """On the CPU AOTAutograd traces a layer of oneDNN whose backward it cannot run (torch.compile raises): Python does
+    it, and that is no secret."""
+
+    def forward(layer: Any, x: torch.Tensor) -> Any:
+        output, _ = layer(x)
+        return output
+
+    results = []
+    for function in (forward, framelift.compile(forward, backend="aot_eager")):
+        torch.manual_seed(3)
+        layer = nn.LSTM(4, 3)
+        output = function(layer, X.clone())
+        output.sum().backward()
+        results.append([output, *[parameter.grad for parameter in layer.parameters()]])
+    assert all(map(torch.equal, *results))
+    counts = framelift.counters()
+    assert sum(counts.eager.values()) == counts.failures.get("FL0003", 0)
 
 
 @BACKENDS

@@ -61,7 +61,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.name: setting
         for setting in (
-            Setting("strict", False, "raise framelift's own failures instead of running the frame in Python; "
+            Setting("strict", False, "raise framelift's own failures, and those of compiled graphs, instead of running "
+                    "Python; "
                     "check every native guard against its reference definition"),
             Setting("check", False, "verify bytecode, graph and journal after each stage"),
             Setting("full_traceback", False, "keep framelift's own frames in the tracebacks of errors it raises"),

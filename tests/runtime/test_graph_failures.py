@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -360,6 +361,47 @@ def test_a_real_backend_that_loses_its_memory() -> None:
     lifted = framelift.compile(f, backend=Failing(torch.OutOfMemoryError("no room")), fullgraph=True)
     with pytest.raises(BackendError, match="OutOfMemoryError: no room"):
         lifted(X)
+
+
+@lenient
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_python_has_the_memory_that_the_graph_took(outputs: int) -> None:
+    """Exceptions hold frames, and frames what was computed in them: of causes and contexts, too."""
+
+    def backend(graph_module: Any, example_inputs: Any) -> Any:
+        def fail(large: torch.Tensor) -> Any:
+            taken.append(weakref.ref(large))
+            raise torch.OutOfMemoryError("no room")
+
+        def run(*args: Any) -> Any:
+            large = torch.zeros(100)
+            try:
+                fail(large)
+            except RuntimeError as error:
+                raise MemoryError("still no room") from error
+
+        return run
+
+    def f(x: torch.Tensor) -> Any:
+        y = x.sin()
+        return (y, x.cos()) if outputs == 2 else y
+
+    taken: list[Any] = []
+    seen: list[bool] = []
+
+    def run_by_python(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is f.__code__:
+            seen.extend(each() is not None for each in taken)
+
+    lifted = framelift.compile(f, backend=backend)
+    before = sys.getprofile()
+    with warned():
+        sys.setprofile(run_by_python)
+        try:
+            lifted(X)
+        finally:
+            sys.setprofile(before)
+    assert seen == [False]
 
 
 def test_nothing_is_left_behind() -> None:

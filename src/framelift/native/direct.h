@@ -13,7 +13,8 @@ typedef struct {
     Py_ssize_t inputs[]; /* where each of them stands */
 } Direct;
 
-/* From (function, indices of the inputs, output, number of outputs[, judge]); NULL with an exception if it does not fit. */
+/* From (function, indices of the inputs, output, number of outputs[, judge]); NULL with an exception if it does not
+ * fit. */
 Direct *direct_new(PyObject *specification, Py_ssize_t available);
 void direct_free(Direct *direct);
 

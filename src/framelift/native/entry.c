@@ -125,8 +125,7 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     }
     PyFunctionObject *function = self->function;
     if (python_runs_all(thread)) {
-        bool counted =
-            count_request(thread, thread->suspended ? DISABLED : STANCE, (PyObject *)function, &self->told);
+        bool counted = count_request(thread, thread->suspended ? DISABLED : STANCE, (PyObject *)function, &self->told);
         return counted ? call_nested(thread, (PyObject *)function, args, nargsf, kwnames) : NULL;
     }
     if (UNLIKELY(stance.instead != NULL)) {

@@ -37,10 +37,48 @@ bool count_request(ThreadData *thread, Request request, PyObject *function, unsi
     return tell_fallback(thread, requests[request], function);
 }
 
+/* What the graph has computed so far hangs on the frames of its exceptions: Python, which is to compute it again, may
+ * need the memory. Frames that still run keep theirs. False: an exception is set, no RuntimeError. */
+static bool clear_frames(PyObject *error)
+{
+    bool ok = true;
+    PyObject *first = PyException_GetTraceback(error);
+    PyTracebackObject *at = first && PyTraceBack_Check(first) ? (PyTracebackObject *)first : NULL;
+    for (; at && ok; at = at->tb_next) {
+        PyObject *cleared = PyObject_CallMethod((PyObject *)at->tb_frame, "clear", NULL);
+        if (!cleared && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+            PyErr_Clear();
+        } else {
+            ok = cleared != NULL;
+        }
+        Py_XDECREF(cleared);
+    }
+    Py_XDECREF(first);
+    return ok;
+}
+
+/* A program may have made a circle of exceptions. */
+enum { MOST_CONTEXTS = 100 };
+
+static bool clear_all_frames(PyObject *error)
+{
+    bool ok = true;
+    PyObject *next = Py_NewRef(error);
+    for (int i = 0; i < MOST_CONTEXTS && next && ok; i++) {
+        ok = clear_frames(next);
+        Py_SETREF(next, PyException_GetContext(next));
+    }
+    Py_XDECREF(next);
+    return ok;
+}
+
 /* Between the note and whoever takes it finalizers may run, and in them other graphs that raise: notes are a stack of
  * (judge, error, the note below or None). */
 bool note_failure(ThreadData *thread, PyObject *judge, PyObject *error)
 {
+    if (error != Py_None && !clear_all_frames(error)) {
+        return false;
+    }
     PyObject *below = thread->failure ? thread->failure : Py_None;
     PyObject *note = PyTuple_Pack(3, judge, error, below);
     if (!note) {
@@ -67,8 +105,7 @@ PyObject *settle_failure(ThreadData *thread, PyObject *failure, PyObject *entry,
         PyThreadState *tstate = PyThreadState_Get();
         thread->suspended++;
         lend_frames(tstate);
-        PyObject *answer =
-            PyObject_CallMethod(judge, "python_succeeded", "OO", entry, PyTuple_GET_ITEM(failure, 1));
+        PyObject *answer = PyObject_CallMethod(judge, "python_succeeded", "OO", entry, PyTuple_GET_ITEM(failure, 1));
         take_back_frames(tstate);
         thread->suspended--;
         answer = raise_if_exception(answer);

@@ -96,9 +96,8 @@ class Counters:
     def counts(self, untold: Mapping[str, int] = _NONE) -> Counts:
         """What was counted so far; `untold` are calls that ran in Python, by reason, of which there was no event."""
         with self._lock:
-            reasons = {name: Counter(by) for name, by in self._reasons.items()}
-            reasons["eager"] += Counter(untold)
-            reasons = {name: MappingProxyType(dict(by)) for name, by in reasons.items()}
+            counted = {**self._reasons, "eager": self._reasons["eager"] + Counter(untold)}
+            reasons = {name: MappingProxyType(dict(by)) for name, by in counted.items()}
             values: dict[str, Any] = {**self._totals, **self._seconds, **reasons}
             return Counts(**values)
 

@@ -206,6 +206,22 @@ def test_builtins_of_its_own() -> None:
         framelift.compile(own, backend="eager", fullgraph=True)(X)
 
 
+def test_what_follows_a_break_that_is_allowed() -> None:
+    def f(x: Any) -> Any:
+        y = x.sin()
+        with framelift.error_on_graph_break(False):
+            with Watches():
+                framelift.graph_break()
+                y = y * 2
+        return y + 1
+
+    lifted, record = framelift.compile(f, backend="eager", fullgraph=True), Record()
+    with record.listening():
+        for _ in range(3):
+            assert torch.equal(lifted(X), f(X))
+    assert set(ids(record)) == {"FL0602"}
+
+
 # -- who watches -----------------------------------------------------------------------------------------------------
 
 

@@ -249,7 +249,7 @@ class Context:
         except RecursionError:  # the caller's stack was deeper than it looked
             return self._leave_to_python(known, function, options, STACK_USED_UP.because())
         except Exception as error:  # noqa: BLE001  (framelift's own failure must not become the user's)
-            return self._fail(number, known, options, error)
+            return self._fail(number, known, self._wants_one_graph(function, options), error)
         leave_alone(captured.residual.__code__)
         make_room(table, known, options)
         return table.install(captured.tree, captured.residual, known, captured.direct)
@@ -270,9 +270,10 @@ class Context:
         limit = reached_limit(table, known, options)
         if limit is None:
             return None
-        if options.fullgraph or not known.told:
+        is_error = self._wants_one_graph(function, options)
+        if is_error or not known.told:
             found = what_keeps_failing(misfits(known.entries(table), function, slots), options)
-            if options.fullgraph:
+            if is_error:
                 raise FullGraphError(f"{LIMIT_REACHED.id}: {known.name} {limit}\n  {found}")
             known.told = True
             warn_user(
@@ -286,19 +287,23 @@ class Context:
     def _leave_to_python(self, known: Known, function: FunctionType, options: Options, why: Because) -> None:
         """Python runs a call, unless the user wants one graph or an error."""
         fallback = why.fallback
-        if options.fullgraph and fallback.is_error:
+        if fallback.is_error and self._wants_one_graph(function, options):
             where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
             raise FullGraphError(
                 f"{fallback.id}: {why.words}\n  at the call of {known.name} ({where})\n  {fallback.remedy}"
             )
         _ran_eagerly(known.name, why)
 
-    def _fail(self, number: int, known: Known, options: Options, error: Exception) -> None:
+    def _wants_one_graph(self, function: FunctionType, options: Options) -> bool:
+        """Not where a break was allowed (`error_on_graph_break(False)`): what follows it may be left to Python, too."""
+        return options.fullgraph and not self.runtime.pieces.is_piece(function.__code__)
+
+    def _fail(self, number: int, known: Known, is_error: bool, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"
         stream.emit(events.InternalFailure(number, CAPTURE_FAILED.id, known.name, words))
         if config.strict:
             raise InternalError(CAPTURE_FAILED.id, f"capture of {known.name} failed: {words}") from error
-        if options.fullgraph:
+        if is_error:
             raise FullGraphError(
                 f"{CAPTURE_FAILED.id}: framelift failed to capture {known.name} ({words})\n  {CAPTURE_FAILED.remedy}"
             ) from error

@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from framelift.own_builtins import keep_builtins
+from framelift.torch_names import TORCH_NAMES
 
 keep_builtins()
 
@@ -83,6 +84,9 @@ def __getattr__(name: str) -> object:
         api = importlib.import_module("framelift.api")
         # All at once: a name that user code first uses inside lifted code must be found without coming here.
         globals().update({public: getattr(api, public) for public in api.__all__})
+        lacking = TORCH_NAMES.lacking()
+        if lacking is not None:
+            importlib.import_module("framelift.errors").warn_user(lacking)
         return globals()[name]
     raise AttributeError(f"module 'framelift' has no attribute {name!r}")
 

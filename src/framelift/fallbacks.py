@@ -139,6 +139,12 @@ CHANGED_MEANWHILE = _fallback(
     "See whether another thread, or the backend, changes what the function reads.",
     is_error=False,
 )
+TORCH_UNFIT = _fallback(
+    "FL0609",
+    "nothing is lifted with this version of torch: {reason}",
+    "Use a version of torch that framelift is tested with; the warning at import names what is missing.",
+    is_error=True,
+)
 # 07xx: what follows a graph break
 MANY_FRAMES = _fallback(
     "FL0701",

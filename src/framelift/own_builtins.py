@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-OWN = dict(vars(builtins))
+from framelift.torch_names import TORCH_NAMES
+
+OWN = dict(vars(builtins), __import__=TORCH_NAMES)
 # What a program can replace without anybody computing anything else.
 _TELLING = frozenset(
     {"print", "input", "open", "help", "exit", "quit", "copyright", "credits", "license", "breakpoint", "__import__"}

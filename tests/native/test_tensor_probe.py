@@ -89,9 +89,9 @@ def guard_on(spec: Any) -> Any:
 
 
 def test_tensors_are_read_natively() -> None:
-    """With the torch this project is developed with, nothing is left to Python."""
+    """With the versions of torch this project is tested with, nothing is left to Python."""
     info = core.tensor_access_info()
-    if not torch.__version__.startswith("2.13"):
+    if not torch.__version__.startswith(("2.13.", "2.14.", "2.15.")):
         pytest.skip("another torch: whatever is not found there is asked of Python")
     assert info["native"] and info["requires_grad"] and info["is_leaf"]
     assert info["metadata_bytes"] > 0 and info["storage"] >= 0

@@ -43,7 +43,10 @@ from framelift.graph.writes import can_be_put_back
 from framelift.interrupts import let_signals_in
 from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
+from framelift.torch_names import is_absent
 
+# Generates its code when it is first called or printed.
+LazyGraphModule = GraphModule if is_absent(_LazyGraphModule) else _LazyGraphModule
 _SIZE = torch.ops.aten.sym_size.int
 _GIVEN_HISTORY = "it is about memory that was given a history elsewhere"
 
@@ -580,7 +583,7 @@ class GraphBuilder:
         emitter = Emitter()
         graph = emitter.emit(inputs, kept, live, outputs)
         graph.lint()
-        return Body(name, _LazyGraphModule(emitter.bodies, graph))
+        return Body(name, LazyGraphModule(emitter.bodies, graph))
 
     # The end
 
@@ -605,7 +608,7 @@ class GraphBuilder:
         self._finished = True
         graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.
-        module = _LazyGraphModule(emitter.bodies, graph)
+        module = LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
         if self.symbols or self.depends_on_data:
             insert_deferred_runtime_asserts(module, self.shape_env, "capture", export)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+from torch import _assert
 from torch.fx import Graph, GraphModule, Node
 
 from framelift.graph.bodies import Body
@@ -21,7 +21,7 @@ Input = TensorRef | NumberRef
 # Dead code elimination of torch.fx looks at a node's users and at a table of functions known to have effects. A write
 # by a method (x.add_(1)) or by a flag (relu(x, inplace=True)) is in no table, so such a node gets a user that is: an
 # assertion that always holds and takes the node as its message. It costs nothing, compilers and caches know it.
-KEEP = torch._assert
+KEEP = _assert
 
 
 class Emitter:

@@ -136,7 +136,9 @@ class ObservingFakeMode(FakeTensorMode):
 
 # Operators that take functions have a rule per mode, found by its very class: the one for fake tensors serves here.
 for _operator in (torch.ops.higher_order.cond,):
-    _operator.py_impl(ObservingFakeMode)(_operator.python_key_table[FakeTensorMode])
+    _rule = getattr(_operator, "python_key_table", {}).get(FakeTensorMode)
+    if _rule is not None:
+        _operator.py_impl(ObservingFakeMode)(_rule)
 
 
 class Fakes:

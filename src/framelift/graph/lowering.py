@@ -22,7 +22,21 @@ import sympy
 import torch
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from torch.fx import Graph, Node
-from torch.utils._sympy import functions as torch_functions
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    CleanDiv,
+    FloatTrueDiv,
+    FloorDiv,
+    FloorToInt,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    PowByNatural,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 
 # Nodes carry what they stand for under one of these names: graphs of ours, graphs of AOTAutograd's.
 _VALUES = ("example_value", "val")
@@ -179,17 +193,17 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
     sympy.Not: torch.sym_not,
     sympy.Max: torch.sym_max,
     sympy.Min: torch.sym_min,
-    torch_functions.Max: torch.sym_max,
-    torch_functions.Min: torch.sym_min,
-    torch_functions.FloorDiv: operator.floordiv,
-    torch_functions.CleanDiv: operator.floordiv,
-    torch_functions.PythonMod: operator.mod,
-    torch_functions.Mod: operator.mod,
-    torch_functions.IntTrueDiv: operator.truediv,
-    torch_functions.FloatTrueDiv: operator.truediv,
-    torch_functions.PowByNatural: operator.pow,
-    torch_functions.ToFloat: torch.sym_float,
-    torch_functions.FloorToInt: math.floor,
-    torch_functions.CeilToInt: math.ceil,
-    torch_functions.TruncToInt: math.trunc,
+    Max: torch.sym_max,
+    Min: torch.sym_min,
+    FloorDiv: operator.floordiv,
+    CleanDiv: operator.floordiv,
+    PythonMod: operator.mod,
+    Mod: operator.mod,
+    IntTrueDiv: operator.truediv,
+    FloatTrueDiv: operator.truediv,
+    PowByNatural: operator.pow,
+    ToFloat: torch.sym_float,
+    FloorToInt: math.floor,
+    CeilToInt: math.ceil,
+    TruncToInt: math.trunc,
 }

@@ -17,7 +17,7 @@ import torch
 
 try:
     import numpy
-    import torch._numpy as layer
+    from torch import _numpy as layer
 except ImportError:  # torch works without NumPy
     numpy = layer = None  # type: ignore[assignment]
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import _assert, _assert_async, _check, _check_index, _check_type, _check_value
+from torch._C import _set_grad_enabled
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from framelift.graph.state import ATTENTION_KERNELS
 
@@ -17,11 +21,11 @@ from framelift.graph.state import ATTENTION_KERNELS
 # whoever asks for them has switched the mode already.
 MODE_SWITCHES: frozenset[Any] = frozenset(
     {
-        torch._C._set_grad_enabled,
-        torch.amp.autocast_mode._enter_autocast,
-        torch.amp.autocast_mode._exit_autocast,
-        torch.autograd.grad_mode._enter_inference_mode,
-        torch.autograd.grad_mode._exit_inference_mode,
+        _set_grad_enabled,
+        _enter_autocast,
+        _exit_autocast,
+        _enter_inference_mode,
+        _exit_inference_mode,
         torch.set_autocast_enabled,
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
@@ -31,9 +35,7 @@ MODE_SWITCHES: frozenset[Any] = frozenset(
 )
 
 # Functions that check something when the graph runs: they stay although nobody uses their result.
-CHECKS: frozenset[Any] = frozenset(
-    {torch._assert, torch._assert_async, torch._check, torch._check_value, torch._check_index, torch._check_type}
-)
+CHECKS: frozenset[Any] = frozenset({_assert, _assert_async, _check, _check_value, _check_index, _check_type})
 
 # A fake tensor answers these, but not as the real tensor would: its address, its gradient, its version are its own.
 UNANSWERABLE: frozenset[str] = frozenset(

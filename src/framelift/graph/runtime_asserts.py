@@ -19,6 +19,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch import _assert, _check, _check_index, _check_type, _check_value
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import (
     CallMethodKey,
@@ -34,16 +35,17 @@ from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from framelift.graph.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
+from framelift.torch_names import TORCH_NAMES
 
 __all__ = ["ASSERT", "PROGRAM_RAISES", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
 
-ASSERT = torch.ops.aten._assert_scalar.default
+ASSERT = TORCH_NAMES.operator("aten._assert_scalar.default")
 # How the message of a check that failed begins.
 NOT_SO = "not so: "
 # What a graph says where the value of a tensor decides for an error of the program's.
 PROGRAM_RAISES = "the program raises"
 # Checks that a program writes itself: the condition is their first argument, a message may be the second.
-_WRITTEN = frozenset({torch._check, torch._check_value, torch._check_index, torch._check_type, torch._assert, ASSERT})
+_WRITTEN = frozenset({_check, _check_value, _check_index, _check_type, _assert, ASSERT})
 _QUESTIONS = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default})
 
 

@@ -14,6 +14,7 @@ The memo's check mode runs every answer again on fake tensors.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
@@ -176,7 +177,16 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Fresh | None:
         return None
     if bias is not None and (not _is_dense_float(bias) or bias.shape != (outer,) or bias.dtype is not x.dtype):
         return None
-    return Fresh((*x.shape[:-1], outer), x.dtype, is_view=bias is not None and len(x.shape) == 3)
+    is_view = bias is not None and len(x.shape) == 3 and _rows_are_viewed()
+    return Fresh((*x.shape[:-1], outer), x.dtype, is_view)
+
+
+@functools.cache
+def _rows_are_viewed() -> bool:
+    """Whether `linear` gives a batch as a view of the matrix of all its rows; it did before torch 2.15."""
+    x, weight, bias = (torch.empty((1,) * dims, device=_META) for dims in (3, 2, 1))
+    with unobserved(), torch.inference_mode(False):
+        return functional.linear(x, weight, bias)._is_view()
 
 
 def _layer_norm(

@@ -7,15 +7,24 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
+from torch import _C
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-_C = torch._C
+
+def _known(*names: str) -> tuple[Any, ...]:
+    """Functions of torch's core, of those that this version has."""
+    return tuple(getattr(_C, name) for name in names if hasattr(_C, name))
+
+
 # Which kernels scaled_dot_product_attention may choose from: how to ask, and how to say so.
 ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
-    (getattr(torch._C, f"_get_{name}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{name}"))
+    pair
     for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+    if len(pair := _known(f"_get_{name}_sdp_enabled", f"_set_sdp_use_{name}")) == 2
 )
+_ATTENTION_FLAGS = tuple(is_enabled for is_enabled, _ in ATTENTION_KERNELS)
+_OTHER_FLAGS = _known("_get_deterministic_algorithms", "_get_cudnn_enabled", "_get_mkldnn_enabled")
 
 
 class TorchState(NamedTuple):
@@ -32,19 +41,9 @@ class TorchState(NamedTuple):
     # The devices of the active `with torch.device(...)` contexts; None if modes of any other kind are active.
     default_devices: tuple[torch.device, ...] | None
     dispatch_modes: int
-    deterministic: bool
-    flash_sdpa: bool
-    mem_efficient_sdpa: bool
-    math_sdpa: bool
-    cudnn_sdpa: bool
-    overrideable_sdpa: bool
-    cudnn: bool
-    mkldnn: bool
-
-    @property
-    def attention(self) -> tuple[bool, ...]:
-        """Which kernels attention may choose from, in the order of `ATTENTION_KERNELS`."""
-        return self.flash_sdpa, self.mem_efficient_sdpa, self.math_sdpa, self.cudnn_sdpa, self.overrideable_sdpa
+    # Which kernels attention may choose from, in the order of `ATTENTION_KERNELS`.
+    attention: tuple[bool, ...]
+    other_flags: tuple[bool, ...]
 
 
 class StateReader:
@@ -74,14 +73,8 @@ class StateReader:
             _C.get_default_dtype(),
             _default_devices() if _C._len_torch_function_stack() else (),
             _C._len_torch_dispatch_stack(),
-            _C._get_deterministic_algorithms(),
-            _C._get_flash_sdp_enabled(),
-            _C._get_mem_efficient_sdp_enabled(),
-            _C._get_math_sdp_enabled(),
-            _C._get_cudnn_sdp_enabled(),
-            _C._get_overrideable_sdp_enabled(),
-            _C._get_cudnn_enabled(),
-            _C._get_mkldnn_enabled(),
+            tuple([is_set() for is_set in _ATTENTION_FLAGS]),
+            tuple([is_set() for is_set in _OTHER_FLAGS]),
         )
         # The state changes rarely: nearly every operation finds the one before it.
         if self._last_answer is not None and facts == self._last:

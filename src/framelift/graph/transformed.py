@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.utils.checkpoint import checkpoint
-
-_TRACING = (torch._C._TorchDispatchModeKey.PROXY, torch._C._TorchDispatchModeKey.FUNCTIONAL)
 
 
 def mapped(body: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, *given: Any) -> Any:
@@ -73,7 +72,8 @@ def applied(body: Callable[..., Any], *given: Any) -> Any:
 
 def recomputed(body: Callable[..., Any], preserve_rng_state: bool, is_random: bool, *given: Any) -> Any:
     """`torch.utils.checkpoint` of a body: what backward needs of it is computed again."""
-    if not any(torch._C._get_dispatch_mode(key) is not None for key in _TRACING):
+    tracing = (_TorchDispatchModeKey.PROXY, _TorchDispatchModeKey.FUNCTIONAL)
+    if not any(_get_dispatch_mode(key) is not None for key in tracing):
         return checkpoint(body, *given, use_reentrant=False, preserve_rng_state=preserve_rng_state)
     # Compilers recompute by copying operations; random ones would draw other numbers.
     return body(*given) if is_random else tag_activation_checkpoint(body, *given, use_reentrant=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._C import _FunctionBase
 
 from framelift import controls
 
 # What a real context computes in C.
-_COMPUTED = frozenset(name for name in dir(torch._C._FunctionBase) if not name.startswith("__"))
+_COMPUTED = frozenset(name for name in dir(_FunctionBase) if not name.startswith("__"))
 
 
 class Context:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import torch
+from torch._C import _is_any_autocast_enabled, _set_grad_enabled
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from torch.fx import Graph
 
 from framelift.passes.effects import traits
 from framelift.passes.facts import tensors_in, value
 
-_ENTERING = (torch.amp.autocast_mode._enter_autocast, torch.autograd.grad_mode._enter_inference_mode)
-_LEAVING = (torch.amp.autocast_mode._exit_autocast, torch.autograd.grad_mode._exit_inference_mode)
+_ENTERING = (_enter_autocast, _enter_inference_mode)
+_LEAVING = (_exit_autocast, _exit_inference_mode)
 
 
 class Modes:
@@ -20,12 +22,12 @@ class Modes:
         self._foreign: set[int] = set()
         region = 0
         # What surrounds the graph when it runs is there now, when the passes do.
-        depth = int(torch._C._is_any_autocast_enabled())
+        depth = int(_is_any_autocast_enabled())
         for node in graph.nodes:
             known = traits(node)
             if known.is_mode or known.is_opaque:
                 region += 1
-                if known.is_mode and node.target is not torch._C._set_grad_enabled:
+                if known.is_mode and node.target is not _set_grad_enabled:
                     depth += (node.target in _ENTERING) - (node.target in _LEAVING)
                     # A setting that is no region of its own is not followed: all that comes after it is foreign.
                     depth += 0 if node.target in _ENTERING or node.target in _LEAVING else 1_000_000

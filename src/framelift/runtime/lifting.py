@@ -31,6 +31,7 @@ from framelift.fallbacks import (
     OWN_BUILTINS,
     STACK_USED_UP,
     STANCE,
+    TORCH_UNFIT,
     UNPROMISING,
     Because,
 )
@@ -51,6 +52,7 @@ from framelift.runtime.policy import STEPS_OF_A_REST, foreign_mode, has_tensors_
 from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
 from framelift.runtime.stance import current as current_stance
 from framelift.runtime.torch_hook import leave_alone
+from framelift.torch_names import TORCH_NAMES
 from framelift.values.untraceable import has_own_builtins
 
 _FOR_OTHER_BACKENDS = "__framelift_for_other_backends__"
@@ -73,7 +75,7 @@ class Runtime:
         self.memo = MetadataMemo(check=config.check)
         # Kept by lifted callables and by the residual code of frames that broke.
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
-        calibrate.ensure()
+        TORCH_NAMES.unfit = _why_unfit()
         lift_anew_with(self.lift_anew)
         _core.tell_fallbacks(_hear_of_fallback)
 
@@ -320,8 +322,20 @@ for _entered in (Context.miss, Context.__call__, Context.resume, Context.join, C
 leave_alone(Stances.ask.__code__)
 
 
+def _why_unfit() -> str | None:
+    """Why nothing can be lifted with this version of torch; None if it answers what is asked before every capture."""
+    try:
+        calibrate.ensure()
+        foreign_mode()
+    except (AttributeError, ImportError) as error:
+        return str(error)
+    return None
+
+
 def _why_not(function: FunctionType, known: Known) -> Because | None:
     """Why this call cannot be captured, if it cannot."""
+    if TORCH_NAMES.unfit is not None:
+        return TORCH_UNFIT.because(reason=TORCH_NAMES.unfit)
     if known.failed:
         return CAPTURE_FAILED.because()
     if has_own_builtins(function):

@@ -15,7 +15,21 @@ from typing import Any
 
 import sympy
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
-from torch.utils._sympy import functions as torch_functions
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    CleanDiv,
+    FloatTrueDiv,
+    FloorDiv,
+    FloorToInt,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    PowByNatural,
+    PythonMod,
+    ToFloat,
+    TruncToInt,
+)
 from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.shapes.program import Number, Step
@@ -69,7 +83,7 @@ class Writer:
     # -- words ---------------------------------------------------------------------------------------------------
 
     def _spell(self, expression: Any) -> str:
-        return _unwrapped(_PRINTER.doprint(expression.xreplace(self._spellings)))
+        return _unwrapped(_printer().doprint(expression.xreplace(self._spellings)))
 
     # -- code ----------------------------------------------------------------------------------------------------
 
@@ -157,7 +171,7 @@ def _unwrapped(words: str) -> str:
     return inner if words[:1] == "(" and words[-1:] == ")" else words
 
 
-_PRINTER = PythonPrinter()
+_printer = functools.cache(PythonPrinter)
 _WRITERS: dict[type, Callable[[Writer, Any], None]] = {
     sympy.Symbol: Writer._symbol,
     BooleanTrue: Writer._truth,
@@ -176,19 +190,19 @@ _WRITERS: dict[type, Callable[[Writer, Any], None]] = {
     sympy.Pow: Writer._power,
     sympy.Max: _chain(Step.MAX),
     sympy.Min: _chain(Step.MIN),
-    torch_functions.Max: _chain(Step.MAX),
-    torch_functions.Min: _chain(Step.MIN),
-    torch_functions.PowByNatural: Writer._power,
-    torch_functions.FloorDiv: _chain(Step.FLOORDIV),
-    torch_functions.CleanDiv: _chain(Step.FLOORDIV),
-    torch_functions.PythonMod: _chain(Step.MOD),
-    torch_functions.Mod: _chain(Step.MOD),
-    torch_functions.IntTrueDiv: _chain(Step.TRUEDIV),
-    torch_functions.FloatTrueDiv: _chain(Step.TRUEDIV),
-    torch_functions.ToFloat: _on_one(Step.TO_FLOAT),
-    torch_functions.FloorToInt: _on_one(Step.FLOOR),
-    torch_functions.CeilToInt: _on_one(Step.CEIL),
-    torch_functions.TruncToInt: _on_one(Step.TRUNC),
+    Max: _chain(Step.MAX),
+    Min: _chain(Step.MIN),
+    PowByNatural: Writer._power,
+    FloorDiv: _chain(Step.FLOORDIV),
+    CleanDiv: _chain(Step.FLOORDIV),
+    PythonMod: _chain(Step.MOD),
+    Mod: _chain(Step.MOD),
+    IntTrueDiv: _chain(Step.TRUEDIV),
+    FloatTrueDiv: _chain(Step.TRUEDIV),
+    ToFloat: _on_one(Step.TO_FLOAT),
+    FloorToInt: _on_one(Step.FLOOR),
+    CeilToInt: _on_one(Step.CEIL),
+    TruncToInt: _on_one(Step.TRUNC),
 }
 # Numbers have a class each: zero, one, minus one, ...
 _FAMILIES: tuple[tuple[Any, Callable[[Writer, Any], None]], ...] = (

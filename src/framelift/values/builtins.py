@@ -36,7 +36,7 @@ from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
 from framelift.values.symbolic import SymbolicValue
-from framelift.values.tensor_numbers import as_number
+from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
 from framelift.values.tensors import TensorValue
 from framelift.values.unions import UnionValue
 
@@ -53,7 +53,7 @@ def _len(lift: Lift, obj: Any, /) -> Any:
 
 @primitive(bool)
 def _bool(lift: Lift, obj: Any = False, /) -> Any:
-    return py.truth(lift, obj)
+    return truth_from_data(lift, obj) if is_data(lift, obj) else py.truth(lift, obj)
 
 
 @primitive(isinstance)

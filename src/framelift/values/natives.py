@@ -17,7 +17,7 @@ from framelift.values.classes import is_fixed
 from framelift.values.constants import is_constant
 from framelift.values.exceptions import raise_error
 from framelift.values.functions import BoundMethodValue
-from framelift.values.lookup import class_lookup, is_subclass, name_of
+from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup
 from framelift.values.methods import Bound, BoundBuiltin
 from framelift.values.misfits import reject_method
 from framelift.values.primitives import Arity
@@ -53,6 +53,9 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, 
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.owner is not None:
+            method = _method_of_class(self.concrete)
+            if method is not None:
+                return py.call(lift, lift.known_object(method), [self.owner, *args], kwargs)
             lift.type_of(self.owner)
             if lift.is_modelled_builtin(self.owner, type(self.concrete.__self__)):
                 return py.call(lift, py.attribute(lift, self.owner, self.concrete.__name__), args, kwargs)
@@ -110,7 +113,17 @@ def _is_bound_method(function: Any) -> bool:
     if type(function) not in (types.BuiltinFunctionType, _METHOD_OF_A_CLASS):
         return False
     owner = function.__self__
-    return owner is not None and not issubclass(type(owner), (types.ModuleType, type))
+    if issubclass(type(owner), type):
+        return _method_of_class(function) is not None
+    return owner is not None and not issubclass(type(owner), types.ModuleType)
+
+
+def _method_of_class(function: Any) -> types.ClassMethodDescriptorType | None:
+    """What a C function that is bound to a class was made of; None: it is no class method, or replaced there."""
+    owner = function.__self__
+    found = raw_lookup(owner, function.__name__) if issubclass(type(owner), type) else None
+    is_its = type(found) is types.ClassMethodDescriptorType and found.__get__(None, owner) == function
+    return found if is_its else None
 
 
 class UnboundMethodValue(

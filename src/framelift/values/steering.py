@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch._compile import _disable_dynamo
 
 from framelift import controls
 from framelift.breaks import FL0102, FL0103, GraphBreak
+from framelift.torch_names import is_absent
 from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.functions import FunctionValue
@@ -58,7 +60,7 @@ def _torch_graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> N
 
 def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
     """The function of torch's that stands behind a mark of torch's."""
-    if wrapper.__code__ is _MARK:
+    if wrapper.__code__ is _mark():
         cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
         found: Any = cells["fn"].cell_contents
         return found if type(found) is FunctionType else None
@@ -69,8 +71,12 @@ def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
     return original if original.__code__.co_filename.startswith(_OPTIMIZERS) else None
 
 
-# The code of the wrapper with which torch marks functions of its own.
-_MARK = torch._compile._disable_dynamo(lambda: None).__code__
+@functools.cache
+def _mark() -> CodeType | None:
+    """The code of the wrapper with which torch marks functions of its own."""
+    return None if is_absent(_disable_dynamo) else _disable_dynamo(lambda: None).__code__
+
+
 _OPTIMIZERS = torch.optim.__path__[0] + "/"
 # A region that is to be compiled once: where it is repeated, `deduplicate` finds it.
 _REGION = torch.compiler.nested_compile_region(lambda: None).__code__

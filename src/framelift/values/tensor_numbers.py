@@ -55,6 +55,21 @@ def as_number(lift: Lift, tensor: TensorValue, method: str) -> Any:
     return lift.call_tensor_method(method, (tensor,), {})
 
 
+def is_data(lift: Lift, value: Any) -> bool:
+    """Whether a value is a number that is in a tensor."""
+    if isinstance(value, SymbolicValue):
+        return value.depends_on_data
+    return _is_tensor(value) and _is_single(value.ref(lift).descriptor)
+
+
+def truth_from_data(lift: Lift, value: Any) -> Any:
+    """`bool(value)`: nothing is decided by it until the program branches on it."""
+    if _is_tensor(value):
+        value = lift.call_tensor_method("bool", (value,), {})
+        return item_of(lift, value)
+    return value if py.type_of(value) is bool else py.compare(lift, "!=", value, 0)
+
+
 def _as_float(lift: Lift, number: Any) -> Any:
     if not isinstance(number, Value):
         return float(number)

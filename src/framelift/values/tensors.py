@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
@@ -48,7 +49,6 @@ _VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
 
 
 # Whether a tensor belongs to a level of vmap, grad or vjp, also one that has ended: it has no storage of its own.
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 # torch's own mark_static_address() sets it; libraries call that for their caches.
 _STATIC = "_dynamo_static_input_type"
@@ -86,7 +86,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None
-        if _is_wrapped(self.concrete):
+        if is_functorch_wrapped_tensor(self.concrete):
             raise GraphBreak(FL0202, type="the tensors inside of a function transform")
         kind = opaque_kind(self.concrete)
         if kind == "nested":

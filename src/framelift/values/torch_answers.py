@@ -6,6 +6,35 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
+from torch import _assert, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_cpu_enabled
+from torch._C import (
+    _get_cudnn_enabled,
+    _get_cudnn_sdp_enabled,
+    _get_deterministic_algorithms,
+    _get_deterministic_algorithms_warn_only,
+    _get_deterministic_fill_uninitialized_memory,
+    _get_flash_sdp_enabled,
+    _get_math_sdp_enabled,
+    _get_mem_efficient_sdp_enabled,
+    _get_mkldnn_enabled,
+    _get_overrideable_sdp_enabled,
+    _get_privateuse1_backend_name,
+    _get_tracing_state,
+    _group_tensors_by_device_and_dtype,
+    _has_torch_function,
+    _has_torch_function_unary,
+    _has_torch_function_variadic,
+    _is_any_autocast_enabled,
+    _is_autocast_available,
+    _is_torch_function_enabled,
+    _is_torch_function_mode_enabled,
+    _is_tracing,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+    _log_api_usage_once,
+)
+from torch.compiler import is_dynamo_compiling, is_exporting
+from torch.jit import is_scripting, is_tracing
 
 from framelift.breaks import FL0102, FL0202, GraphBreak
 from framelift.values import protocol as py
@@ -24,40 +53,40 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 # True in lifted code, whatever the process is doing.
-_COMPILING = [torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling]
+_COMPILING = [torch.compiler.is_compiling, is_dynamo_compiling]
 _FALSE = [
-    torch.compiler.is_exporting,
-    torch.jit.is_scripting,
-    torch.jit.is_tracing,
-    torch._C._get_tracing_state,
-    torch._C._is_tracing,
+    is_exporting,
+    is_scripting,
+    is_tracing,
+    _get_tracing_state,
+    _is_tracing,
 ]
 # Read from torch's state, which every capture guards.
 _STATE = [
     torch.is_grad_enabled,
     torch.is_inference_mode_enabled,
     torch.is_autocast_enabled,
-    torch.is_autocast_cpu_enabled,
+    is_autocast_cpu_enabled,
     torch.get_default_dtype,
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
-    torch._C._is_torch_function_mode_enabled,
-    torch._C._len_torch_dispatch_stack,
-    torch._C._len_torch_function_stack,
-    torch._C._get_deterministic_algorithms,
-    torch._C._get_deterministic_algorithms_warn_only,
-    torch._C._get_deterministic_fill_uninitialized_memory,
-    torch._C._get_flash_sdp_enabled,
-    torch._C._get_mem_efficient_sdp_enabled,
-    torch._C._get_math_sdp_enabled,
-    torch._C._get_cudnn_sdp_enabled,
-    torch._C._get_overrideable_sdp_enabled,
-    torch._C._get_cudnn_enabled,
-    torch._C._get_mkldnn_enabled,
-    torch.get_autocast_gpu_dtype,
-    torch.get_autocast_cpu_dtype,
+    _is_torch_function_mode_enabled,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+    _get_deterministic_algorithms,
+    _get_deterministic_algorithms_warn_only,
+    _get_deterministic_fill_uninitialized_memory,
+    _get_flash_sdp_enabled,
+    _get_mem_efficient_sdp_enabled,
+    _get_math_sdp_enabled,
+    _get_cudnn_sdp_enabled,
+    _get_overrideable_sdp_enabled,
+    _get_cudnn_enabled,
+    _get_mkldnn_enabled,
+    get_autocast_gpu_dtype,
+    get_autocast_cpu_dtype,
 ]
 # The same for the whole life of the process, or of constants alone.
 _FIXED = [
@@ -68,10 +97,10 @@ _FIXED = [
     torch.device,
     torch.finfo,
     torch.iinfo,
-    torch._C._get_privateuse1_backend_name,
-    torch._C._is_any_autocast_enabled,
+    _get_privateuse1_backend_name,
+    _is_any_autocast_enabled,
     torch.amp.is_autocast_available,
-    torch._C._is_autocast_available,
+    _is_autocast_available,
 ]
 
 
@@ -85,12 +114,12 @@ def _false(lift: Lift) -> Any:
     return False
 
 
-@primitive(torch._C._get_tracing_state)
+@primitive(_get_tracing_state)
 def _no_tracing(lift: Lift) -> Any:
     return None
 
 
-@primitive(torch._C._log_api_usage_once)
+@primitive(_log_api_usage_once)
 def _log_usage(lift: Lift, event: Any) -> Any:
     """Tells whoever operates the process that a feature is in use; no program can ask about it."""
     return None
@@ -108,9 +137,9 @@ for _function in (*_STATE, *_FIXED):
     _fold_on_constants(_function)
 
 
-@primitive(torch._C._is_torch_function_enabled)
-def _is_torch_function_enabled(lift: Lift) -> bool:
-    return not lift.modes.without_overrides and py.fold(lift, torch._C._is_torch_function_enabled)
+@primitive(_is_torch_function_enabled)
+def _has_overrides(lift: Lift) -> bool:
+    return not lift.modes.without_overrides and py.fold(lift, _is_torch_function_enabled)
 
 
 @primitive(torch.is_tensor)
@@ -152,7 +181,7 @@ def _stand_in(lift: Lift, operand: Any) -> Any:
     return torch.empty([1] * len(descriptor.shape), dtype=descriptor.dtype, device="meta")
 
 
-@primitive(torch._C._group_tensors_by_device_and_dtype)
+@primitive(_group_tensors_by_device_and_dtype)
 def _grouped(lift: Lift, lists: Any, with_indices: Any = False) -> Any:
     """In the groups, and the order of groups, that torch finds for tensors of these dtypes and devices."""
     tensors = [py.items(lift, tensors) for tensors in py.items(lift, lists)]
@@ -160,7 +189,7 @@ def _grouped(lift: Lift, lists: Any, with_indices: Any = False) -> Any:
     if not samples or not samples[0]:
         raise GraphBreak(FL0102, what="_group_tensors_by_device_and_dtype with these arguments")
     grouped: dict[Any, Any] = {}
-    for key, (_, indices) in torch._C._group_tensors_by_device_and_dtype(samples, True).items():
+    for key, (_, indices) in _group_tensors_by_device_and_dtype(samples, True).items():
         rows = ListValue([ListValue([row[i] for i in indices] if row else []) for row in tensors])
         grouped[key] = lift.tuple([rows, ListValue(list(indices) if lift.constant(with_indices) else [])])
     return DictValue(grouped)
@@ -176,16 +205,16 @@ def _sample(lift: Lift, tensor: Any) -> Any:
     return torch.empty(0, dtype=descriptor.dtype, device=descriptor.device)
 
 
-@primitive(torch._assert)
+@primitive(_assert)
 def _assert(lift: Lift, condition: Any, message: Any) -> None:
     """Checked while capturing where the condition is known; when the graph runs where it is a tensor."""
     if isinstance(condition, TensorValue):
-        lift.call_torch(torch._assert, (condition, lift.constant(message)), {})
+        lift.call_torch(_assert, (condition, lift.constant(message)), {})
     elif not py.truth(lift, condition):
         raise_error(AssertionError, lift.constant(message))
 
 
-@primitive(torch.overrides.has_torch_function, torch._C._has_torch_function)
+@primitive(torch.overrides.has_torch_function, _has_torch_function)
 def _has_torch_function(lift: Lift, args: Any) -> bool:
     return any(_overrides(lift, item) for item in py.items(lift, args))
 
@@ -193,8 +222,8 @@ def _has_torch_function(lift: Lift, args: Any) -> bool:
 @primitive(
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
-    torch._C._has_torch_function_unary,
-    torch._C._has_torch_function_variadic,
+    _has_torch_function_unary,
+    _has_torch_function_variadic,
 )
 def _has_torch_function_variadic(lift: Lift, *args: Any) -> bool:
     return any(_overrides(lift, item) for item in args)

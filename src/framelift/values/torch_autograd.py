@@ -6,11 +6,14 @@ Where nothing is differentiated, `forward` is inlined like any other function.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch._C import _are_functorch_transforms_active
+from torch._C._functorch import unwrap_if_dead
+from torch.autograd.function import _SingleLevelFunction, once_differentiable
 
 from framelift.breaks import FL0102, FL0302, GraphBreak
 from framelift.effects.journal import Journal
@@ -29,12 +32,15 @@ if TYPE_CHECKING:
 _ONCE = once_differentiable(lambda ctx: None).__code__
 
 
-@primitive(torch.autograd.Function.apply.__func__)
+# A class method of Python's or, since torch 2.14, of C's; and what of it Python calls.
+_APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
+
+
+@primitive(getattr(_APPLY, "__func__", _APPLY))
 def _apply(lift: Lift, function: Any, *args: Any) -> Any:
-    if torch._C._are_functorch_transforms_active():
+    if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="a function inside of a functorch transform")
-    base = torch.autograd.function._SingleLevelFunction
-    default = py.attribute(lift, lift.known_object(base), "setup_context")
+    default = py.attribute(lift, lift.known_object(_SingleLevelFunction), "setup_context")
     has_setup = not py.same(lift, py.attribute(lift, function, "setup_context"), default)
     given = _with_defaults(lift, function, list(args)) if has_setup else list(args)
     needs = tuple([_requires_grad(lift, arg) for arg in given])
@@ -226,14 +232,14 @@ def _place(ref: TensorRef, given: Sequence[TensorRef], results: Sequence[TensorR
     return "result", _position(results, ref)
 
 
-@primitive(torch._C._functorch.unwrap_if_dead)
+@primitive(unwrap_if_dead)
 def _unwrap_if_dead(lift: Lift, tensor: Any) -> Any:
     """Wrappers of functorch's are no inputs of a graph."""
     return tensor
 
 
-@primitive(torch._C._are_functorch_transforms_active)
+@primitive(_are_functorch_transforms_active)
 def _transforms_active(lift: Lift) -> bool:
-    if torch._C._are_functorch_transforms_active():
+    if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="a function inside of a functorch transform")
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
+from torch import _check, _check_index, _check_not_implemented, _check_type, _check_value
 
 from framelift.values import protocol as py
 from framelift.values.primitives import primitive
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 _CHECKS = (
-    torch._check,
-    torch._check_value,
-    torch._check_index,
-    torch._check_type,
-    torch._check_not_implemented,
+    _check,
+    _check_value,
+    _check_index,
+    _check_type,
+    _check_not_implemented,
 )
 
 

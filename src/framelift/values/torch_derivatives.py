@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._functorch import eager_transforms
+from torch._functorch.eager_transforms import grad_and_value_impl, grad_impl
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.graph import TensorRef
@@ -100,13 +100,13 @@ class _Function:
 # grad ----------------------------------------------------------------------------------------------------------------
 
 
-@primitive(eager_transforms.grad_impl)
+@primitive(grad_impl)
 def _grad(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
     return function.with_aux(gradients, results[1:])
 
 
-@primitive(eager_transforms.grad_and_value_impl)
+@primitive(grad_and_value_impl)
 def _grad_and_value(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
     return lift.tuple([gradients, function.with_aux(results[0], results[1:])])

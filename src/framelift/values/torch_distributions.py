@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch.distributions.utils
+from torch.distributions.utils import _lazy_property_and_property
 
 from framelift.values.base import Value
 from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-
-_LAZY = torch.distributions.utils._lazy_property_and_property
 
 
 class LazyPropertyValue(Value):
@@ -21,9 +19,9 @@ class LazyPropertyValue(Value):
     __slots__ = ()
 
     def python_type(self) -> type:
-        return _LAZY
+        return _lazy_property_and_property
 
 
-@primitive(_LAZY)
+@primitive(_lazy_property_and_property)
 def _lazy_property(lift: Lift, wrapped: Any) -> LazyPropertyValue:
     return LazyPropertyValue()

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
+from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions
 
 from framelift.breaks import FL0102, FL0103, FL0301, FL0304, GraphBreak
 from framelift.silence import raising_no_warnings
+from framelift.torch_names import is_absent
 from framelift.values import protocol as py
 from framelift.values.primitives import Model
 
@@ -90,8 +92,8 @@ def graph_functions() -> dict[int, Any]:
     for namespace, functions in _overridable().items():
         if isinstance(namespace, types.ModuleType):
             found.update((id(function), function) for function in functions)
-    for table in (torch._C._VariableFunctions, torch._C._nn, torch._C._fft, torch._C._linalg, torch._C._special):
-        for name in dir(table):
+    for table in (_VariableFunctions, _nn, _fft, _linalg, _special):
+        for name in () if is_absent(table) else dir(table):
             if not name.startswith("_") or name in _PRIVATE or name.startswith("_foreach_"):
                 for function in (getattr(table, name), getattr(torch, name, None)):
                     found[id(function)] = function

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C import _InferenceMode, _set_grad_enabled
 from torch.autograd import grad_mode
 
 from framelift.breaks import FL0107, GraphBreak
@@ -34,7 +35,7 @@ def _switch(function: Any) -> None:
 
 
 for _function in (
-    torch._C._set_grad_enabled,
+    _set_grad_enabled,
     torch.set_autocast_enabled,
     torch.set_autocast_dtype,
     torch.set_autocast_cache_enabled,
@@ -75,7 +76,7 @@ class InferenceContextValue(Value):
         self.token: Any = None
 
     def python_type(self) -> type:
-        return torch._C._InferenceMode
+        return _InferenceMode
 
     def attribute(self, lift: Lift, name: str) -> Any:
         if name == "__enter__":
@@ -108,7 +109,7 @@ class InferenceContextValue(Value):
         self.token = state
 
 
-@primitive(torch._C._InferenceMode)
+@primitive(_InferenceMode)
 def _inference_mode(lift: Lift, mode: Any) -> InferenceContextValue:
     return InferenceContextValue(bool(lift.constant(mode)))
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-import torch
+from torch import _VF
+from torch._classes import _Classes
+from torch._ops import OpOverload, OpOverloadPacket, TorchBindOpOverload, _OpNamespace, _Ops
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
@@ -31,13 +33,13 @@ _PURE_NAMESPACES = frozenset({"aten", "prims"})
 class OperatorsValue(
     Value,
     models=(
-        torch._ops._Ops,
-        torch._ops._OpNamespace,
-        torch._classes._Classes,
-        torch._ops.OpOverloadPacket,
-        torch._ops.OpOverload,
-        torch._ops.TorchBindOpOverload,
-        type(torch._VF),
+        _Ops,
+        _OpNamespace,
+        _Classes,
+        OpOverloadPacket,
+        OpOverload,
+        TorchBindOpOverload,
+        type(_VF),
     ),
 ):
     """A namespace of operators, an operator with its overloads, or one overload."""
@@ -89,7 +91,7 @@ class OperatorsValue(
 
     def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
         operator = self.concrete
-        if not isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        if not isinstance(operator, (OpOverload, OpOverloadPacket)):
             raise_error(TypeError, f"'{type(operator).__name__}' object is not callable")
         model = primitive_of(operator)
         if model is not None:
@@ -111,16 +113,14 @@ class OperatorsValue(
 _PLAIN_ASSIGNMENT = (object.__setattr__, types.ModuleType.__setattr__)
 
 
-def _namespace(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> str:
-    packet = operator.overloadpacket if isinstance(operator, torch._ops.OpOverload) else operator
+def _namespace(operator: OpOverload | OpOverloadPacket) -> str:
+    packet = operator.overloadpacket if isinstance(operator, OpOverload) else operator
     return str(packet._qualified_op_name).partition("::")[0]
 
 
-def _writes_by_schema_only(operator: torch._ops.OpOverload | torch._ops.OpOverloadPacket) -> bool:
+def _writes_by_schema_only(operator: OpOverload | OpOverloadPacket) -> bool:
     """Whether an operator of some library works on tensors: only then running it on fake tensors says all it does."""
     overloads = (
-        [operator]
-        if isinstance(operator, torch._ops.OpOverload)
-        else [getattr(operator, name) for name in operator.overloads()]
+        [operator] if isinstance(operator, OpOverload) else [getattr(operator, name) for name in operator.overloads()]
     )
     return all(any("Tensor" in str(argument.type) for argument in overload._schema.arguments) for overload in overloads)

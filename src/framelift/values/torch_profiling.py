@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C import ScriptObject
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.torch_names import TORCH_NAMES
 from framelift.values.base import Value
 from framelift.values.primitives import primitive
 
@@ -94,7 +96,7 @@ class HandleValue(Value):
     __slots__ = ()
 
     def python_type(self) -> type:
-        return torch._C.ScriptObject
+        return ScriptObject
 
     def rebuild(self, generate: Generator) -> None:
         generate.callable(_handle_of_left_block)
@@ -107,8 +109,8 @@ def _handle_of_left_block() -> Any:
     return handle
 
 
-_ENTER = torch.ops.profiler._record_function_enter_new
-_EXIT = torch.ops.profiler._record_function_exit._RecordFunction
+_ENTER = TORCH_NAMES.operator("profiler._record_function_enter_new")
+_EXIT = TORCH_NAMES.operator("profiler._record_function_exit._RecordFunction")
 
 
 @primitive(_ENTER)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._functorch import vmap
+from torch._functorch.vmap import vmap_impl
 from torch.utils.checkpoint import checkpoint, noop_context_fn
 
 from framelift.breaks import FL0102, FL0302, GraphBreak
@@ -84,12 +84,12 @@ def _cond(lift: Lift, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()
 def _vmap(
     lift: Lift, func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: Any = "error", *, chunk_size: Any = None
 ) -> Any:
-    run = lift.known_object(vmap.vmap_impl)
+    run = lift.known_object(vmap_impl)
     partial = lift.known_object(functools.partial)
     return py.call(lift, partial, [run, func, in_dims, out_dims, randomness, chunk_size], {})
 
 
-@primitive(vmap.vmap_impl)
+@primitive(vmap_impl)
 def _map(lift: Lift, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any) -> Any:
     if not py.same(lift, chunk_size, None):
         raise GraphBreak(FL0102, what="torch.vmap in chunks")

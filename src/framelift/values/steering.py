@@ -77,7 +77,7 @@ def _mark() -> CodeType | None:
     return None if is_absent(_disable_dynamo) else _disable_dynamo(lambda: None).__code__
 
 
-_OPTIMIZERS = torch.optim.__path__[0] + "/"
+_OPTIMIZERS = torch.__path__[0] + "/optim/"
 # A region that is to be compiled once: where it is repeated, `deduplicate` finds it.
 _REGION = torch.compiler.nested_compile_region(lambda: None).__code__
 _TORCH_CONTROLS: dict[str, Model] = {"graph_break": _torch_graph_break}

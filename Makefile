@@ -1,7 +1,8 @@
 # Every target sets itself up: a virtual environment per interpreter under .venv/, pinned by constraints.txt.
 #
 #   make demo                  see a function and a module lifted
-#   make test                  the whole test suite       (make test PYTHON=python3.12 for another interpreter)
+#   make test                  the whole test suite       (make test PYTHON=python3.12 for another interpreter,
+#                              make test TORCH=2.15.0 for another torch; so with every target)
 #   make lint                  ruff, clang-format, mypy, import-linter
 #   make native-tests          the tests that need no torch, on every supported interpreter found
 #   make bench                 capture time and call overhead against torch.compile   (make bench ARGS=dynamic)
@@ -14,9 +15,10 @@ PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; 
 # A python3.X that a version manager keeps may not start under its bare name.
 override PYTHON := $(shell scripts/find_python $(PYTHON))
 MINOR  := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-# The torch that is tested with: make test TORCH=2.15.0. Each has an environment of its own.
-TORCH  ?= 2.13.0
-VENV   := .venv/$(MINOR)$(if $(filter-out 2.13.0,$(TORCH)),-torch$(TORCH))
+# Every torch but that of constraints.txt has an environment of its own.
+PINNED := $(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH  ?= $(PINNED)
+VENV   := .venv/$(MINOR)$(if $(filter-out $(PINNED),$(TORCH)),-torch$(TORCH))
 PY     := $(VENV)/bin/python
 JOBS   ?= auto
 ARGS   ?=
@@ -54,7 +56,7 @@ fuzz: venv
 	$(PY) -m tests.fuzz $(ARGS)
 
 bench: venv $(VENV)/zoo
-	$(PY) benchmarks/run.py $(ARGS)
+	$(PY) -m benchmarks.run $(ARGS)
 
 zoo: venv $(VENV)/zoo
 	$(PY) -m benchmarks.zoo $(ARGS)
@@ -68,7 +70,7 @@ $(VENV)/installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	    || { echo "framelift needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $(MINOR). Use make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt > $(VENV)/constraints.txt
+	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt >$(VENV)/constraints.txt
 	$(PY) $(PIP) setuptools wheel
 	$(PY) $(PIP) torch==$(TORCH)
 	$(PY) $(PIP) --no-build-isolation -e '.[dev]'

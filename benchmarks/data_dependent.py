@@ -22,6 +22,7 @@ from torch import nn
 from torch.nn import functional
 
 import framelift
+from benchmarks.versions import versions
 from framelift.report import events, stream
 
 CALLS = 60
@@ -137,6 +138,7 @@ def main() -> None:
     if given.case:
         print(json.dumps(measure(given.model, given.backend, given.case == "kept")))
         return
+    print(versions())
     environment = {**os.environ, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     for model in [given.model] if given.model else MODELS:
         for backend in [given.backend] if given.backend else ("eager", "inductor"):

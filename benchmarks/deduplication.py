@@ -28,6 +28,7 @@ import torch
 import framelift
 from benchmarks.llama import Llama
 from benchmarks.models import pretrained
+from benchmarks.versions import versions
 from framelift.report import events, stream
 
 PLAIN = "plain"
@@ -113,6 +114,7 @@ def main() -> None:
         (name,) = given.model
         print(json.dumps(measure(name, given.layers, given.backend, given.train, given.case == "deduplicated")))
         return
+    print(versions())
     print(f"{given.layers} layers, {given.backend}, {'training' if given.train else 'inference'}")
     print(f"{'model':10} {'':13} {'inputs':>6} {'computed':>9} {'in graph':>9} {'in all':>7} {'first result':>10}")
     for name in given.model:

@@ -23,6 +23,7 @@ import torch._dynamo
 import framelift
 from benchmarks.llama import Llama
 from benchmarks.measure import call_seconds, capture_seconds, warm_up
+from benchmarks.versions import versions
 
 SIZES = {"layers": 16, "width": 1024, "heads": 16, "inner": 2816, "words": 32000}
 WARM_UPS, ROUNDS, CALLS = 8, 20, 20
@@ -100,6 +101,7 @@ def main(arguments: list[str]) -> None:
     warm_up()
     model = models[given.model]().to("cuda", torch.bfloat16).eval()
     tokens = torch.randint(3, 200, (1, 1), device="cuda")
+    print(versions())
     found: dict[str, Any] = {
         "machine": torch.cuda.get_device_name(),
         "python": sys.version.split()[0],

@@ -27,6 +27,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 import framelift
+from benchmarks.versions import versions
 from framelift.passes import PassOptions, pre_grad_passes
 
 ROUNDS = 40
@@ -343,6 +344,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.set_num_threads(1)
     keep_memory()
     dtype = getattr(torch, given.dtype or ("bfloat16" if given.device == "cuda" else "float32"))
+    print(versions())
     print(HEAD)
     rows = []
     for workload in WORKLOADS:

@@ -1,10 +1,10 @@
 """`make bench`: every case in a process of its own, a table of ratios beside the least that is asked for.
 
-python benchmarks/run.py                      everything
-python benchmarks/run.py inductor             all cases compiled with Inductor, nothing else
-python benchmarks/run.py dynamic              all cases with symbolic sizes, nothing else
-python benchmarks/run.py Llama-8 --no-growth  some cases, without the captures of 2, 8 and 32 layers
-python benchmarks/run.py --json figures.json
+python -m benchmarks.run                      everything
+python -m benchmarks.run inductor             all cases compiled with Inductor, nothing else
+python -m benchmarks.run dynamic              all cases with symbolic sizes, nothing else
+python -m benchmarks.run Llama-8 --no-growth  some cases, without the captures of 2, 8 and 32 layers
+python -m benchmarks.run --json figures.json
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.versions import versions
 
 ROOT = Path(__file__).resolve().parent.parent
 INDUCTOR, DYNAMIC = "inductor", "dynamic"
@@ -191,6 +193,7 @@ def main() -> None:
     if unknown:
         parser.error(f"there is no case {unknown[0]!r}: {', '.join([*GROUPS, *BARS])}")
     console = Console(width=None if sys.stdout.isatty() else 180)
+    console.print(versions())
     wanted = {*given.cases, *(case for group in given.cases for case in GROUPS.get(group, ()))}
     cases = [case for case in BARS if not given.cases or case in wanted]
     results = {case: measure(case) for case in cases if case not in COMPILED}
@@ -211,7 +214,7 @@ def main() -> None:
     if short:
         console.print(f"[red]{short} below what is asked for[/]")
     if given.json:
-        given.json.write_text(json.dumps({"cases": results, "growth": grown}, indent=1))
+        given.json.write_text(json.dumps({"versions": versions(), "cases": results, "growth": grown}, indent=1))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.transformers_zoo import NAMES
+from benchmarks.versions import versions
 from benchmarks.zoo_one import report
 
 SECONDS = 600  # for one model; a process that takes longer is ended and reported
@@ -128,6 +129,7 @@ def main() -> None:
     os.environ["PYTHONWARNINGS"] = "ignore"
     FORKS.set_forkserver_preload(["benchmarks.zoo_one", "framelift.api", "torch._dynamo"])
     console = Console(soft_wrap=True)
+    console.print(versions())
     ours: dict[str, dict[str, Any]] = {}
     theirs: dict[str, dict[str, Any]] = {}
 
@@ -144,7 +146,7 @@ def main() -> None:
             if other is not None:
                 theirs[name] = other
             console.print(line(name, found, other))
-    result = {"framelift": {"totals": totals(ours), "models": ours}}
+    result: dict[str, Any] = {"versions": versions(), "framelift": {"totals": totals(ours), "models": ours}}
     console.print(summary("framelift", result["framelift"]["totals"]))
     if theirs:
         result["torch.compile"] = {"totals": totals(theirs), "models": theirs}

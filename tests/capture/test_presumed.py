@@ -118,3 +118,31 @@ def gaussian(x: torch.Tensor, target: torch.Tensor, variance: torch.Tensor) -> t
 
 def test_functions_that_check_their_arguments() -> None:
     check(gaussian, GOOD, GOOD, GOOD + 1, changed=[(GOOD, GOOD, BAD)])
+
+
+def handed_on(x: torch.Tensor) -> bool:
+    return bool((x > 0).all())
+
+
+def raises_elsewhere(x: torch.Tensor) -> torch.Tensor:
+    if not handed_on(x):
+        raise ValueError("not all are positive")
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        raises_elsewhere,
+        lambda x: (x + 1, handed_on(x)),
+        lambda x: (x + 1, bool(x.sum())),
+        lambda x: (x + 1, bool(x.sum().long().item())),
+        lambda x: [x + 1, not bool((x[0] > 0).sum()), {"a": bool(x[:1, :1])}],
+    ],
+)
+def test_truth_that_is_asked_for_before_the_branch(function: Any) -> None:
+    check(function, GOOD, changed=[(BAD,), (GOOD,), (GOOD * 0,)])
+
+
+def test_truth_of_several_numbers_is_an_error() -> None:
+    check(lambda x: x + bool(x), GOOD, expect_breaks=None, expect_ops=0)

@@ -340,3 +340,54 @@ def test_sizes_that_change(backend: str) -> None:
 def test_sizes_that_change_in_one_entry() -> None:
     calls = [(leaf(n, 4),) for n in (3, 5, 7, 9)]
     assert transcript(lambda x: Flattened.apply(x) + 1, calls).count("hit") == 2
+
+
+APPLY = Cubed.apply
+
+
+def test_apply_that_was_looked_up_before() -> None:
+    def f(x: torch.Tensor, given: Any) -> torch.Tensor:
+        return APPLY(x) + given(x)
+
+    lifted, captured = framelift.compile(f, backend="eager", fullgraph=True), framelift.counters
+    for given, captures in ((lambda: Cubed.apply, 1), (lambda: Cubed.apply, 1), (lambda: Itself.apply, 2)):
+        x, y = leaf(), leaf()
+        lifted(x, given()).sum().backward()  # each look-up gives another object
+        f(y, given()).sum().backward()
+        assert torch.equal(x.grad, y.grad)
+        assert captured().captured == captures
+
+
+class TakesAList(torch.autograd.Function):
+    boxed_grads_call = True
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0].pop() * 3 if isinstance(grads[0], list) else grads[0] * 2
+
+
+class ForgetsWhatItSaved(torch.autograd.Function):
+    clear_saved_tensors_on_access = True
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        ctx.saved_tensors
+        try:
+            return grads[0] * ctx.saved_tensors[0]
+        except RuntimeError:
+            return grads[0] * 3
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", [TakesAList, ForgetsWhatItSaved])
+def test_backward_is_called_in_another_way(function: Any, backend: str) -> None:
+    check(lambda x: function.apply(x) * 2, leaf(), backend=backend, expect_breaks=None, expect_ops=0)

@@ -47,6 +47,7 @@ def _apply(lift: Lift, function: Any, *args: Any) -> Any:
     context = py.call(lift, lift.known_object(autograd.Context), [needs], {})
     what = f"the autograd function {function.concrete.__qualname__}"
     if torch.is_grad_enabled() and any(needs):
+        _refuse_ways_of_backward(lift, function, what)
         return _Differentiation(lift, function, context, what).run(has_setup, given)
     run = lift.known_object(autograd.forward_only)
     output = py.call(lift, run, [function, context, has_setup, *given], {})
@@ -56,6 +57,18 @@ def _apply(lift: Lift, function: Any, *args: Any) -> Any:
     if any(_requires_grad(lift, result) for result in results):
         raise GraphBreak(FL0102, what=f"{what}, which returns a tensor that requires gradients")
     return output
+
+
+# Attributes of a function by which torch calls backward in another way than with gradients and what was saved.
+_WAYS_OF_BACKWARD = tuple(
+    name for name in ("boxed_grads_call", "clear_saved_tensors_on_access") if hasattr(torch.autograd.Function, name)
+)
+
+
+def _refuse_ways_of_backward(lift: Lift, function: Any, what: str) -> None:
+    for name in _WAYS_OF_BACKWARD:
+        if py.truth(lift, py.attribute(lift, function, name)):
+            raise GraphBreak(FL0102, what=f"{what}, which has {name}")
 
 
 def _with_defaults(lift: Lift, function: Any, args: list[Any]) -> list[Any]:

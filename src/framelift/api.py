@@ -120,7 +120,7 @@ def compile(
 ) -> Any:
     """Lift a function, method, module or other callable; the arguments mean what torch.compile's mean.
 
-    fullgraph   raise if the function cannot be captured as one graph
+    fullgraph   raise if the function cannot be captured as one graph, or if Python would run a call instead of it
     dynamic     None: what changes from call to call becomes symbolic; False: nothing; True: all sizes at once;
                 or for single inputs: `{"x": {0: (2, 4096)}, "self.step": True}`
     backend     a name (`framelift.list_backends()`) or `backend(graph_module, example_inputs) -> callable`

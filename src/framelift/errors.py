@@ -19,7 +19,7 @@ class FrameliftError(Exception):
 
 
 class BackendError(FrameliftError):
-    """A backend raised, or returned something that cannot be called.
+    """A backend raised, returned something that cannot be called, or compiled a graph that raises where Python does not.
 
     `backend` is its name, `location` the user's line ("file.py:12") at which the graph it was given ends.
     """
@@ -35,7 +35,7 @@ class BackendError(FrameliftError):
 
 
 class FullGraphError(FrameliftError):
-    """`fullgraph=True` was asked for and the function could not be captured as one graph."""
+    """`fullgraph=True` was asked for, and the function was not captured as one graph, or Python would run a call."""
 
 
 class DynamicError(FrameliftError):

@@ -206,7 +206,7 @@ def _sample(lift: Lift, tensor: Any) -> Any:
 
 
 @primitive(_assert)
-def _assert(lift: Lift, condition: Any, message: Any) -> None:
+def _asserted(lift: Lift, condition: Any, message: Any) -> None:
     """Checked while capturing where the condition is known; when the graph runs where it is a tensor."""
     if isinstance(condition, TensorValue):
         lift.call_torch(_assert, (condition, lift.constant(message)), {})
@@ -215,7 +215,7 @@ def _assert(lift: Lift, condition: Any, message: Any) -> None:
 
 
 @primitive(torch.overrides.has_torch_function, _has_torch_function)
-def _has_torch_function(lift: Lift, args: Any) -> bool:
+def _overridden(lift: Lift, args: Any) -> bool:
     return any(_overrides(lift, item) for item in py.items(lift, args))
 
 
@@ -225,7 +225,7 @@ def _has_torch_function(lift: Lift, args: Any) -> bool:
     _has_torch_function_unary,
     _has_torch_function_variadic,
 )
-def _has_torch_function_variadic(lift: Lift, *args: Any) -> bool:
+def _any_overridden(lift: Lift, *args: Any) -> bool:
     return any(_overrides(lift, item) for item in args)
 
 

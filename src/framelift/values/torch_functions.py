@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
-from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions
+from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions  # type: ignore[attr-defined]
 
 from framelift.breaks import FL0102, FL0103, FL0301, FL0304, GraphBreak
 from framelift.silence import raising_no_warnings

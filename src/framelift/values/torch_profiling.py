@@ -25,7 +25,7 @@ class IgnoredContextValue(Value):
 
     __slots__ = ("cls",)
 
-    def __init__(self, cls: type) -> None:
+    def __init__(self, cls: Any) -> None:
         super().__init__()
         self.cls = cls
 

@@ -73,8 +73,8 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
             # be called with `retain_graph=True`.
             at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
-        # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers make
-        # them as they need them.
+        # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers
+        # make them as they need them.
         fakes = list(example_inputs)
         if at_once or takes_numbers:
             fakes = [_fake(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]

@@ -25,12 +25,13 @@ from torch._guards import (
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils.hooks import RemovableHandle
 
 from framelift.backends.checks_first import checks_first
 from framelift.backends.reading import SymbolicAnswers
-from framelift.graph.fake import fake_with_layout
+from framelift.graph.fake import fake_with_layout, opaque_kind
 from framelift.shapes.presuming import Presumed, PresumingEnv
-from framelift.shapes.symbols import NamedSource, hidden_floats
+from framelift.shapes.symbols import Layout, NamedSource, hidden_floats
 from framelift.silence import raising_no_warnings
 
 _COMPILE_NUMBERS = itertools.count()
@@ -63,6 +64,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
     shape_env.is_static = not at_once
     with ExitStack() as stack:
         stack.enter_context(raising_no_warnings())
+        stack.enter_context(_hooks_of_its_own())
         stack.enter_context(compile_context(CompileContext(number)))
         context = TracingContext(mode)
         stack.enter_context(tracing(context))
@@ -74,8 +76,8 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
             at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
         # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers
-        # make them as they need them.
-        fakes = list(example_inputs)
+        # make them as they need them, if they can.
+        fakes = [_fake(mode, value, None) if _is_part(value) else value for value in example_inputs]
         if at_once or takes_numbers:
             fakes = [_fake(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]
         triples = list(zip(example_inputs, fakes, symbolic, strict=True))
@@ -88,6 +90,24 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
     if not at_once:
         _forget_guards(module, shape_env, known)
     shape_env.freeze()
+
+
+@contextmanager
+def _hooks_of_its_own() -> Iterator[None]:
+    """Hooks that a compiler adds to what it makes are not counted among the program's, which number those to come."""
+    count = RemovableHandle.next_id
+    try:
+        yield
+    finally:
+        if RemovableHandle.next_id != count:
+            RemovableHandle.next_id = count
+
+
+def _is_part(value: Any) -> bool:
+    """Whether it is a view of a tensor that no fake stands for, such as the values of a sparse one. To a compiler it is
+    a tensor like others."""
+    base = value._base if isinstance(value, torch.Tensor) and value._is_view() else None
+    return base is not None and opaque_kind(base) is not None
 
 
 def _env_without_capture() -> PresumingEnv:
@@ -193,6 +213,8 @@ def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:
     """An input as a compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
     if not isinstance(value, torch.Tensor):
         return value if symbolic is None else symbolic
+    if symbolic is None and _is_part(value):
+        symbolic = Layout(value.size(), value.stride())
     if symbolic is None:
         return mode.from_tensor(value, static_shapes=True)
     fake = fake_with_layout(mode, value, symbolic)

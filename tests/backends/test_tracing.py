@@ -1,0 +1,52 @@
+"""What a compiler finds around it, and what it leaves as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.hooks import RemovableHandle
+
+import framelift
+from tests.backends.test_users_backends import simplified_boxed
+from tests.helpers import check
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
+def test_the_values_of_a_sparse_tensor_are_a_tensor_like_others(backend: Any) -> None:
+    def f(values):
+        values.mul_(2)
+        return values + 1
+
+    check(
+        lambda grid: f(grid._values()),
+        torch.eye(2).to_sparse(),
+        changed=[(torch.eye(size).to_sparse(),) for size in (3, 4, 5)],
+        backend=backend,
+        expect_breaks=None,
+    )
+    lifted = framelift.compile(f, backend=backend, fullgraph=True)
+    for size in (2, 3, 4, 5):
+        values = torch.eye(size).to_sparse()._values()
+        assert torch.equal(lifted(values), torch.full((size,), 3.0))
+        assert torch.equal(values, torch.full((size,), 2.0))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
+def test_hooks_of_compilers_are_not_counted_among_the_programs(backend: Any) -> None:
+    linear = torch.nn.Linear(3, 3)
+
+    def f(x):
+        handle = linear.register_forward_hook(lambda module, args, output: output + 1)
+        try:
+            return linear(x)
+        finally:
+            handle.remove()
+
+    lifted = framelift.compile(f, backend=backend)
+    for size in (2, 3, 4):
+        before = RemovableHandle.next_id
+        x = torch.ones(size, 3)
+        assert torch.equal(lifted(x), linear(x) + 1)
+        assert RemovableHandle.next_id == before + 1

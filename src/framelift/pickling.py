@@ -3,7 +3,8 @@
     >>> pickle.loads(pickle.dumps(step)) is step        # @framelift.compile def step
     True
 
-A process that unpickles one has a lifted callable, too, with entries of its own.
+A process that unpickles one has a lifted callable, too, with entries of its own. (A bound method is pickled by Python,
+as its object and its name: it is lifted again where its class has it lifted.)
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class FrameliftError(Exception):
 
 
 class BackendError(FrameliftError):
-    """A backend raised, returned something that cannot be called, or compiled a graph that raises and Python does not.
+    """A backend raised, returned what cannot be called, or compiled a graph that raises where Python does not.
 
     `backend` is its name, `location` the user's line ("file.py:12") at which the graph it was given ends.
     """

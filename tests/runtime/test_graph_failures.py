@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import framelift
-from framelift.errors import BackendError, FrameliftWarning
+from framelift.errors import BackendError, FrameliftWarning, FullGraphError
 from framelift.native import _core
 from framelift.report.events import GraphFailed, RanEagerly
 from tests.helpers import check
@@ -402,6 +402,21 @@ def test_python_has_the_memory_that_the_graph_took(outputs: int) -> None:
         finally:
             sys.setprofile(before)
     assert seen == [False]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_graph_that_needs_more_of_the_stack_than_there_is(fullgraph: bool) -> None:
+    """Nothing is wrong with it."""
+    record = Record()
+    lifted = framelift.compile(plain, backend=Failing(RecursionError("too deep")), fullgraph=fullgraph)
+    with record.listening():
+        for _ in range(5):
+            if fullgraph:
+                with pytest.raises(FullGraphError, match="FL0606"):
+                    lifted(X)
+            else:
+                assert torch.equal(lifted(X), plain(X))
+    assert ids(record) == ([] if fullgraph else ["FL0606"] * 5) and not record.of(GraphFailed)
 
 
 def test_nothing_is_left_behind() -> None:

@@ -16,8 +16,16 @@ from typing import Any
 
 from framelift import config
 from framelift.bytecode.builder import Builder
-from framelift.errors import BackendError, warn_user
-from framelift.fallbacks import DATA_DIFFERS, ERROR_HANDLED, ERROR_PRESUMED_AWAY, GRAPH_FAILED, Because, Fallback
+from framelift.errors import BackendError, FullGraphError, warn_user
+from framelift.fallbacks import (
+    DATA_DIFFERS,
+    ERROR_HANDLED,
+    ERROR_PRESUMED_AWAY,
+    GRAPH_FAILED,
+    STACK_USED_UP,
+    Because,
+    Fallback,
+)
 from framelift.graph.runtime_asserts import PROGRAM_RAISES, failed_check
 from framelift.native import _core
 from framelift.report import events, stream
@@ -52,6 +60,8 @@ class GraphJudge:
             _ran_eagerly(self.function, DATA_DIFFERS.because(check=check))
         elif PROGRAM_RAISES in str(error):
             _ran_eagerly(self.function, ERROR_PRESUMED_AWAY.because())
+        elif isinstance(error, RecursionError):  # Python needs less of the stack
+            return self._stack_used_up()
         elif self.handles_errors:
             _ran_eagerly(self.function, ERROR_HANDLED.because(error=type(error).__name__))
         else:
@@ -62,6 +72,12 @@ class GraphJudge:
         """With `fullgraph=True` there is nothing to put in the place of what is presumed."""
         if self.trust is not None and not self.fullgraph:
             self.trust.disappoint(_core.outermost_calls())
+
+    def _stack_used_up(self) -> BaseException | None:
+        if self.fullgraph:
+            return FullGraphError(f"{STACK_USED_UP.id}: {STACK_USED_UP.text}\n  in the graph of {self.lines}")
+        _ran_eagerly(self.function, STACK_USED_UP.because())
+        return None
 
     def _backend_failed(self, entry: Any, error: BaseException) -> BaseException | None:
         self._failures += 1

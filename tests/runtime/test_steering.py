@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -30,6 +31,16 @@ def test_graph_break_of_torch() -> None:
         return y * 2
 
     assert [event.id for event in check(f, X, expect_breaks=1).record.breaks] == ["FL0103"]
+
+
+def test_a_wrapper_that_says_it_is_torchs() -> None:
+    """`functools.wraps` copies the name and the module."""
+
+    @functools.wraps(torch._dynamo.graph_break)
+    def own() -> int:
+        return 3
+
+    check(lambda x: x + own(), X, expect_breaks=0)
 
 
 def test_the_reason_is_told() -> None:

@@ -60,6 +60,23 @@ def test_a_hit_is_the_cached_result(maxsize):
     SETTING["factor"] = 2
 
 
+def test_a_cache_from_a_module_with_the_name_of_another():
+    """What `typing` caches may be computed while capturing; not what only says that it is from there."""
+    calls = []
+
+    def factor(n):
+        calls.append(n)
+        return n + 1
+
+    factor.__module__ = "typing"
+    factor = functools.lru_cache(factor)
+    record = Record()
+    with record.listening():
+        assert lifted(lambda t: t * factor(2))(x()).equal(x() * 3)
+    assert calls == [2] and factor.cache_info().misses == 1
+    assert len(record.breaks) == 1
+
+
 def test_a_miss_runs_and_fills_the_cache():
     calls = []
 

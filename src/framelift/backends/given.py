@@ -167,7 +167,7 @@ def _symbol(number: Any) -> sympy.Symbol | None:
 def _promote_clamped(module: GraphModule) -> None:
     """Give integers that are clamped at a float the dtype of the result: Inductor forgets it (torch 2.13)."""
     for node in module.graph.nodes:
-        if node.target not in _CLAMPS:
+        if node.target not in _CLAMPS or not node.args:
             continue
         given, made = [getattr(each.meta.get("example_value"), "dtype", None) for each in (node.args[0], node)]
         if given is not None and made is not None and given != made:

@@ -90,7 +90,7 @@ class Backend:
             checked = None if self.is_own else presumed_so_far(graph_module)
             with compiling(graph_module, given.examples, answers=not self.is_own) as inputs, _core.disturbed():
                 compiled = given.adapt(self._compile(graph_module, inputs))
-        if checked is not None and checked.misses(graph_module.shape_env):
+        if checked is not None and checked.missing():
             raise CannotCheck(f"what the backend {self.name!r} presumes about data")
         return compiled
 

@@ -45,11 +45,13 @@ class Unlikely(Exception):
 class Presumed:
     """What was presumed at some time: facts, and between which bounds symbols lie."""
 
+    env: PresumingEnv
     facts: frozenset[Any]
     bounds: dict[sympy.Symbol, ValueRanges[Any]]
 
-    def misses(self, env: PresumingEnv) -> list[Any]:
+    def missing(self) -> list[Any]:
         """What was presumed since, and does not follow. A compiler that traces a graph makes its symbols once more."""
+        env = self.env
         facts = {fact.expr.xreplace(env.unbacked_renamings) for fact in env.presumptions} - self.facts
         new = (fact for fact in facts if free_unbacked_symbols(fact) - env.unbacked_inputs)
         return [fact for fact in new if bound_sympy(fact, self.bounds).lower != sympy.true]
@@ -87,7 +89,7 @@ class PresumingEnv(ShapeEnv):
 
     def presumed(self) -> Presumed:
         """What is presumed so far."""
-        return Presumed(frozenset(fact.expr for fact in self.presumptions), dict(self.var_to_range))
+        return Presumed(self, frozenset(fact.expr for fact in self.presumptions), dict(self.var_to_range))
 
     def presume(self, fact: Any, why: str) -> None:
         """Take a fact for true; it is guarded if it can be, and else checked when the graph runs."""

@@ -17,7 +17,6 @@ from framelift.backends.checks_first import checks_first
 from framelift.backends.steps import counting_steps
 from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.errors import short, unknown
-from framelift.shapes.presuming import PresumingEnv
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -51,7 +50,7 @@ def inductor(
     return counting_steps(compiled) if records else compiled
 
 
-def _compile_as_presumed(shape_env: PresumingEnv, *args: Any, **kwargs: Any) -> Any:
+def _compile_as_presumed(shape_env: Any, *args: Any, **kwargs: Any) -> Any:
     """Compile what AOTAutograd traced. Inductor emits checks of what was presumed until here; nothing may be added."""
     shape_env.presumes = False
     return compile_fx_inner(*args, **kwargs)

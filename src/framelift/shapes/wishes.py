@@ -44,4 +44,5 @@ def _sources(name: str, places: Places) -> list[str]:
 def _mark(entry: Any) -> Mark:
     if isinstance(entry, bool):
         return Mark("maybe" if entry else "static")
-    return Mark("dynamic", *entry, strict=True)
+    lower, upper = entry
+    return Mark("dynamic", lower, upper, strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SOURCES = sorted((Path(__file__).resolve().parents[2] / "src").rglob("*.py"))
+SOURCES = sorted((Path(__file__).resolve().parent.parent / "src").rglob("*.py"))
 
 
 class Use(NamedTuple):
@@ -25,8 +25,8 @@ class Use(NamedTuple):
 
 
 def private_uses() -> list[Use]:
-    """All names of torch's that have a private part, and those that are imported from anywhere in torch."""
-    return [use for path in SOURCES for use in _Reader(path).uses if "._" in use.name]
+    """All uses of names of torch's that have a private part."""
+    return [use for path in SOURCES for use in _Reader(path).uses if "._" in use.name.replace(".__", ".")]
 
 
 class _Reader(ast.NodeVisitor):
@@ -144,7 +144,8 @@ def _outcome() -> str:
     told = [str(warning.message) for warning in caught if warning.category.__name__ == "FrameliftWarning"]
     if framelift.counters().captured:
         return "captured"
-    return "told" if len(told) == 1 else f"{len(told)} warnings: {told}"
+    # One tells what is missing, and one perhaps that this function needs it.
+    return "told" if 1 <= len(told) <= 2 else f"{len(told)} warnings: {told}"
 
 
 def outcomes(groups: list[list[str]]) -> Iterator[str]:
@@ -156,7 +157,7 @@ def outcomes(groups: list[list[str]]) -> Iterator[str]:
             importlib.import_module(module)
         except ImportError:
             pass
-    assert "framelift.api" not in sys.modules
+    assert "framelift" not in sys.modules
     for group in groups:
         reader, writer = os.pipe()
         child = os.fork()

@@ -23,8 +23,10 @@ ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...]
     for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
     if len(pair := _known(f"_get_{name}_sdp_enabled", f"_set_sdp_use_{name}")) == 2
 )
-_ATTENTION_FLAGS = tuple(is_enabled for is_enabled, _ in ATTENTION_KERNELS)
-_OTHER_FLAGS = _known("_get_deterministic_algorithms", "_get_cudnn_enabled", "_get_mkldnn_enabled")
+_FLAGS: tuple[Callable[[], bool], ...] = (
+    *(is_enabled for is_enabled, _ in ATTENTION_KERNELS),
+    *_known("_get_deterministic_algorithms", "_get_cudnn_enabled", "_get_mkldnn_enabled"),
+)
 
 
 class TorchState(NamedTuple):
@@ -41,9 +43,12 @@ class TorchState(NamedTuple):
     # The devices of the active `with torch.device(...)` contexts; None if modes of any other kind are active.
     default_devices: tuple[torch.device, ...] | None
     dispatch_modes: int
-    # Which kernels attention may choose from, in the order of `ATTENTION_KERNELS`.
-    attention: tuple[bool, ...]
-    other_flags: tuple[bool, ...]
+    flags: tuple[bool, ...]
+
+    @property
+    def attention(self) -> tuple[bool, ...]:
+        """Which kernels attention may choose from, in the order of `ATTENTION_KERNELS`."""
+        return self.flags[: len(ATTENTION_KERNELS)]
 
 
 class StateReader:
@@ -73,13 +78,13 @@ class StateReader:
             _C.get_default_dtype(),
             _default_devices() if _C._len_torch_function_stack() else (),
             _C._len_torch_dispatch_stack(),
-            tuple([is_set() for is_set in _ATTENTION_FLAGS]),
-            tuple([is_set() for is_set in _OTHER_FLAGS]),
+            *[is_set() for is_set in _FLAGS],
         )
         # The state changes rarely: nearly every operation finds the one before it.
         if self._last_answer is not None and facts == self._last:
             return self._last_answer
-        state = TorchState(*facts)
+        first = len(facts) - len(_FLAGS)
+        state = TorchState(*facts[:first], facts[first:])
         self._last = facts
         self._last_answer = (state, self._numbers.setdefault(state, len(self._numbers)))
         return self._last_answer

@@ -84,7 +84,7 @@ class StateReader:
         if self._last_answer is not None and facts == self._last:
             return self._last_answer
         first = len(facts) - len(_FLAGS)
-        state = TorchState(*facts[:first], facts[first:])
+        state = TorchState._make((*facts[:first], facts[first:]))
         self._last = facts
         self._last_answer = (state, self._numbers.setdefault(state, len(self._numbers)))
         return self._last_answer

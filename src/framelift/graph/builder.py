@@ -22,12 +22,14 @@ from typing import Any, TypeGuard
 import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
+from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
+from framelift.graph.given_results import check_given, check_written, given_results, without_them
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
@@ -379,11 +381,16 @@ class GraphBuilder:
         storages = list({id(ref.storage): ref.storage for ref in tensors}.values())
         # All aliases too: if the operation writes, autograd must know them.
         self._materialiser.materialise([ref for storage in storages for ref in storage.refs])
+        given = given_results(record)
+        if given:
+            self._check_given(record, given)
         result, seen = self._materialiser.run(record)
         record.writes = written_storages(record, seen)
         record.is_random = seen.is_random
         before = len(self._changes)
         try:
+            if given:
+                check_written(record, given, pytree.tree_leaves(result), seen)
             self._bind(record, result)
             if any(ref.is_new for storage in record.writes for ref in storage.refs):
                 _check_new(record)
@@ -407,6 +414,13 @@ class GraphBuilder:
             for storage in record.changed:
                 storage.changes.append(record)
         return record.result
+
+    def _check_given(self, record: Record, given: list[TensorRef]) -> None:
+        """Look at what an operation makes when it is given no tensors to write its results to."""
+        made, _ = self._materialiser.run(without_them(record))
+        self.shape_env.pending_fresh_unbacked_symbols.clear()
+        tensors = [leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)]
+        check_given(record, given, [self._descriptors.of(tensor) for tensor in tensors])
 
     def _bind(self, record: Record, result: Any) -> None:
         """Takes up the symbols that came with a result, for sizes and numbers that depend on data."""

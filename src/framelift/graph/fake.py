@@ -39,6 +39,8 @@ MARKED_IN_VAIN = frozenset({"prims::as_strided"})
 HANDING_ON = frozenset({"aten::dropout"})
 # Operators that write a result of the common type back, and whose rules do not ask whether it can be cast.
 CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})
+# Operators that write nothing but the size of a tensor.
+RESIZING = frozenset({"aten::resize_", "aten::resize_as_"})
 
 _STRIDED = torch.strided
 hush(logging.getLogger(FakeTensorMode.__module__))
@@ -47,11 +49,14 @@ hush(logging.getLogger(FakeTensorMode.__module__))
 class Observed:
     """What an operation did while it ran: the storages it wrote to, and whether it drew random numbers."""
 
-    __slots__ = ("written", "is_random")
+    __slots__ = ("written", "filled", "is_random", "by_element")
 
     def __init__(self) -> None:
         self.written: set[int] = set()  # storages by address
+        self.filled: set[int] = set()  # those of which more than the size was written
         self.is_random = False
+        # Each element was written when those it is computed from had been read.
+        self.by_element = True
 
 
 class Place:
@@ -72,7 +77,10 @@ class Place:
 class OperatorTraits:
     """What an operator's schema says about its effects, worked out once per operator."""
 
-    __slots__ = ("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on", "unspellable")
+    __slots__ = (
+        *("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on"),
+        *("unspellable", "is_pointwise", "resizes"),
+    )
 
     def __init__(self, operator: OpOverload) -> None:
         self.casts_back = operator._schema.name in CASTING_BACK
@@ -89,6 +97,8 @@ class OperatorTraits:
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
         self.random_flags = tuple(place for place in places if place.name in RANDOM_ONLY_IF)
         self.hands_on = operator._schema.name in HANDING_ON
+        self.resizes = operator._schema.name in RESIZING
+        self.is_pointwise = torch.Tag.pointwise in operator.tags
         # The graphs of compilers call operators by name, with what has no place by keyword.
         self.unspellable = unspellable(
             [*str(operator).split("."), *(argument.name for argument in arguments if argument.kwarg_only)]
@@ -98,6 +108,9 @@ class OperatorTraits:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
             written = [*_tensors_in([place.value(args, kwargs) for place in self.writes])]
             seen.written.update(map(address_of, written))
+            if not self.resizes:
+                seen.filled.update(map(address_of, written))
+            seen.by_element &= self.is_pointwise
             _check_writes(written, [*_tensors_in((args, kwargs))])
             if self.casts_back:
                 check_cast(args[0], args[1:])

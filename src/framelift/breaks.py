@@ -102,7 +102,8 @@ FL0203 = _reason("FL0203", "{type}.{name} is implemented in C and not modelled",
 FL0301 = _reason(
     "FL0301",
     "the value of a tensor decides what happens next ({what})",
-    "Use torch.where or torch.cond, or compute the decision outside the compiled function.",
+    "Where it chooses between results, use torch.where or torch.cond; where it is printed, logged or a size, do that "
+    "outside the compiled function.",
 )
 FL0302 = _reason(
     "FL0302",

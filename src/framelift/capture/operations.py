@@ -10,6 +10,7 @@ from framelift.breaks import FL0301, FL0302, FL0303, FL0307, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
+from framelift.values import protocol as py
 from framelift.values.base import Value
 from framelift.values.constants import is_constant
 from framelift.values.dicts import DictValue
@@ -55,6 +56,9 @@ class Operations:
         """
         if lift.has_changed_filters:
             refuse_unheard(lift)
+        device = lift.modes.device_for(target)
+        if device is not None and py.same(lift, kwargs.get("device"), None):
+            kwargs = {**kwargs, "device": device}
         plain_args = tuple([lift.graph_argument(arg) for arg in args])
         plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
         if raises is None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.utils._device import _device_constructors
 
 from framelift.graph.state import ATTENTION_KERNELS
 
@@ -22,6 +25,8 @@ class ModeState(NamedTuple):
     autocast_cache: bool
     autocast_nesting: int
     attention: tuple[bool, ...]
+    # What `with torch.device(...)` entered, in the frame or around it, outermost first.
+    devices: tuple[Any, ...]
     # The blocks entered in which no class of tensors has rules of its own (`__torch_function__`), by the step that made
     # them. They are not switched while capturing: plain tensors, of which graphs are, notice nothing.
     without_overrides: tuple[int, ...] = ()
@@ -35,7 +40,12 @@ def state_now(inference: tuple[bool, ...] = ()) -> ModeState:
         torch.is_autocast_cache_enabled(),
         autocast_nesting(),
         tuple(is_enabled() for is_enabled, _ in ATTENTION_KERNELS),
+        _device_contexts(),
     )
+
+
+def _device_contexts() -> tuple[Any, ...]:
+    return tuple(_get_current_function_mode_stack()) if torch._C._len_torch_function_stack() else ()
 
 
 class Modes:
@@ -48,6 +58,8 @@ class Modes:
         self._inference: list[tuple[bool, Any]] = []
         self.without_overrides: tuple[int, ...] = ()
         self.at_entry = self.state()
+        # Whether the frame is in other device contexts than when it was entered.
+        self._has_moved = False
 
     def state(self) -> ModeState:
         now = state_now(tuple(mode for mode, _ in self._inference))
@@ -56,6 +68,7 @@ class Modes:
     def restore(self, state: Any) -> None:
         self.without_overrides = state.without_overrides
         self._restore_inference(state.inference)
+        self._restore_devices(state.devices)
         for function, args in switches(self.state(), state):
             function(*args)
         if self.at_entry.autocast_nesting == state.autocast_nesting == 0:
@@ -72,11 +85,32 @@ class Modes:
         _, context = self._inference.pop()
         context.__exit__(None, None, None)
 
+    def enter_device(self, device: torch.device) -> None:
+        device.__enter__()
+        self._has_moved = True
+
+    def exit_device(self) -> None:
+        _pop_mode()
+        self._has_moved = _device_contexts() != self.at_entry.devices
+
+    def _restore_devices(self, wanted: tuple[Any, ...]) -> None:
+        now = _device_contexts()
+        common = _common(now, wanted)
+        for _ in now[common:]:
+            _pop_mode()
+        for context in wanted[common:]:
+            _push_mode(context)
+        self._has_moved = wanted != self.at_entry.devices
+
+    def device_for(self, function: Any) -> torch.device | None:
+        """Where a function makes a tensor now, if that is elsewhere than in the contexts that the graph will run in."""
+        if not self._has_moved or function not in _device_constructors():
+            return None
+        contexts = _device_contexts()
+        return contexts[-1].device if contexts else torch.device(torch._C._get_default_device())
+
     def _restore_inference(self, wanted: tuple[bool, ...]) -> None:
-        entered = [mode for mode, _ in self._inference]
-        common = 0
-        while common < min(len(entered), len(wanted)) and entered[common] == wanted[common]:
-            common += 1
+        common = _common([mode for mode, _ in self._inference], wanted)
         while len(self._inference) > common:
             self.exit_inference()
         for mode in wanted[common:]:
@@ -108,9 +142,17 @@ def switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., An
     for (_, enable), was, will_be in zip(ATTENTION_KERNELS, before.attention, after.attention, strict=True):
         if will_be != was:
             calls.append((enable, (will_be,)))
+    common = _common(before.devices, after.devices)
+    calls += [(torch.device.__exit__, (context.device, None, None, None)) for context in before.devices[common:]]
+    calls += [(torch.device.__enter__, (context.device,)) for context in after.devices[common:]]
     deeper = after.autocast_nesting - before.autocast_nesting
     step = torch.autocast_increment_nesting if deeper > 0 else torch.autocast_decrement_nesting
     return calls + [(step, ())] * abs(deeper)
+
+
+def _common(one: Sequence[Any], two: Sequence[Any]) -> int:
+    """How many items two sequences begin with are the same."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, two, strict=False)))
 
 
 def autocast_nesting() -> int:

@@ -250,7 +250,7 @@ class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(
 
 
 def _numpy_dtype(dtype: torch.dtype) -> Any:
-    return torch.empty(0, dtype=dtype).numpy().dtype
+    return torch.empty(0, dtype=dtype, device="cpu").numpy().dtype
 
 
 # -- operations --------------------------------------------------------------------------------------------------------
@@ -260,6 +260,8 @@ def compute(lift: Lift, path: str, args: list[Any], kwargs: dict[str, Any], writ
     """A function of NumPy's as an operation of the graph; `written` is the array it writes to, if it does."""
     if not has(path):
         raise GraphBreak(FL0102, what=f"numpy.{path}")
+    if torch._C._len_torch_function_stack():  # arrays know nothing of them; torch's layer makes tensors there
+        raise GraphBreak(FL0102, what=f"numpy.{path} in a device context")
     tensors: dict[int, ArrayValue] = {}
     args = [_read(lift, arg, tensors) for arg in args]
     kwargs = {name: _read(lift, arg, tensors) for name, arg in kwargs.items()}

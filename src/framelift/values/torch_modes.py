@@ -12,7 +12,7 @@ import torch
 from torch._C import _InferenceMode, _set_grad_enabled
 from torch.autograd import grad_mode
 
-from framelift.breaks import FL0107, GraphBreak
+from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.effects.modes import autocast_nesting
 from framelift.graph.state import ATTENTION_KERNELS
 from framelift.values import protocol as py
@@ -63,6 +63,22 @@ def _decrement_nesting(lift: Lift) -> int:
     lift.journal.touch(lift.modes)
     torch.autocast_decrement_nesting()
     return autocast_nesting()
+
+
+@primitive(torch.device.__enter__)
+def _enter_device(lift: Lift, device: Any) -> Any:
+    """Not in the graph: what makes tensors in it is told where (`Operations.on_values`)."""
+    lift.journal.touch(lift.modes)
+    lift.modes.enter_device(lift.constant(device))
+    return device
+
+
+@primitive(torch.device.__exit__)
+def _exit_device(lift: Lift, device: Any, *raised: Any) -> None:
+    if not torch._C._len_torch_function_stack():
+        raise GraphBreak(FL0102, what="torch.device.__exit__ outside of its block")
+    lift.journal.touch(lift.modes)
+    lift.modes.exit_device()
 
 
 class InferenceContextValue(Value):

@@ -68,6 +68,11 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "dot": lambda x: torch.dot(x[0], x[1]),
     "conv": lambda x: torch.nn.functional.conv1d(x[None], torch.ones(2, 4, 2)),
     "branch on a stride": lambda x: x + 1 if x.stride(0) > 3 else x - 1,
+    "a copy no pass knows to be like it": lambda x: (
+        x.clone(memory_format=torch.contiguous_format),
+        x.t().contiguous(),
+    ),
+    "expanded copies": lambda x: (x.unsqueeze(0).expand(2, *x.shape), (x * 1).t().stride(), x.t() * 1),
     "arithmetic with strides": lambda x: x + x.stride(0) // 2 * x.shape[1] + x.stride(1),
 }
 

@@ -188,9 +188,9 @@ class Builder:
     def clone(self, x: Node) -> Node:
         """A copy that lies in memory as a new tensor does."""
         tensor = facts.tensor(x)
-        if not tensor.is_contiguous():
+        if facts.contiguity(tensor) is False:
             return self.contiguous(x)
         # Axes of length one may have any stride, and a plain clone keeps it.
-        if tensor.stride() == facts.dense_strides(tensor.shape):
+        if facts.same_numbers(tensor.stride(), facts.dense_strides(tensor.shape)):
             return self.call(torch.clone, x)
         return self.call(torch.clone, x, memory_format=torch.contiguous_format)

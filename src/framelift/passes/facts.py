@@ -143,6 +143,13 @@ def dense_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def contiguity(tensor: torch.Tensor) -> bool | None:
+    """Whether a tensor is contiguous; None where that would have to be assumed of symbolic strides."""
+    if all(type(number) is int for number in (*tensor.shape, *tensor.stride())):
+        return tensor.is_contiguous()
+    return True if same_numbers(tensor.stride(), dense_strides(tensor.shape)) else None
+
+
 def same_kind(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Equal in dtype, device and layout: may stand in one stack or cat without a conversion."""
     return one.dtype == other.dtype and one.device == other.device and one.layout == other.layout

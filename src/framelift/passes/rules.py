@@ -209,7 +209,7 @@ def reaches_output(node: Node, work: Work) -> bool:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    return tensor.stride() == facts.dense_strides(tensor.shape)
+    return facts.same_numbers(tensor.stride(), facts.dense_strides(tensor.shape))
 
 
 def _may_lie_so(rule: Rewrite, old: Node, new: Node, work: Work) -> bool:
@@ -218,7 +218,8 @@ def _may_lie_so(rule: Rewrite, old: Node, new: Node, work: Work) -> bool:
     if facts.same_numbers(before.stride(), after.stride()):
         return True
     # Axes of length one make no difference to any kernel.
-    differs = any(a != b for a, b, size in zip(before.stride(), after.stride(), before.shape, strict=True) if size > 1)
+    sides = zip(before.stride(), after.stride(), before.shape, strict=True)
+    differs = any(not facts.same_number(a, b) for a, b, size in sides if not facts.same_number(size, 1))
     bitwise = differs and rule.exactness == "exact" and not work.options.approximate
     return propagate({old: after}, work, bitwise) is not None
 

@@ -29,7 +29,7 @@ def check_layout(call: Bound, work: Work) -> None:
     """Rejects an operation that might round differently on another layout, where the same bits are wanted."""
     if is_same_everywhere(call) or work.options.approximate:
         return
-    if not facts.tensor(call["input"]).is_contiguous():
+    if not facts.contiguity(facts.tensor(call["input"])):
         raise Reject(f"{call.op} may round differently on another layout")
 
 

@@ -236,7 +236,10 @@ class CopyPieces(Rewrite):
         if len(items) < max(2, len(sections)) or any(len(item.users) > 1 for item in items.values()):
             raise NoMatch("not every piece is used, and once")
         copies = [ops.bound(user, "contiguous") for item in items.values() for user in item.users]
-        if any(each["memory_format"] is not None or facts.tensor(each.first).is_contiguous() for each in copies):
+        if any(
+            each["memory_format"] is not None or facts.contiguity(facts.tensor(each.first)) is not False
+            for each in copies
+        ):
             raise NoMatch("not every piece is copied")
         results = [each.node for each in copies]
         return Match(root, *items.values(), *results, x=call.first, dim=dim, sections=sections, results=results)

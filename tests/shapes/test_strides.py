@@ -158,6 +158,20 @@ class TestWhatIsGuarded:
             assert_same(x + 1, lifted(x))
             assert lifted(x).stride() == (x + 1).stride()
 
+    def test_passes_assume_nothing(self) -> None:
+        """Whether a product with one is a copy that lies as its operand does."""
+
+        def fn(x, y):
+            return x.stride(0) * y, x.t().stride()
+
+        def columns(*strides):
+            return torch.arange(80.0).as_strided((3, 4), strides)
+
+        pairs = [((8, 2), (4, 1)), ((1, 0), (7, 1)), ((8, 2), (1, 0)), ((1, 3), (1, 4)), ((1, 5), (1, 6))]
+        lifted = framelift.compile(fn, backend="eager")
+        for x, y in [(columns(*one), columns(*other)) for one, other in pairs]:
+            assert_same(fn(x, y), lifted(x, y))
+
     def test_strides_of_zero_and_one(self) -> None:
         calls = [(torch.arange(40.0)[::n][:4],) for n in (1, 2, 3, 4, 1)] + [(torch.ones(1).expand(4),)] * 2
         assert captures(lambda x: x + 1, calls) == [1, 1, 0, 0, 0, 1, 0]

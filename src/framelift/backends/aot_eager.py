@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from framelift.backends.registry import takes_no_options
 from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.controls import disable_function
+from framelift.graph.leftovers import release_source
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 
 
@@ -31,6 +32,7 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
 
 def _as_it_is(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     del example_inputs
+    release_source(module)
     shape_env = current_symbols()
     if shape_env is not None and depends_on_data(module):
         # AOTAutograd leaves out checks of what it takes for true: they are made from what was presumed once more.

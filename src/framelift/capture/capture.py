@@ -38,6 +38,7 @@ from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
 from framelift.capture.subclasses_ahead import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
+from framelift.graph.leftovers import forget_environments
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
@@ -418,6 +419,8 @@ class _Capture:
         note_symbols(lift)
         remember(lift)
         self._report_symbols()
+        if lift.graph.symbols:
+            forget_environments()
         tree = lift.guards.build_tree(needs.fetched, len(self.request.slots), state)
         self._report_guards()
         self._lap("guards")

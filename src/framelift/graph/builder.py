@@ -30,6 +30,7 @@ from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.given_results import check_given, check_written, given_results, without_them
+from framelift.graph.leftovers import release_source
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
@@ -624,6 +625,7 @@ class GraphBuilder:
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = LazyGraphModule(emitter.bodies, graph)
         module.shape_env = self.shape_env
+        release_source(module)
         if self.symbols or self.depends_on_data:
             insert_deferred_runtime_asserts(module, self.shape_env, "capture", export)
             places = prune_dead_arguments(graph, emitter.without_effect().__contains__)

@@ -36,6 +36,7 @@ from framelift.fallbacks import (
     Because,
 )
 from framelift.graph import GraphBuilder, MetadataMemo
+from framelift.graph.leftovers import forget_environments, forget_fakes
 from framelift.interrupts import Interrupted
 from framelift.locks import Lock
 from framelift.native import _core, calibrate
@@ -115,6 +116,8 @@ class Runtime:
         """Forget all entries, failures and limits, and what is remembered about operations."""
         with self.lock:
             self.memo.clear()
+            forget_environments()
+            forget_fakes()
             for context in list(self._contexts.values()):
                 context.forget()
             for table in _core.all_tables():

@@ -1,0 +1,96 @@
+"""Captures and resets leave nothing behind, however many there are in one process."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.fx import graph_module
+
+import framelift
+
+Growth = Callable[[Callable[[int], object]], float]
+
+
+@pytest.fixture
+def growth(monkeypatch: pytest.MonkeyPatch) -> Growth:
+    """How many objects, that the garbage collector knows, each time leaves behind."""
+
+    # pytest keeps what is logged.
+    monkeypatch.setattr(logging.getLogger("torch.__trace"), "propagate", False)
+
+    def measured(work: Callable[[int], object], times: int = 100) -> float:
+        for number in range(times):
+            work(number)
+        before = objects()
+        for number in range(times, 2 * times):
+            work(number)
+        return (objects() - before) / times
+
+    return measured
+
+
+def objects() -> int:
+    for _ in range(3):  # what dies with a module may refer to more
+        gc.collect()
+    return len(gc.get_objects())
+
+
+def multiplied(x: torch.Tensor, number: int) -> torch.Tensor:
+    return (x * number).sin() + x.clone()
+
+
+@pytest.mark.parametrize("dynamic", [None, False, True])
+def test_captures_and_resets(dynamic: bool | None, growth: Growth) -> None:
+    lifted = framelift.compile(multiplied, backend="eager", dynamic=dynamic)
+
+    def work(number: int) -> None:
+        lifted(torch.ones(3 + number % 7), 2 + number % 9)
+        if number % 5 == 4:
+            framelift.reset()
+
+    assert growth(work) < 1
+
+
+def test_functions_that_come_and_go(growth: Growth) -> None:
+    def work(number: int) -> None:
+        def f(x: torch.Tensor) -> torch.Tensor:
+            print(end="")
+            return multiplied(x, 3)
+
+        framelift.compile(f, backend="eager", dynamic=True)(torch.ones(3 + number % 7))
+
+    assert growth(work) < 1
+
+
+def test_modules_that_come_and_go(growth: Growth) -> None:
+    def work(number: int) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        framelift.compile(model, backend="eager")(torch.ones(2, 4)).sum().backward()
+
+    assert growth(work) < 1
+
+
+def test_the_source_of_a_graph_lives_as_long_as_its_code() -> None:
+    def sources() -> set[str]:
+        objects()
+        return set(graph_module._loader.eval_cache)
+
+    kept: list[Any] = []
+
+    def backend(module: Any, example_inputs: Any) -> Any:
+        kept.append(module.forward)
+        return module.forward
+
+    known = sources()
+    framelift.compile(lambda x: x.sin() + 1, backend=backend)(torch.ones(3))
+    framelift.reset()
+    (name,) = sources() - known
+    assert "sin" in linecache.getline(name, 5) + "".join(linecache.getlines(name))
+    kept.clear()
+    assert not sources() - known and name not in linecache.cache

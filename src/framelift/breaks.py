@@ -102,8 +102,7 @@ FL0203 = _reason("FL0203", "{type}.{name} is implemented in C and not modelled",
 FL0301 = _reason(
     "FL0301",
     "the value of a tensor decides what happens next ({what})",
-    "Where it chooses between results, use torch.where or torch.cond; where it is printed, logged or a size, do that "
-    "outside the compiled function.",
+    "Use torch.where or torch.cond, or compute the decision outside the compiled function.",
 )
 FL0302 = _reason(
     "FL0302",
@@ -130,6 +129,11 @@ FL0307 = _reason(
     "FL0307",
     "{what} is a {kind} tensor, which no graph holds",
     "Make it dense before, or do this outside the compiled function: Python runs what uses it.",
+)
+FL0308 = _reason(
+    "FL0308",
+    "the number that a tensor holds is needed as it is ({what})",
+    "Return the tensor, and print, log or convert it outside the compiled function.",
 )
 # 04xx: exceptions
 FL0401 = _reason(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
 import framelift
+from framelift.breaks import REGISTRY
 from framelift.errors import BackendError
 from framelift.report.events import RanEagerly
 from tests.helpers import assert_same, check
@@ -188,3 +190,26 @@ def test_a_large_write_before_a_check() -> None:
 
     calls = [(torch.zeros(large), torch.arange(6) < n) for n in (3, 1)]
     check(fn, *calls[0], changed=calls[1:], expect_breaks=None)
+
+
+def printed(x: Any) -> Any:
+    print(x.sum().item())
+    return x * 2
+
+
+NEEDED: dict[str, tuple[Any, str, str]] = {
+    "printed": (printed, "FL0308", "print, log or convert"),
+    "formatted": (lambda x: (f"{x.sum().item():.2f}", x * 2), "FL0308", "print, log or convert"),
+    "a key": (lambda x: {x.sum().item(): x * 2}, "FL0308", "print, log or convert"),
+    "rounded": (lambda x: (round(x.sum().item(), 2), x * 2), "FL0308", "print, log or convert"),
+    "compared": (lambda x: x * 2 if x.sum().item() > 0 else x, "FL0301", "torch.where"),
+    "truth": (lambda x: x * 2 if x.sum() > 0 else x, "FL0301", "torch.where"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_the_remedy_fits(name: str) -> None:
+    function, reason, advice = NEEDED[name]
+    checked = check(function, torch.ones(3), expect_breaks=None, expect_ops=0, expect_hit=False)
+    assert {event.id for event in checked.record.breaks} == {reason}
+    assert advice in REGISTRY[reason].remedy

@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0301, FL0302, FL0303, FL0307, GraphBreak
+import torch
+
+from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
@@ -106,7 +108,8 @@ class Operations:
         if depends_on_data(ref.known_fake):
             known = known_of_data(ref.known_fake)
             if known is None:
-                raise GraphBreak(FL0301, what=lift.graph.origin_of(ref))
+                reason = FL0301 if isinstance(ref.known_fake, torch.SymBool) else FL0308
+                raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
         names = symbols.names_in_float(ref.known_fake)
         if names and not lift.policy.insists_on(names):

@@ -16,7 +16,7 @@ import torch
 import torch.overrides
 from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions  # type: ignore[attr-defined]
 
-from framelift.breaks import FL0102, FL0103, FL0301, FL0304, GraphBreak
+from framelift.breaks import FL0102, FL0103, FL0301, FL0304, FL0308, GraphBreak
 from framelift.silence import raising_no_warnings
 from framelift.torch_names import is_absent
 from framelift.values import protocol as py
@@ -143,7 +143,7 @@ def call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[s
     try:
         return lift.with_leaf(lambda kwargs: lift.call_torch(target, args, kwargs), kwargs)
     except GraphBreak as reason:
-        if reason.reason is not FL0301 or type(target) is not types.FunctionType:
+        if reason.reason not in (FL0301, FL0308) or type(target) is not types.FunctionType:
             raise
     # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
     return lift.inline(lift.known_object(target), list(args), kwargs)

@@ -79,7 +79,7 @@ class OperatorTraits:
 
     __slots__ = (
         *("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on"),
-        *("unspellable", "is_pointwise", "resizes"),
+        *("unspellable", "is_pointwise", "resizes", "copies"),
     )
 
     def __init__(self, operator: OpOverload) -> None:
@@ -99,6 +99,7 @@ class OperatorTraits:
         self.hands_on = operator._schema.name in HANDING_ON
         self.resizes = operator._schema.name in RESIZING
         self.is_pointwise = torch.Tag.pointwise in operator.tags
+        self.copies = operator._schema.name == "aten::copy_"
         # The graphs of compilers call operators by name, with what has no place by keyword.
         self.unspellable = unspellable(
             [*str(operator).split("."), *(argument.name for argument in arguments if argument.kwarg_only)]
@@ -110,12 +111,16 @@ class OperatorTraits:
             seen.written.update(map(address_of, written))
             if not self.resizes:
                 seen.filled.update(map(address_of, written))
-            seen.by_element &= self.is_pointwise
+            seen.by_element &= self.is_pointwise or self._copies_from_elsewhere(args)
             _check_writes(written, [*_tensors_in((args, kwargs))])
             if self.casts_back:
                 check_cast(args[0], args[1:])
         if self.is_random and not any(_is_off(place.value(args, kwargs)) for place in self.random_flags):
             seen.is_random = True
+
+    def _copies_from_elsewhere(self, args: tuple[Any, ...]) -> bool:
+        """Whether what is written was computed before, in other memory."""
+        return self.copies and len(args) > 1 and address_of(args[0]) != address_of(args[1])
 
 
 class ObservingFakeMode(FakeTensorMode):

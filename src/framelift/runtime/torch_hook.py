@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from types import CodeType, FunctionType, ModuleType
 
-import torch
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
 from framelift import interrupts
 from framelift.guards import reference
 from framelift.native import calibrate
+from framelift.torch_names import is_absent
 
-_HOOK = torch._C._dynamo.eval_frame
-_SKIP = _HOOK._FrameAction.SKIP
-# These frames, and all that they call.
-_LEFT_ALONE = _HOOK._FrameExecStrategy(_SKIP, _SKIP)
+_CAN_BE_TOLD = not any(map(is_absent, (_FrameAction, _FrameExecStrategy, set_code_exec_strategy)))
 
 
 def leave_alone(code: CodeType) -> None:
     """Frames of this code, and what they call, run as they are."""
-    _HOOK.set_code_exec_strategy(code, _LEFT_ALONE)
+    if _CAN_BE_TOLD:
+        set_code_exec_strategy(code, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
 
 
 def _leave_all_alone(module: ModuleType) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._C import _InferenceMode, _set_grad_enabled
+from torch._C import DisableTorchFunctionSubclass, _InferenceMode, _set_grad_enabled
 from torch.autograd import grad_mode
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
@@ -175,6 +175,6 @@ class WithoutOverridesValue(Value):
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
 
-@primitive(torch._C.DisableTorchFunctionSubclass)
+@primitive(DisableTorchFunctionSubclass)
 def _without_overrides(lift: Lift) -> WithoutOverridesValue:
     return WithoutOverridesValue(lift.steps.count)

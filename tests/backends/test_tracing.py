@@ -34,6 +34,18 @@ def test_the_values_of_a_sparse_tensor_are_a_tensor_like_others(backend: Any) ->
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
+def test_backward_is_called_outside_of_autocast(backend: Any) -> None:
+    def f(x, weight):
+        y = torch.nn.functional.linear(x, weight)
+        with torch.autocast("cpu"):
+            framelift.graph_break()
+            return y, torch.nn.functional.linear(x, weight)
+
+    weight = torch.randn(3, 3, requires_grad=True)
+    check(f, torch.randn(4, 3), weight, backend=backend, expect_breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
 def test_hooks_of_compilers_are_not_counted_among_the_programs(backend: Any) -> None:
     linear = torch.nn.Linear(3, 3)
 

@@ -644,3 +644,17 @@ def test_a_number_that_cannot_be_calculated() -> None:
         for n in (2.0, 3.0, 5.0, -1.0, -2.0, 4.0):
             assert torch.equal(lifted(X, n), f(X, n))
     assert ids(record) == ["FL0804"] * 2 and not record.of(GraphFailed)
+
+
+def test_a_block_that_a_handler_enters() -> None:
+    """Its manager is not there yet when an operation before it is looked at."""
+
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        try:
+            m = n + 2
+        finally:
+            with torch.enable_grad():
+                x = x * n
+        return x + m
+
+    check(f, torch.ones(2), 2, changed=[(torch.ones(2), 3), (torch.ones(2), 4)])

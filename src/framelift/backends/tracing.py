@@ -126,16 +126,25 @@ def _forget_guards(module: GraphModule, shape_env: ShapeEnv, known: int) -> None
 
 
 def _end_as_it_began(module: GraphModule) -> None:
-    """AOTAutograd takes no graph that ends with other settings of autocast; residual code switches to those itself."""
+    """AOTAutograd takes no graph that ends with other settings of autocast, or derives it as if backward were called
+    with autocast as it is at the end; residual code switches to what the program wants itself."""
     graph = module.graph
-    switched = {node.args[0] for node in graph.find_nodes(op="call_function", target=torch.set_autocast_dtype)}
+    ends = [(each, {node.args[0] for node in graph.find_nodes(op="call_function", target=each)}) for each in _AUTOCAST]
     with graph.inserting_before(graph.output_node()):
-        for device in sorted(switched):
-            graph.call_function(torch.set_autocast_dtype, (device, torch.get_autocast_dtype(device)))
+        for switch, devices in ends:
+            for device in sorted(devices):
+                graph.call_function(switch, (device, _AUTOCAST[switch](device)))
         if graph.find_nodes(op="call_function", target=torch.set_autocast_cache_enabled):
             graph.call_function(torch.set_autocast_cache_enabled, (torch.is_autocast_cache_enabled(),))
-    if switched:
+    if any(devices for _, devices in ends):
         module.recompile()
+
+
+# How autocast is switched on a device, and how it stands.
+_AUTOCAST = {
+    torch.set_autocast_enabled: torch.is_autocast_enabled,
+    torch.set_autocast_dtype: torch.get_autocast_dtype,
+}
 
 
 def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: CompileId) -> None:

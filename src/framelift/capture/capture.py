@@ -496,8 +496,10 @@ class _Capture:
         """Whether derivatives are not to be worked out by a backend."""
         if not self.request.options.backend.derives:
             return False
-        inputs = [value.concrete for value in self.lift.inputs.tensors.values()]
-        is_trained = any(value.requires_grad for value in inputs)
+        # Leaves that the program makes are inputs, too; of some the making was undone at a break.
+        tensors = self.lift.inputs.tensors.values()
+        inputs = [value.concrete for value in tensors if value.concrete is not None]
+        is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
         if is_trained and (self.meets_subclass or is_subclass_in_sight(self.request.function, self.request.slots)):
             return True
         written = [value.concrete for value in self._written()]

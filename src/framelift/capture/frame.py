@@ -91,10 +91,14 @@ class Frame:
     def _ends_what_is_raised(self) -> bool:
         """Whether a handler of this frame may end what is raised by the current step."""
         handler = self.program.steps[self.pc].handler
+        kept = len(self.stack)  # what is on the stack now, and still when the handler begins
         while handler is not None:
             way = self.program.way_from(handler.target)
-            if way.may_end_it and not (way.asks_manager and self._ends_nothing(self.stack[handler.depth - 1])):
+            # The manager of a block that a handler enters is not there yet.
+            asked = self.stack[handler.depth - 1] if way.asks_manager and handler.depth <= kept else None
+            if way.may_end_it and not self._ends_nothing(asked):
                 return True
+            kept = min(kept, handler.depth)
             handler = way.outer
         return False
 

@@ -346,7 +346,7 @@ def masked_rows_after_a_write(x: torch.Tensor, mask: torch.Tensor, out: torch.Te
 
 @pytest.mark.parametrize("program", [masked_after_a_write, masked_rows_after_a_write])
 def test_masks_of_another_size_raise_after_what_was_written(program) -> None:
-    check(program, torch.ones(3, 3), torch.ones(2, 2).bool(), torch.zeros(2, 3), expect_breaks=None)
+    check(program, torch.ones(3, 3), torch.ones(2, 2).bool(), torch.zeros(3, 3), expect_breaks=None)
 
 
 def test_masks_of_the_same_size_do_not_break() -> None:

@@ -14,6 +14,7 @@ from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
 from framelift.backends.checks_first import checks_first
+from framelift.backends.identities import IdentitiesAreCopies, forgets_copies
 from framelift.backends.steps import counting_steps
 from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.errors import short, unknown
@@ -35,6 +36,8 @@ def inductor(
 ) -> Callable[..., Any]:
     """The graph compiled by Inductor, for inference or for training as the inputs and torch's modes ask for."""
     changes = {**settings(mode, options), **_precautions(module, example_inputs)}
+    if forgets_copies():
+        _put_before(changes, "joint_custom_pre_pass", IdentitiesAreCopies())
     keywords: dict[str, Any] = {"config_patches": changes}
     if depends_on_data(module):
         if "_pre_fusion_custom_pass" in changes:  # it takes the place of what `compiling` has set
@@ -54,6 +57,12 @@ def _compile_as_presumed(shape_env: Any, *args: Any, **kwargs: Any) -> Any:
     """Compile what AOTAutograd traced. Inductor emits checks of what was presumed until here; nothing may be added."""
     shape_env.presumes = False
     return compile_fx_inner(*args, **kwargs)
+
+
+def _put_before(changes: dict[str, Any], name: str, ours: Callable[..., Any]) -> None:
+    """Have a pass run before those that the user asked for."""
+    theirs = changes.get(name, getattr(torch._inductor.config, name))
+    changes[name] = [ours, *(theirs if isinstance(theirs, list | tuple) else [theirs] if theirs else [])]
 
 
 def _precautions(module: GraphModule, example_inputs: Sequence[Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
+import torch
+from torch._C import _dispatch_has_kernel_for_dispatch_key as _has_kernel
 from torch._ops import OpOverload, OpOverloadPacket
 
 from framelift.graph.errors import MetadataFailure
@@ -53,7 +55,7 @@ def check_given(record: Record, given: list[TensorRef], made: list[Descriptor]) 
     for ref, descriptor in zip(given, made, strict=True):
         for fact in _FACTS:
             wanted, found = getattr(descriptor, fact), getattr(ref.descriptor, fact)
-            if str(wanted) != str(found) and not _may_grow(ref, fact):
+            if str(wanted) != str(found) and (_is_composed(record.target) or not _may_grow(ref, fact)):
                 raise _refusal(record, f"the {fact} of a result is {wanted}, the tensor that is to hold it has {found}")
     if any(one.storage is two.storage for one, two in combinations(given, 2)):
         raise _refusal(record, "two results are to be in the same memory")
@@ -77,6 +79,16 @@ def check_written(record: Record, given: list[TensorRef], returned: list[Any], s
 def _may_grow(ref: TensorRef, fact: str) -> bool:
     """Whether a tensor may be given another size: an empty one that the graph made to hold the result."""
     return fact in ("shape", "stride") and not ref.is_input and _is_empty(ref.shape) and len(ref.storage.refs) == 1
+
+
+@cache
+def _is_composed(target: Any) -> bool:
+    """Whether an operator has others write to `out`, perhaps through a view, which compilers cannot let grow."""
+    name = target._schema.name.partition("::")[2] if isinstance(target, OpOverload) else getattr(target, "__name__", "")
+    packet = getattr(torch.ops.aten, name, None)
+    operators = [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+    writing = [each for each in operators if any(argument.is_out for argument in each._schema.arguments)]
+    return bool(writing) and all(_has_kernel(each.name(), "CompositeImplicitAutograd") for each in writing)
 
 
 def _is_empty(shape: Sequence[Any]) -> bool:

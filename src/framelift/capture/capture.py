@@ -43,6 +43,7 @@ from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
 from framelift.graph.shared_memory import as_captured, share_history, where_inputs_lie_alike
+from framelift.graph.sparse_gradients import has_sparse_gradients
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -485,14 +486,15 @@ class _Capture:
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
         original = as_captured(module) if shares else None
         with self._modes_at_entry():
-            compiled = module.forward if self._is_for_autograd() else backend.compile(module, graph.example_inputs)
+            as_it_is = self._is_for_autograd(module)
+            compiled = module.forward if as_it_is else backend.compile(module, graph.example_inputs)
         if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled
 
-    def _is_for_autograd(self) -> bool:
+    def _is_for_autograd(self, module: Any) -> bool:
         """Whether derivatives are not to be worked out by a backend."""
         if not self.request.options.backend.derives:
             return False
@@ -500,6 +502,8 @@ class _Capture:
         tensors = self.lift.inputs.tensors.values()
         inputs = [value.concrete for value in tensors if value.concrete is not None]
         is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
+        if is_trained and has_sparse_gradients(module.graph):
+            return True
         if is_trained and (self.meets_subclass or is_subclass_in_sight(self.request.function, self.request.slots)):
             return True
         written = [value.concrete for value in self._written()]

@@ -99,3 +99,33 @@ def test_allowed_writes_stay_in_the_graph(program) -> None:
 def test_allowed_with_symbols(program) -> None:
     more = [(torch.arange(3.0 * rows).view(rows, 3),) for rows in (5, 6)]
     check(program, torch.arange(12.0).view(4, 3), changed=more)
+
+
+ELEMENTS = {
+    "a column": lambda x: x.t()[0].add_(x[0, 0]),
+    "the middle of a column": lambda x: x[:, 1].mul_(x[1, 1]),
+    "every other": lambda x: x.view(-1)[::2].sub_(x[1, 1]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_an_element_of_what_is_written(name, backend, dynamic):
+    """Kernels read it again when it has been written."""
+
+    def f(x):
+        y = x * 2
+        ELEMENTS[name](x)
+        return x + y
+
+    check(f, torch.arange(9.0).view(3, 3) + 2, backend=backend, dynamic=dynamic, expect_breaks=1)
+
+
+def test_an_element_beside_what_is_written():
+    def f(x):
+        x.t()[0].add_(x[0, 1])
+        x[:, 1].mul_(x[1, 2])
+        return x + 1
+
+    check(f, torch.arange(9.0).view(3, 3) + 2, backend="aot_eager")

@@ -1,11 +1,14 @@
 """Writes that torch refuses because of types or of where tensors lie in memory, which fake tensors do not look at.
 
 A tensor whose elements share places cannot be written to, nor can one that lies across another argument of the same
-operation. Where sizes are symbolic and nothing sure can be said, the write counts as refused: Python runs it.
+operation. Nor does a graph hold a write that reads one of the elements it writes to: what comes after it reads the new
+value in eager mode, and the old one where a compiler has put the result elsewhere. Where sizes are symbolic and nothing
+sure can be said, the write counts as refused: Python runs it.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -64,11 +67,29 @@ def _spelt(tensor: torch.Tensor) -> str:
 
 
 def _is_apart(one: torch.Tensor, two: torch.Tensor) -> bool:
-    """Whether torch sees no overlap: between tensors with gaps it does not look for one."""
-    if _is_empty(one) or _is_empty(two) or _has_gaps(one) or _has_gaps(two):
+    """Whether torch sees no overlap: between tensors with gaps it does not look for one. We look for one element."""
+    if _is_empty(one) or _is_empty(two):
         return True
+    if _has_gaps(one) or _has_gaps(two):
+        return not (statically_known_true(two.numel() == 1) and _may_hold(one, two.storage_offset()))
     (first, end), (other_first, other_end) = _extent(one), _extent(two)
     return statically_known_true(end <= other_first) or statically_known_true(other_end <= first)
+
+
+def _may_hold(tensor: torch.Tensor, place: Any) -> bool:
+    """Whether an element of a tensor may lie at a place of its storage, as far as strides are known."""
+    left = place - tensor.storage_offset()
+    if not all(type(number) is int for number in (left, *tensor.stride())):
+        return True
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True), key=_first, reverse=True):
+        steps = left // stride if stride else 0
+        if steps < 0 or statically_known_true(size <= steps):
+            return False
+        left -= steps * stride
+    return left == 0
+
+
+_first = operator.itemgetter(0)
 
 
 def _is_empty(tensor: torch.Tensor) -> bool:

@@ -192,6 +192,7 @@ def test_modes_and_options_reach_inductor(
     monkeypatch.setattr(importlib.import_module("framelift.backends.inductor"), "compile_fx", compile_fx)
     framelift.compile(lambda x: x + 1, **given)(torch.ones(2))
     (patch,) = patches
+    patch.pop("joint_custom_pre_pass", None)  # ours, where this Inductor needs it
     assert expected.items() <= patch.items() and bool(patch) == bool(expected)
 
 

@@ -46,18 +46,6 @@ def test_backward_is_called_outside_of_autocast(backend: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_a_backward_that_must_fail_fails_when_it_is_called(backend: Any, dynamic: bool) -> None:
-    def f(x, weight, scale):
-        y = torch.nn.functional.linear(x, weight) * scale
-        x.add_(1)
-        return y
-
-    weight = torch.randn(3, 3, requires_grad=True)
-    check(f, torch.randn(4, 3), weight, 0.5, backend=backend, dynamic=dynamic)
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
 def test_hooks_of_compilers_are_not_counted_among_the_programs(backend: Any) -> None:
     linear = torch.nn.Linear(3, 3)
 

@@ -21,7 +21,7 @@ from framelift.backends.tracing import compiling, presumed_so_far
 from framelift.errors import BackendError, short, unknown
 from framelift.graph.lowering import CannotCheck
 from framelift.native import _core
-from framelift.silence import heard_when_done, raising_no_warnings
+from framelift.silence import raising_no_warnings
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
 CompilerFunction = Callable[..., Callable[..., Any]]
@@ -32,10 +32,6 @@ _TORCH = torch.__path__[0] + "/"
 
 # Packages announce their backends to torch in this group of entry points; they serve here as well.
 ENTRY_POINTS = "torch_dynamo_backends"
-
-
-# What autograd says of a value that was saved for backward, also to a compiler that tries backward on fake tensors.
-_WRITTEN_MEANWHILE = "needed for gradient computation has been modified by an inplace operation"
 
 
 class Backend:
@@ -93,7 +89,7 @@ class Backend:
                 given.put_sizes_in_front()
             checked = None if self.is_own else presumed_so_far(graph_module)
             with compiling(graph_module, given.examples, answers=not self.is_own) as inputs, _core.disturbed():
-                compiled = given.adapt(self._compile_or_run(graph_module, inputs))
+                compiled = given.adapt(self._compile(graph_module, inputs))
         if checked is not None and checked.missing():
             raise CannotCheck(f"what the backend {self.name!r} presumes about data")
         return compiled
@@ -105,17 +101,6 @@ class Backend:
             return self.compile(graph_module, example_inputs)
         with self._reporting(graph_module):
             return self._compile(graph_module, example_inputs)
-
-    def _compile_or_run(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """A graph whose backward must fail, because what it needs is written to, runs as it is: eager mode says so when
-        backward is called, compilers when they compile."""
-        try:
-            return heard_when_done(self._compile)(graph_module, example_inputs)
-        except RuntimeError as error:
-            if _WRITTEN_MEANWHILE not in str(error):
-                raise
-            run: Callable[..., Any] = graph_module.forward
-            return run
 
     def _compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keywords: dict[str, Any] = {}
@@ -329,7 +314,7 @@ def last_line(graph_module: object) -> str:
 
 def _nodes_of(graph_module: object) -> list[Any]:
     graph = getattr(graph_module, "graph", None)
-    return [] if graph is None else list(graph.nodes)
+    return [] if graph is None else [node for node in graph.nodes if node.op not in ("placeholder", "output")]
 
 
 def _line_of(node: Any) -> str | None:

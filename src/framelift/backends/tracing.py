@@ -29,7 +29,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.backends.checks_first import checks_first
 from framelift.backends.reading import SymbolicAnswers
-from framelift.graph.fake import fake_with_layout, opaque_kind
+from framelift.graph.fake import fake_with_layout, is_part
 from framelift.shapes.presuming import Presumed, PresumingEnv
 from framelift.shapes.symbols import Layout, NamedSource, hidden_floats
 from framelift.silence import raising_no_warnings
@@ -77,7 +77,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
         # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers
         # make them as they need them, if they can.
-        fakes = [_fake(mode, value, None) if _is_part(value) else value for value in example_inputs]
+        fakes = [_fake(mode, value, None) if _needs_ours(value) else value for value in example_inputs]
         if at_once or takes_numbers:
             fakes = [_fake(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]
         triples = list(zip(example_inputs, fakes, symbolic, strict=True))
@@ -103,11 +103,8 @@ def _hooks_of_its_own() -> Iterator[None]:
             RemovableHandle.next_id = count
 
 
-def _is_part(value: Any) -> bool:
-    """Whether it is a view of a tensor that no fake stands for, such as the values of a sparse one. To a compiler it is
-    a tensor like others."""
-    base = value._base if isinstance(value, torch.Tensor) and value._is_view() else None
-    return base is not None and opaque_kind(base) is not None
+def _needs_ours(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and is_part(value)
 
 
 def _env_without_capture() -> PresumingEnv:
@@ -222,7 +219,7 @@ def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:
     """An input as a compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
     if not isinstance(value, torch.Tensor):
         return value if symbolic is None else symbolic
-    if symbolic is None and _is_part(value):
+    if symbolic is None and is_part(value):
         symbolic = Layout(value.size(), value.stride())
     if symbolic is None:
         return mode.from_tensor(value, static_shapes=True)

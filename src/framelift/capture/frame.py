@@ -85,7 +85,9 @@ class Frame:
 
     def _step(self) -> Place:
         outer = self.called_from
-        is_handled = (outer is not None and outer.is_handled) or self._ends_what_is_raised()
+        is_handled = outer is not None and outer.is_handled
+        if not is_handled and self.program.steps[self.pc].handler is not None:
+            is_handled = self._ends_what_is_raised()
         return Place(self.program.canonical.code, self.line, outer, is_handled)
 
     def _ends_what_is_raised(self) -> bool:

@@ -186,6 +186,8 @@ class Fakes:
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
         """The fake of a real tensor with static shape: views and aliases included, gradient left out."""
+        if is_part(example):
+            return fake_with_layout(self.mode, example, Layout(example.size(), example.stride()))
         # The converter remembers what it made, so that tensors of one storage become fakes of one storage.
         if storage.converter is None:
             storage.converter = FakeTensorConverter()
@@ -425,6 +427,13 @@ def opaque_kind(tensor: torch.Tensor) -> str | None:
     if tensor.layout is not _STRIDED:
         return str(tensor.layout).removeprefix("torch.").removeprefix("_")
     return "quantized" if tensor.is_quantized else None
+
+
+def is_part(tensor: torch.Tensor) -> bool:
+    """Whether it is a view of a tensor that no graph holds, such as the values of a sparse one. By itself it is a
+    tensor like others; what it is a view of must not be asked for a fake."""
+    base = tensor._base if tensor._is_view() else None
+    return base is not None and opaque_kind(base) is not None
 
 
 def problem_with(tensor: torch.Tensor) -> str | None:

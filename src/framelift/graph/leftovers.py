@@ -13,6 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, graph_module
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+# Results that may stay remembered. A large model has some hundred different operations.
+MOST_FAKES = 4096
+
 
 def release_source(module: GraphModule) -> None:
     """From now on the source of a graph's code lives as long as the code, generated already or not."""
@@ -40,5 +43,7 @@ def forget_environments() -> None:
 
 
 def forget_fakes() -> None:
-    """Drops what torch remembers of operations on fake tensors."""
-    FakeTensorMode.cache_clear()
+    """Drops what torch remembers of operations on fake tensors, when that has become much: captures to come are quicker
+    for it, in torch's compilers as well."""
+    if FakeTensorMode.cache_info().size > MOST_FAKES:
+        FakeTensorMode.cache_clear()

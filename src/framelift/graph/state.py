@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -78,7 +79,7 @@ class StateReader:
             _C.get_default_dtype(),
             _default_devices() if _C._len_torch_function_stack() else (),
             _C._len_torch_dispatch_stack(),
-            *[is_set() for is_set in _FLAGS],
+            *map(operator.call, _FLAGS),
         )
         # The state changes rarely: nearly every operation finds the one before it.
         if self._last_answer is not None and facts == self._last:

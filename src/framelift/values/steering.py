@@ -94,11 +94,15 @@ def promised_model(target: Any) -> Model | None:
 
 def _promised_to_torch(target: Any) -> controls.Promise | None:
     """torch keeps ids of callables in a table, which is there once it was asked to, and an attribute."""
-    table = getattr(sys.modules.get(_TABLES_OF_TORCH), "_allowed_callable_ids", None)
-    if id(target) in (getattr(table, "function_ids", None) or ()):
-        return controls.Promise.IN_GRAPH
-    attributes = target.__dict__ if type(target) in _WITH_ATTRIBUTES else {}
-    if attributes.get(_CONSTANT_FOR_TORCH) is not True:
+    tables = sys.modules.get(_TABLES_OF_TORCH)
+    if tables is not None:
+        allowed = getattr(tables, "_allowed_callable_ids", None)
+        if id(target) in (getattr(allowed, "function_ids", None) or ()):
+            return controls.Promise.IN_GRAPH
+    if type(target) not in _WITH_ATTRIBUTES:
+        return None
+    attributes = target.__dict__
+    if not attributes or attributes.get(_CONSTANT_FOR_TORCH) is not True:
         return None
     # `functools.wraps` copies it to functions of which nothing was promised.
     inner = attributes.get("__wrapped__")

@@ -590,7 +590,8 @@ def test_a_member_that_its_class_forgets() -> None:
     del kept
     others = [other for _ in range(100) if (other := int.__new__(Level, 7))]
     assert not any(hits(tree, other) for other in others)
-    assert address in map(id, others), "the test needs the address again"
+    if address not in map(id, others):  # as under AddressSanitizer
+        pytest.skip("the allocator does not give the address again")
 
 
 def test_members_of_a_class_that_is_gone() -> None:

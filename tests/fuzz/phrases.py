@@ -395,18 +395,18 @@ SIMPLE: list[Make] = [
     lambda w: "l1 = [int(i) for i in grid.values()[:3].tolist()]",
     lambda w: "with torch.device('meta'): s0 = str(torch.zeros(3).device)",
     # Results that go into a tensor that is there.
-    lambda w: f"torch.{w.one_of(INTO_TWO)}({w.written()}, {w.written()}, out=(t0 := torch.empty(x.shape)))",
+    lambda w: f"torch.{w.one_of(INTO_TWO)}({w.written()}, {w.written()}, out=(t0 := torch.zeros(x.shape)))",
     lambda w: f"torch.{w.one_of(INTO_TWO)}({w.written()}, {w.written()}, out={w.plain_tensor()})",
-    lambda w: f"{w.into_one()}, out=(t1 := torch.empty(x.shape)))",
+    lambda w: f"{w.into_one()}, out=(t1 := torch.zeros(x.shape)))",
     lambda w: f"{w.into_one()}, out=t1[:])",
-    lambda w: f"torch.cat([{w.written()}[:1], {w.written()}[1:]], out=(t0 := torch.empty(x.shape)))",
+    lambda w: f"torch.cat([{w.written()}[:1], {w.written()}[1:]], out=(t0 := torch.zeros(x.shape)))",
     lambda w: (
         f"o = torch.empty(0); torch.max({w.written()}, 1, out=(o, torch.empty(0, dtype=torch.int64))); t0 = x * o.sum()"
     ),
     lambda w: f"torch.linalg.matrix_rank({w.written()}, out=(o := torch.zeros((), dtype=torch.int64))); t1 = x + o",
     lambda w: f"torch.linalg.vector_norm({w.written()}, out=(o := torch.zeros(()))); t1 = x + o",
     lambda w: f"torch.linalg.cond({w.written()}, out=(o := torch.zeros(()))); t0 = y * (o > 1)",
-    lambda w: f"torch.where({w.plain_tensor()} > 0, {w.written()}, y.detach(), out=(t1 := torch.empty(x.shape)))",
+    lambda w: f"torch.where({w.plain_tensor()} > 0, {w.written()}, y.detach(), out=(t1 := torch.zeros(x.shape)))",
     # Gradients.
     lambda w: "t1 = t0.detach().clone().float().requires_grad_(); (t1 * net.scale).sum().backward(); t1 = t1.grad",
     lambda w: "net(x).sum().backward(); t0 = t0 + net.inner.weight.grad.sum()",

@@ -599,6 +599,22 @@ def handled_in_a_loop(x: torch.Tensor) -> Any:
     return x, 3
 
 
+class Goes:
+    def on(self) -> None:
+        pass
+
+
+def swallowed_where_something_else_was(x: torch.Tensor) -> Any:
+    """A method lies on the stack where the manager will lie; this one ends nothing."""
+    y: Any = None
+    try:
+        y = (1, Goes().on, torch.linalg.cholesky(x * 1))[2]
+    except:  # noqa: E722
+        with Swallows():
+            raise
+    return y
+
+
 HANDLED = [
     handled_at_once,
     handled_by_the_caller,
@@ -608,6 +624,7 @@ HANDLED = [
     swallowed,
     handled_around_a_generator,
     handled_in_a_loop,
+    swallowed_where_something_else_was,
 ]
 
 
@@ -647,14 +664,18 @@ def test_a_number_that_cannot_be_calculated() -> None:
 
 
 def test_a_block_that_a_handler_enters() -> None:
-    """Its manager is not there yet when an operation before it is looked at."""
+    """Whoever ends the error is not there yet when the operation runs, nor as much on the stack as below them."""
 
-    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+    def f(x: torch.Tensor, n: torch.Tensor) -> Any:
+        y: Any = None
         try:
-            m = n + 2
-        finally:
-            with torch.enable_grad():
-                x = x * n
-        return x + m
+            y = x // n
+        except:  # noqa: E722
+            with Swallows(), Swallows():
+                raise
+        return y
 
-    check(f, torch.ones(2), 2, changed=[(torch.ones(2), 3), (torch.ones(2), 4)])
+    record, x, zero = Record(), torch.tensor([7]), torch.tensor([0])
+    with record.listening():
+        check(f, x, torch.tensor([2]), changed=[(x, zero), (x, torch.tensor([3])), (x, zero)])
+    assert set(ids(record)) == {"FL0803"} and not record.of(GraphFailed)

@@ -109,6 +109,33 @@ def test_an_lstm_in_one_graph() -> None:
     assert len(check(lambda x: nn.LSTM(4, 3)(x), X, backend="eager").graphs) == 1
 
 
+def undone_leaf(x: torch.Tensor) -> Any:
+    def parts() -> Any:
+        leaf = x.detach().clone().requires_grad_()
+        framelift.graph_break()
+        yield leaf * 3
+
+    y = x * 2
+    return y, next(parts())
+
+
+def undone_parameter(x: torch.Tensor) -> Any:
+    def parts() -> Any:
+        leaf = nn.Parameter(torch.zeros(4))
+        framelift.graph_break()
+        yield leaf * x
+
+    y = x * 2
+    return y, next(parts())
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", [undone_leaf, undone_parameter])
+def test_making_that_is_undone_at_a_break(function: Any, backend: str) -> None:
+    """A generator goes back to where it was entered: what it made is no leaf of the graph before."""
+    check(function, X, backend=backend, expect_breaks=1)
+
+
 @pytest.mark.lenient
 @pytest.mark.filterwarnings("ignore:FL0003")
 def test_an_lstm_that_aot_autograd_does_not_differentiate() -> None:

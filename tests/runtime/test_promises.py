@@ -184,10 +184,29 @@ def test_constant_results_of_all_kinds() -> None:
         value = 4
 
     holder = Holder()
-    for result in (None, 3, "text", table, holder, weight, torch.float64, Holder, math.sin):
-        constant = framelift.assume_constant_result(lambda: result)
+    both, mutable = (table, [1]), [[1], {1, 2}, bytearray(b"a")]
+    for result in (None, 3, "text", table, holder, weight, torch.float64, Holder, math.sin, both, *mutable):
+        counted = Counted()
+        constant = framelift.assume_constant_result(lambda: (counted(), result)[1])
         lifted, _ = lift(lambda x: (x + 1, constant()))
-        assert lifted(X)[1] == result if result is not weight else lifted(X)[1] is weight
+        for _ in range(2):
+            assert lifted(X)[1] is result
+        assert len(counted.calls) == 1
+
+
+def test_constant_that_is_written_to() -> None:
+    """What the program writes to it stays, as each call gives the same object."""
+    table: dict[str, int] = {}
+    constant = framelift.assume_constant_result(lambda: (Counted()(), table)[1])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        found = constant()
+        found["calls"] = found.get("calls", 0) + 1
+        return x * found["calls"]
+
+    lifted, _ = lift(function)
+    for number in range(1, 5):
+        assert torch.equal(lifted(X), X * number) and table == {"calls": number}
 
 
 def test_what_depends_on_the_graph_is_traced() -> None:

@@ -110,6 +110,13 @@ def _promised_to_torch(target: Any) -> controls.Promise | None:
     return None if copied else controls.Promise.CONSTANT
 
 
+class _Kept:
+    """Has what a call gave, for each call gives this very object: guards hold weakly, which lists do not allow."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
 def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         real_args = [_real(lift, arg) for arg in args]
@@ -123,11 +130,11 @@ def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str,
             f"{getattr(target, '__qualname__', type(target).__name__)}, whose result is to be constant and which raises"
         )
         raise GraphBreak(FL0102, what=what) from error
-    try:
-        return lift.from_constant(result)
-    except GraphBreak:
-        lift.kept.append(result)
-        return lift.known_object(result)
+    if lift.is_constant(result):
+        return result
+    kept = _Kept(result)
+    lift.kept.append(kept)
+    return py.attribute(lift, lift.known_object(kept), "result")
 
 
 def _real(lift: Lift, value: Any) -> Any:

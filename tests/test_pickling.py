@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import copyreg
 import functools
 import io
 import multiprocessing
 import pickle
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 import framelift
 from framelift.modules import LiftedModule
 from framelift.native import _core
+from tests.helpers import check
 
 X = torch.ones(2)
 
@@ -48,6 +51,10 @@ class Plain:
     def lifted_method(self, x: torch.Tensor) -> torch.Tensor:
         return x * self.factor
 
+    @classmethod
+    def of_class(cls, x: torch.Tensor) -> torch.Tensor:
+        return x * cls.factor
+
     @staticmethod
     @framelift.compile(backend="eager")
     def static(x: torch.Tensor) -> torch.Tensor:
@@ -64,6 +71,10 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.linear(x)
+
+    @framelift.compile(backend="eager")
+    def lifted_method(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) + 1
 
 
 def my_backend(graph_module: Any, inputs: Any) -> Any:
@@ -101,13 +112,58 @@ def test_a_backend_of_the_program() -> None:
     assert torch.equal(found(X), X + 2)
 
 
-def test_bound_methods() -> None:
-    """A bound method is pickled as its object and its name."""
-    for lifted in (Plain().lifted_method, framelift.compile(Plain().method, backend="eager")):
-        for found in round_trips(lifted):
-            assert type(found.__self__) is Plain
-            assert torch.equal(found(X), X * 3)
-    assert isinstance(pickle.loads(pickle.dumps(Plain().lifted_method)).__func__, _core.Lifted)
+# Bound methods, whether what they are bound to has them lifted under their name or not.
+BOUND = {
+    "of the class": lambda: Plain().lifted_method,
+    "of an object": lambda: framelift.compile(Plain().method, backend="eager", dynamic=True),
+    "with other options": lambda: framelift.compile(Plain().lifted_method, backend="eager", fullgraph=True),
+    "of a class itself": lambda: framelift.compile(Plain.of_class, backend="eager"),
+    "of a module": lambda: Net().lifted_method,
+    "of a lifted module": lambda: framelift.compile(Net(), backend="eager", dynamic=True).lifted_method,
+    "forward": lambda: framelift.compile(Net(), backend="eager", dynamic=True).forward,
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_bound_methods(name: str) -> None:
+    lifted: Any = BOUND[name]()
+    for found in round_trips(lifted):
+        assert isinstance(found, MethodType) and isinstance(found.__func__, _core.Lifted)
+        assert found.__func__.miss.args == lifted.__func__.miss.args  # the options
+        assert found.__func__.__wrapped__ is lifted.__func__.__wrapped__
+        assert type(found.__self__) is type(lifted.__self__) and torch.equal(found(X), lifted(X))
+
+
+@pytest.mark.parametrize("method", [Plain().method, Plain.of_class, Net().forward, [].append, {}.get])
+def test_other_bound_methods_are_pickled_as_ever(method: Any) -> None:
+    reduced = (getattr, (method.__self__, method.__name__))
+    assert method.__reduce__() == reduced
+    if isinstance(method, MethodType):
+        assert copyreg.dispatch_table[MethodType](method) == reduced
+        ours, as_ever = io.BytesIO(), io.BytesIO()
+        pickle.Pickler(ours).dump(method)
+        without = pickle.Pickler(as_ever)
+        without.dispatch_table = {}
+        without.dump(method)
+        assert ours.getvalue() == as_ever.getvalue()
+
+
+def test_a_bound_method_under_another_name() -> None:
+    """Python finds it by the name of its function; so it is there, or it is not found."""
+    obj = Plain()
+    obj.attached = MethodType(decorated, obj)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="decorated"):
+        pickle.loads(pickle.dumps(obj.attached))  # type: ignore[attr-defined]
+
+
+def test_a_bound_method_in_lifted_code() -> None:
+    bound = framelift.compile(Plain().method, backend="eager")
+
+    def pickles(x: torch.Tensor) -> Any:
+        found = pickle.loads(pickle.dumps(bound))
+        return found(x), type(found.__func__) is _core.Lifted
+
+    check(pickles, X, expect_breaks=None)
 
 
 def test_attributes_of_its_own_do_not_matter() -> None:
@@ -158,6 +214,18 @@ def test_modules() -> None:
         assert torch.equal(found(X), net(X)) and torch.equal(found.forward(X), net(X))
 
 
+def test_torch_save() -> None:
+    net = framelift.compile(Net(), backend="eager", dynamic=True)
+    for saved in (net, nn.Sequential(net)):
+        file = io.BytesIO()
+        torch.save(saved, file)
+        file.seek(0)
+        found = torch.load(file, weights_only=False)
+        assert torch.equal(found(X), saved(X))
+        inner = found if saved is net else found[0]
+        assert isinstance(inner, LiftedModule) and inner._framelift_wrap == net._framelift_wrap  # type: ignore[attr-defined]
+
+
 # -- other processes -------------------------------------------------------------------------------------------------
 
 
@@ -167,17 +235,19 @@ def captures_of(call: Any, *args: Any) -> Any:
     return call(*args), framelift.counters().captures
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_process_pools(method: str) -> None:
+@pytest.mark.parametrize("start", ["spawn", "forkserver", "fork"])
+def test_process_pools(start: str) -> None:
     net = framelift.compile(Net().requires_grad_(False), backend="eager")
-    calls = [decorated, assigned, of_partial, Plain().lifted_method, Plain.static, net, net.forward]
+    method = framelift.compile(Plain().method, backend="eager")
+    calls = [decorated, assigned, of_partial, Plain().lifted_method, Plain.static, net, net.forward, method]
     expected = [call(X) for call in calls]
-    context = multiprocessing.get_context(method)
+    context = multiprocessing.get_context(start)
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         for call, result in zip(calls, expected, strict=True):
             found, captures = pool.submit(captures_of, call, X).result()
             assert torch.equal(found, result)
-        assert captures >= (1 if method == "fork" else 6)
+        # (A child that was forked has the entries of its parent.)
+        assert captures >= (1 if start == "fork" else len(calls))
         assert torch.equal(pool.submit(decorated, X).result(), X + 1)
 
 

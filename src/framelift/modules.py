@@ -5,7 +5,7 @@
 same seen from either side, and nothing has to be forwarded. Only the call differs: it goes to a lifted function that
 calls the original module; and `forward` is the original's, lifted by itself. Each class has a function that
 calls, with code of its own: entries are kept by code object, so those of different classes are never searched together,
-and logs say `Net.__call__`.
+and logs say `Net.__call__`. torch's own compilers are shown a call of the original in Python.
 
     >>> lifted = framelift.compile(model)
     >>> isinstance(lifted, type(model)), lifted.__dict__ is model.__dict__, lifted._orig_mod is model
@@ -25,10 +25,12 @@ from types import CodeType, FunctionType, MemberDescriptorType, MethodType, Trac
 from typing import Any, ClassVar, Protocol, cast
 
 import torch
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from framelift import config
 from framelift.locks import Lock
+from framelift.native import _core
 
 
 class Wrap(Protocol):
@@ -127,8 +129,9 @@ class LiftedModule:
         return type(self)
 
     @__class__.setter
-    def __class__(self, made: type) -> None:
-        _set_class(self, made)
+    def __class__(self, kind: type) -> None:
+        self._orig_mod.__class__ = kind
+        _renew(self)
 
     def __getattr__(self, name: str) -> Any:
         if type(self._orig_mod) is not self._framelift_class and _renew(self):
@@ -158,7 +161,22 @@ class _Common(LiftedModule, torch.nn.Module):
 
 def _make_callable(kind: type[LiftedModule]) -> None:
     """Let instances of a class be called by what their slot `_framelift_call` holds, without a Python frame between."""
-    kind.__call__ = kind.__dict__["_framelift_call"]  # type: ignore[method-assign]
+    slot = kind.__dict__["_framelift_call"]
+    kind.__call__ = _core.ModuleCall(slot, _call_lifted, torch.nn.Module, _watched_call)  # type: ignore[method-assign]
+
+
+def _call_lifted(self: LiftedModule, *args: Any, **kwargs: Any) -> Any:
+    """A call as torch.compile sees it, which does not know what is in slots of C."""
+    if torch.compiler.is_compiling() and self._framelift_wrap.seen_through:
+        return self._orig_mod(*args, **kwargs)
+    return self._framelift_call(*args, **kwargs)
+
+
+def _watched_call(lifted: LiftedModule) -> Callable[..., Any]:
+    """FX, where it traces, hears of the module that its root has: of the lifted one, not of the original."""
+    if is_fx_symbolic_tracing():
+        return MethodType(lifted._framelift_class.__call__, lifted)
+    return lifted._framelift_call
 
 
 _make_callable(_Common)
@@ -317,7 +335,7 @@ def _make_subclass(kind: type) -> type[LiftedModule]:
 def _call_lazy(self: LiftedModule, *args: Any, **kwargs: Any) -> Any:
     """The first call of a lazy module gives it another class."""
     try:
-        return self._framelift_call(*args, **kwargs)
+        return _call_lifted(self, *args, **kwargs)
     finally:
         if type(self._orig_mod) is not self._framelift_class:
             _renew(self)

@@ -3,8 +3,9 @@
     >>> pickle.loads(pickle.dumps(step)) is step        # @framelift.compile def step
     True
 
-A process that unpickles one has a lifted callable, too, with entries of its own. (A bound method is pickled by Python,
-as its object and its name: it is lifted again where its class has it lifted.)
+A process that unpickles one has a lifted callable, too, with entries of its own. Python pickles bound methods as their
+object and their name, which finds the method, but not what was lifted of it: so this is said of all bound methods here,
+to `copyreg` and to the pickler of `multiprocessing`, which has a table of its own. Of others the same is said as ever.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import functools
 import pickle
 import sys
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from types import MethodType
 from typing import Any
 
 from framelift.native import _core
@@ -38,7 +41,7 @@ def _reduce(lifted: _core.Lifted) -> Any:
         raise pickle.PicklingError(f"{lifted!r} was not made by framelift.compile()")
     if isinstance(named, _core.Lifted) and named.__wrapped__ is lifted.__wrapped__:
         return lifting, (named,)
-    return lifting, (lifted.__wrapped__.__dict__.get(CALLED, lifted.__wrapped__),)
+    return lifting, (_plain(lifted),)
 
 
 def _under_its_name(lifted: _core.Lifted) -> Any:
@@ -49,4 +52,29 @@ def _under_its_name(lifted: _core.Lifted) -> Any:
         return None
 
 
+def _reduce_method(method: MethodType) -> Any:
+    function, owner = method.__func__, method.__self__
+    by_name = getattr, (owner, function.__name__)
+    if type(function) is not _core.Lifted:
+        return by_name
+    found = getattr(owner, function.__name__, None)
+    lifting = function.__dict__.get(LIFTED_BY)
+    if lifting is None or type(found) is not MethodType or found.__self__ is not owner or found.__func__ is function:
+        return by_name
+    return (_lifted_method, (lifting, found)) if _plain(found.__func__) is _plain(function) else by_name
+
+
+def _plain(function: Any) -> Any:
+    """What was lifted, or the callable itself."""
+    if type(function) is not _core.Lifted:
+        return function
+    return function.__wrapped__.__dict__.get(CALLED, function.__wrapped__)
+
+
+def _lifted_method(lifting: Callable[..., Any], method: MethodType) -> MethodType:
+    return MethodType(lifting(method.__func__), method.__self__)
+
+
 copyreg.pickle(_core.Lifted, _reduce)
+copyreg.pickle(MethodType, _reduce_method)
+ForkingPickler.register(MethodType, _reduce_method)

@@ -48,6 +48,25 @@ class Lifted:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: Any) -> Self: ...
 
+# -- lifted modules (module_call.c)
+
+@final
+class ModuleCall:
+    """ModuleCall(slot, of_class, base, watched): the `__call__` of a class of lifted modules.
+
+    The class answers with `of_class`, an instance with what it has in `slot`; but with watched(instance) while `base`,
+    the class of all modules, has another `__call__` than it had.
+    """
+
+    def __new__(
+        cls, slot: MemberDescriptorType, of_class: Callable[..., Any], base: type, watched: Callable[[Any], Any]
+    ) -> Self: ...
+    @property
+    def slot(self) -> MemberDescriptorType: ...
+    @property
+    def of_class(self) -> Callable[..., Any]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> Any: ...
+
 def outermost_calls() -> int: ...
 
 class suspended:  # noqa: N801

@@ -5,6 +5,7 @@
 #include "guards.h"
 #include "hook.h"
 #include "instances.h"
+#include "module_call.h"
 #include "ordered.h"
 #include "signals.h"
 #include "tail.h"
@@ -253,7 +254,7 @@ PyMODINIT_FUNC PyInit__core(void)
         PyModule_AddType(module, &Suspended_Type) < 0 || code_tables_init(module) < 0 || table_init_types(module) < 0 ||
         entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0 ||
         classes_init(module) < 0 || instances_init(module) < 0 || signals_init(module) < 0 ||
-        ordered_init(module) < 0 || fallbacks_init(module) < 0) {
+        ordered_init(module) < 0 || fallbacks_init(module) < 0 || module_call_init(module) < 0) {
         Py_CLEAR(module);
     }
     Py_XDECREF(built_for);

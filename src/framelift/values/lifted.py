@@ -44,3 +44,12 @@ def _bind_lifted(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
     value = lift.wrap(found.raw, found.source)
     value.note(lift)
     return value if instance is None else lift.bound_method(value, instance)
+
+
+@register_binder(_core.ModuleCall)
+def _bind_module_call(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+    """The `__call__` of a lifted module. (Nothing is captured while somebody watches the calls of modules.)"""
+    if instance is None:
+        return lift.wrap(found.raw.of_class, found.source.child("GETATTR", "of_class"))
+    found.note_identity(lift)
+    return instance.get_slot(lift, found.raw.slot)

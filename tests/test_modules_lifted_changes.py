@@ -312,3 +312,28 @@ def test_tied_weights_are_one_input() -> None:
     graph = graph_of(Transformer(), TOKENS)
     names = [node.name for node in graph.nodes if node.op == "placeholder"]
     assert sum("embed" in name or "head_weight" in name for name in names) == 1
+
+
+def test_a_class_given_to_the_lifted_module_is_the_originals() -> None:
+    class Other(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x) * 5
+
+    net = Net()
+    lifted = framelift.compile(net, backend="eager")
+    lifted(X)
+    lifted.__class__ = Other
+    assert type(net) is Other and isinstance(lifted, Other)
+    assert torch.equal(lifted(X), net(X)) and torch.equal(lifted.forward(X), net.forward(X))
+    assert framelift.counters().captures == 3
+
+
+def test_called_by_its_class() -> None:
+    lifted = framelift.compile(Net(), backend="eager")
+    assert torch.equal(type(lifted).__call__(lifted, X), lifted(X))
+    assert framelift.counters().captures == 1
+
+    def calls(x: torch.Tensor) -> torch.Tensor:
+        return type(lifted).__call__(lifted, x) + 1
+
+    assert torch.equal(framelift.compile(calls, backend="eager", fullgraph=True)(X), lifted(X) + 1)

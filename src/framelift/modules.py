@@ -123,10 +123,13 @@ class LiftedModule:
 
     @property
     def __class__(self) -> type:
-        """What isinstance() asks when the type says no: the original may have another class since."""
+        """What isinstance() asks when the type says no: the original may have another class since.
+
+        torch.export makes proxies of modules, of classes derived from theirs: the proxy is of the original's.
+        """
         if type(self._orig_mod) is not self._framelift_class:
             _renew(self)
-        return type(self)
+        return self._framelift_class if torch.compiler.is_exporting() else type(self)
 
     @__class__.setter
     def __class__(self, kind: type) -> None:

@@ -61,13 +61,21 @@ class Slotted(Net):
         return super().forward(x) * self.factor
 
 
+class OwnCall(Net):
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return super().__call__(x) * 4
+
+
+OWN_CALL = OwnCall()
 NET, OBJECT, HOOKED, SLOTTED, IN_PLACE = Net(), Plain(), Net(), Slotted(), Net()
+IN_PLACE.load_state_dict(NET.state_dict())
 HOOKED.register_forward_hook(lambda module, args, output: output * 2)
 with framelift.patch_torch():
     IN_PLACE.compile(backend="eager")
 lifted = framelift.compile(plain, backend="eager")
 lifted_net = framelift.compile(NET, backend="eager")
 lifted_hooked = framelift.compile(HOOKED, backend="eager")
+lifted_own_call = framelift.compile(OWN_CALL, backend="eager")
 lifted_slotted = framelift.compile(SLOTTED, backend="eager")
 lifted_outer = framelift.compile(nn.Sequential(lifted_net, NET), backend="eager")
 bound = framelift.compile(OBJECT.method, backend="eager")
@@ -101,8 +109,7 @@ WHOLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "module within a lifted one": (lambda x: lifted_outer(x) + 1, lambda x: NET(NET(x)) + 1),
     "module with a hook": (lambda x: lifted_hooked(x) + 1, lambda x: HOOKED(x) + 1),
     "module with slots": (lambda x: lifted_slotted(x) + 1, lambda x: SLOTTED(x) + 1),
-    "module by its class": (lambda x: type(lifted_net).__call__(lifted_net, x), NET),
-    "module compiled in place": (lambda x: IN_PLACE(x) + 1, lambda x: IN_PLACE(x) + 1),
+    "module compiled in place": (lambda x: IN_PLACE(x) + 1, lambda x: NET(x) + 1),
     "module in vmap": (lambda x: torch.vmap(lifted_net)(x.repeat(3, 1)), lambda x: NET(x.repeat(3, 1))),
     "function in vmap": (lambda x: torch.vmap(lifted)(x), plain),
     "function in grad": (lambda x: torch.func.grad(lambda y: lifted(y).sum())(x), lambda x: torch.full_like(x, 2)),
@@ -179,13 +186,14 @@ HOLDING: dict[str, tuple[nn.Module, nn.Module]] = {
     "in a sequence": (nn.Sequential(lifted_net, nn.ReLU()), nn.Sequential(NET, nn.ReLU())),
     "in a module": (Holding(lifted_net), Holding(NET)),
     "with a hook": (Holding(lifted_hooked), Holding(HOOKED)),
+    "with a call of its own": (Holding(lifted_own_call), Holding(OWN_CALL)),
     "with slots": (Holding(lifted_slotted), Holding(SLOTTED)),
     "one within another": (Holding(framelift.compile(Holding(lifted_net), backend="eager")), Holding(Holding(NET))),
     "a leaf": (Holding(framelift.compile(NET.linear, backend="eager")), Holding(NET.linear)),
     "twice": (nn.Sequential(lifted_net, lifted_net), nn.Sequential(NET, NET)),
     "with its original": (nn.Sequential(lifted_net, NET), nn.Sequential(NET, NET)),
     "itself": (lifted_net, NET),
-    "compiled in place": (Holding(IN_PLACE), Holding(IN_PLACE)),
+    "compiled in place": (Holding(IN_PLACE), Holding(NET)),
 }
 
 

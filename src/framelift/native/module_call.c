@@ -15,6 +15,7 @@ typedef struct {
     PyTypeObject *base; /* of all modules */
     PyObject *usual;    /* the base's `__call__` when nobody watches */
     PyObject *watched;  /* watched(instance) -> what to call */
+    PyObject *weakrefs; /* guards hold it weakly */
 } ModuleCall;
 
 static PyObject *call_name;
@@ -52,6 +53,9 @@ static int module_call_traverse(ModuleCall *self, visitproc visit, void *arg)
 static void module_call_dealloc(ModuleCall *self)
 {
     PyObject_GC_UnTrack(self);
+    if (self->weakrefs) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
     Py_CLEAR(self->slot);
     Py_CLEAR(self->of_class);
     Py_CLEAR(self->base);
@@ -86,6 +90,7 @@ static PyTypeObject ModuleCall_Type = {
     .tp_traverse = (traverseproc)module_call_traverse,
     .tp_descr_get = (descrgetfunc)module_call_get,
     .tp_members = module_call_members,
+    .tp_weaklistoffset = offsetof(ModuleCall, weakrefs),
 };
 
 int module_call_init(PyObject *module)

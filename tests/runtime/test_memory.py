@@ -50,6 +50,30 @@ def test_captures_and_resets(dynamic: bool | None, monkeypatch: pytest.MonkeyPat
     assert growth(work) < 1
 
 
+def sources() -> int:
+    return len(graph_module._loader.eval_cache) + sum(name.startswith("<eval_with_key>") for name in linecache.cache)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("is_training", [False, True])
+def test_recompiles(backend: str, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither objects nor the source of generated code stay."""
+    monkeypatch.setattr(leftovers, "MOST_FAKES", 0)
+    lifted = framelift.compile(multiplied, backend=backend, dynamic=False)
+    seen: list[int] = []
+
+    def work(number: int) -> None:
+        y = lifted(torch.ones(3 + number % 7, requires_grad=is_training), 2 + number % 9)
+        if is_training:
+            y.sum().backward()
+        framelift.reset()
+        seen.append(sources())
+
+    # (torch keeps what it knows of its last 64 compilations.)
+    assert growth(work, 130) < 1
+    assert seen[-1] - seen[129] < 9
+
+
 def test_functions_that_come_and_go() -> None:
     def work(number: int) -> None:
         def f(x: torch.Tensor) -> torch.Tensor:

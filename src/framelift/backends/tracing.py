@@ -30,6 +30,7 @@ from torch.utils.hooks import RemovableHandle
 from framelift.backends.checks_first import checks_first
 from framelift.backends.reading import SymbolicAnswers
 from framelift.graph.fake import fake_with_layout, is_part
+from framelift.graph.leftovers import forget_tracebacks
 from framelift.shapes.presuming import Presumed, PresumingEnv
 from framelift.shapes.symbols import Layout, NamedSource, hidden_floats
 from framelift.silence import raising_no_warnings
@@ -51,6 +52,7 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
     is frozen afterwards, because nobody would hear of a later assumption; so a backward over symbolic sizes is compiled
     at once.
     """
+    forget_tracebacks()
     shape_env = getattr(module, "shape_env", None) or _env_without_capture()
     known = len(shape_env.guards)
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)

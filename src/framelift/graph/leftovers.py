@@ -1,12 +1,14 @@
 """What torch keeps for ever of a graph that is gone: here it goes with the graph, or when all is forgotten.
 
 The source of generated code is kept for tracebacks. Caches of symbolic shapes hold the environments that they were
-asked about; that of fake tensors has an entry for every number an operation was called with.
+asked about; that of fake tensors has an entry for every number an operation was called with. For every backward that is compiled a
+traceback stays, and all code in it.
 """
 
 from __future__ import annotations
 
 import linecache
+import sys
 import weakref
 
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -47,3 +49,12 @@ def forget_fakes() -> None:
     for it, in torch's compilers as well."""
     if FakeTensorMode.cache_info().size > MOST_FAKES:
         FakeTensorMode.cache_clear()
+
+
+def forget_tracebacks() -> None:
+    """Drops the tracebacks of what torch noted about compilations: they are for its error when something is noted twice.
+    (Whoever compiles has loaded the module.)"""
+    metrics = getattr(sys.modules.get("torch._dynamo.utils"), "_METRICS_CONTEXT", None)
+    edits = getattr(metrics, "_edits", None)
+    if isinstance(edits, list):
+        edits.clear()

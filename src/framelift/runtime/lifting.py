@@ -36,7 +36,7 @@ from framelift.fallbacks import (
     Because,
 )
 from framelift.graph import GraphBuilder, MetadataMemo
-from framelift.graph.leftovers import forget_environments, forget_fakes
+from framelift.graph.leftovers import forget_environments, forget_fakes, forget_tracebacks
 from framelift.interrupts import Interrupted
 from framelift.locks import Lock
 from framelift.native import _core, calibrate
@@ -118,6 +118,7 @@ class Runtime:
             self.memo.clear()
             forget_environments()
             forget_fakes()
+            forget_tracebacks()
             for context in list(self._contexts.values()):
                 context.forget()
             for table in _core.all_tables():

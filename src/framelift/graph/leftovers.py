@@ -52,9 +52,9 @@ def forget_fakes() -> None:
 
 
 def forget_tracebacks() -> None:
-    """Drops the tracebacks of what torch noted about compilations: they are for its error when something is noted twice.
+    """Drops the tracebacks of what torch noted on this thread about compilations: they are for its error when something is noted twice.
     (Whoever compiles has loaded the module.)"""
-    metrics = getattr(sys.modules.get("torch._dynamo.utils"), "_METRICS_CONTEXT", None)
-    edits = getattr(metrics, "_edits", None)
+    of_thread = getattr(sys.modules.get("torch._dynamo.utils"), "_metrics_context_tls", None)
+    edits = getattr(getattr(of_thread, "metrics_context", None), "_edits", None)
     if isinstance(edits, list):
         edits.clear()

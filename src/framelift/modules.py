@@ -165,7 +165,8 @@ class _Common(LiftedModule, torch.nn.Module):
 def _make_callable(kind: type[LiftedModule]) -> None:
     """Let instances of a class be called by what their slot `_framelift_call` holds, without a Python frame between."""
     slot = kind.__dict__["_framelift_call"]
-    kind.__call__ = _core.ModuleCall(slot, _call_lifted, torch.nn.Module, _watched_call)  # type: ignore[method-assign]
+    made: Any = _core.ModuleCall(slot, _call_lifted, torch.nn.Module, _watched_call)
+    kind.__call__ = made  # type: ignore[method-assign]
 
 
 def _call_lifted(self: LiftedModule, *args: Any, **kwargs: Any) -> Any:

@@ -9,13 +9,12 @@
 #include <structmember.h>
 
 typedef struct {
-    PyObject_HEAD
-    PyObject *slot;     /* descriptor of the slot */
-    PyObject *of_class; /* what the class answers with */
-    PyTypeObject *base; /* of all modules */
-    PyObject *usual;    /* the base's `__call__` when nobody watches */
-    PyObject *watched;  /* watched(instance) -> what to call */
-    PyObject *weakrefs; /* guards hold it weakly */
+    PyObject_HEAD PyObject *slot; /* descriptor of the slot */
+    PyObject *of_class;           /* what the class answers with */
+    PyTypeObject *base;           /* of all modules */
+    PyObject *usual;              /* the base's `__call__` when nobody watches */
+    PyObject *watched;            /* watched(instance) -> what to call */
+    PyObject *weakrefs;           /* guards hold it weakly */
 } ModuleCall;
 
 static PyObject *call_name;

@@ -52,8 +52,8 @@ def forget_fakes() -> None:
 
 
 def forget_tracebacks() -> None:
-    """Drops the tracebacks of what torch noted on this thread about compilations: they are for its error when something is noted twice.
-    (Whoever compiles has loaded the module.)"""
+    """Drops the tracebacks of what torch noted on this thread about compilations, which only its error for something that
+    is noted twice shows. (Whoever compiles has loaded the module.)"""
     of_thread = getattr(sys.modules.get("torch._dynamo.utils"), "_metrics_context_tls", None)
     edits = getattr(getattr(of_thread, "metrics_context", None), "_edits", None)
     if isinstance(edits, list):

@@ -27,8 +27,8 @@ def aot_eager(module: GraphModule, example_inputs: Sequence[Any], *, mode: str |
     """
     del mode
     compiled: Callable[..., Any]
-    # AOTAutograd changes its graphs after it made them. It does not generate code of each state, whose source would stay
-    # in torch's table for ever, when they are lazy.
+    # AOTAutograd changes its graphs after it made them. It does not generate code of each state, whose source would
+    # stay in torch's table for ever, when they are lazy.
     with _use_lazy_graph_module(True):
         compiled = aot_module_simplified(module, list(example_inputs), fw_compiler=_as_it_is, bw_compiler=_as_it_is)
     return compiled

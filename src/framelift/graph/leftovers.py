@@ -1,8 +1,8 @@
 """What torch keeps for ever of a graph that is gone: here it goes with the graph, or when all is forgotten.
 
 The source of generated code is kept for tracebacks. Caches of symbolic shapes hold the environments that they were
-asked about; that of fake tensors has an entry for every number an operation was called with. For every backward that is compiled a
-traceback stays, and all code in it.
+asked about; that of fake tensors has an entry for every number an operation was called with.
+For every backward that is compiled a traceback stays, and all code in it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def forget_fakes() -> None:
 
 
 def forget_tracebacks() -> None:
-    """Drops the tracebacks of what torch noted on this thread about compilations, which only its error for something that
-    is noted twice shows. (Whoever compiles has loaded the module.)"""
+    """Drops the tracebacks of what torch noted on this thread about compilations, for its error when something is
+    noted twice. (Whoever compiles has loaded the module.)"""
     of_thread = getattr(sys.modules.get("torch._dynamo.utils"), "_metrics_context_tls", None)
     edits = getattr(getattr(of_thread, "metrics_context", None), "_edits", None)
     if isinstance(edits, list):

@@ -9,6 +9,7 @@ import functools
 import io
 import multiprocessing
 import pickle
+from multiprocessing.reduction import ForkingPickler
 from types import MethodType
 from typing import Any
 
@@ -20,7 +21,6 @@ from torch.utils.data import DataLoader, Dataset
 import framelift
 from framelift.modules import LiftedModule
 from framelift.native import _core
-from tests.helpers import check
 
 X = torch.ones(2)
 
@@ -124,28 +124,29 @@ BOUND = {
 }
 
 
+def sent(obj: Any) -> Any:
+    """As another process of `multiprocessing` receives it."""
+    return pickle.loads(ForkingPickler.dumps(obj))
+
+
 @pytest.mark.parametrize("name", BOUND)
 def test_bound_methods(name: str) -> None:
     lifted: Any = BOUND[name]()
+    found = sent(lifted)
+    assert isinstance(found, MethodType) and isinstance(found.__func__, _core.Lifted)
+    assert found.__func__.miss.args == lifted.__func__.miss.args  # the options
+    assert found.__func__.__wrapped__ is lifted.__func__.__wrapped__
+    assert type(found.__self__) is type(lifted.__self__) and torch.equal(found(X), lifted(X))
+    # Elsewhere it is found by its name: the method, whether that is lifted there or not.
     for found in round_trips(lifted):
-        assert isinstance(found, MethodType) and isinstance(found.__func__, _core.Lifted)
-        assert found.__func__.miss.args == lifted.__func__.miss.args  # the options
-        assert found.__func__.__wrapped__ is lifted.__func__.__wrapped__
         assert type(found.__self__) is type(lifted.__self__) and torch.equal(found(X), lifted(X))
 
 
 @pytest.mark.parametrize("method", [Plain().method, Plain.of_class, Net().forward, [].append, {}.get])
 def test_other_bound_methods_are_pickled_as_ever(method: Any) -> None:
-    reduced = (getattr, (method.__self__, method.__name__))
-    assert method.__reduce__() == reduced
+    assert MethodType not in copyreg.dispatch_table
     if isinstance(method, MethodType):
-        assert copyreg.dispatch_table[MethodType](method) == reduced
-        ours, as_ever = io.BytesIO(), io.BytesIO()
-        pickle.Pickler(ours).dump(method)
-        without = pickle.Pickler(as_ever)
-        without.dispatch_table = {}
-        without.dump(method)
-        assert ours.getvalue() == as_ever.getvalue()
+        assert ForkingPickler._extra_reducers[MethodType](method) == (getattr, (method.__self__, method.__name__))
 
 
 def test_a_bound_method_under_another_name() -> None:
@@ -154,16 +155,6 @@ def test_a_bound_method_under_another_name() -> None:
     obj.attached = MethodType(decorated, obj)  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="decorated"):
         pickle.loads(pickle.dumps(obj.attached))  # type: ignore[attr-defined]
-
-
-def test_a_bound_method_in_lifted_code() -> None:
-    bound = framelift.compile(Plain().method, backend="eager")
-
-    def pickles(x: torch.Tensor) -> Any:
-        found = pickle.loads(pickle.dumps(bound))
-        return found(x), type(found.__func__) is _core.Lifted
-
-    check(pickles, X, expect_breaks=None)
 
 
 def test_attributes_of_its_own_do_not_matter() -> None:

@@ -4,8 +4,9 @@
     True
 
 A process that unpickles one has a lifted callable, too, with entries of its own. Python pickles bound methods as their
-object and their name, which finds the method, but not what was lifted of it: so this is said of all bound methods here,
-to `copyreg` and to the pickler of `multiprocessing`, which has a table of its own. Of others the same is said as ever.
+object and their name, which finds the method, but not what was lifted of it. The pickler of `multiprocessing` has rules
+of its own for them, in Python: there a bound method that was lifted arrives lifted. (`copyreg` is the whole process's:
+what framelift said of bound methods there would be asked about all of them.)
 """
 
 from __future__ import annotations
@@ -76,5 +77,4 @@ def _lifted_method(lifting: Callable[..., Any], method: MethodType) -> MethodTyp
 
 
 copyreg.pickle(_core.Lifted, _reduce)
-copyreg.pickle(MethodType, _reduce_method)
 ForkingPickler.register(MethodType, _reduce_method)

@@ -106,17 +106,18 @@ class Recorder:
         return self._record_global(cls, None)
 
     def _record_object(self, obj: Any, kind: Any) -> Any:
-        reduce: Any = copyreg.dispatch_table.get(kind, _Missing)
-        if reduce is not _Missing:
-            reduced: Any = reduce(obj)
-        elif kind is MethodType:
-            reduced = (getattr, (obj.__self__, obj.__func__.__name__))
+        if kind is MethodType:
+            reduced: Any = (getattr, (obj.__self__, obj.__func__.__name__))
         elif kind is BuiltinFunctionType and type(obj.__self__) is ModuleType:
             reduced = obj.__qualname__
-        elif issubclass(kind, type):
-            return self._record_global(obj, None)
         else:
-            reduced = obj.__reduce_ex__(self.protocol)
+            reduce: Any = copyreg.dispatch_table.get(kind, _Missing)
+            if reduce is not _Missing:
+                reduced = reduce(obj)
+            elif issubclass(kind, type):
+                return self._record_global(obj, None)
+            else:
+                reduced = obj.__reduce_ex__(self.protocol)
         if isinstance(reduced, str):
             return self._record_global(obj, reduced)
         if not isinstance(reduced, tuple) or not 2 <= len(reduced) <= 6:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -302,31 +302,37 @@ def name_of(function: CompilerFunction) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def first_line(graph_module: object) -> str:
-    """The user's line of the first operation in a graph, as "file.py:12"."""
-    return next(filter(None, map(_line_of, _nodes_of(graph_module))), "an unknown line")
+def first_trace(graph_module: object) -> str:
+    """The stack trace of the first operation in a graph that has one."""
+    return _trace_among(getattr(getattr(graph_module, "graph", None), "nodes", ()))
+
+
+def last_trace(graph_module: object) -> str:
+    """The stack trace of the last operation in a graph that has one."""
+    return _trace_among(reversed(getattr(getattr(graph_module, "graph", None), "nodes", ())))
 
 
 def last_line(graph_module: object) -> str:
     """The user's line of the last operation in a graph."""
-    return next(filter(None, map(_line_of, reversed(_nodes_of(graph_module)))), "an unknown line")
+    return line_of(last_trace(graph_module))
 
 
-def _nodes_of(graph_module: object) -> list[Any]:
-    graph = getattr(graph_module, "graph", None)
-    return [] if graph is None else [node for node in graph.nodes if node.op not in ("placeholder", "output")]
+def _trace_among(nodes: Iterable[Any]) -> str:
+    traces = (node.meta.get("stack_trace") for node in nodes if node.op not in ("placeholder", "output"))
+    return str(next(filter(None, traces), ""))
 
 
-def _line_of(node: Any) -> str | None:
-    """The innermost line that leads to a node and is not torch's, if there is one."""
-    found = None
-    for line in reversed(str(node.meta.get("stack_trace") or "").splitlines()):
+def line_of(trace: str) -> str:
+    """The innermost line of a stack trace that is not torch's, as "file.py:12"."""
+    found = "an unknown line"
+    for line in reversed(trace.splitlines()):
         words = line.strip().split(", ")
         if len(words) >= 2 and words[0].startswith("File ") and words[1].startswith("line "):
             file = words[0][5:].strip(chr(34))
             if not file.startswith(_TORCH):
                 return f"{file}:{words[1][5:]}"
-            found = found or f"{file}:{words[1][5:]}"
+            if found == "an unknown line":
+                found = f"{file}:{words[1][5:]}"
     return found
 
 

@@ -16,7 +16,7 @@ import torch
 
 from framelift import config
 from framelift.backends.given import Reason
-from framelift.backends.registry import first_line, last_line
+from framelift.backends.registry import first_trace, last_trace
 from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
 from framelift.bytecode.verify import verify_bytecode
@@ -406,10 +406,11 @@ class _Capture:
             raises = graph.may_raise_after_writing, graph.may_raise_uncounted
             precautions = Precautions(graph.uses_rng, modes, bool(written), *raises)
             self._run_passes(module)
-            function = self._call_backend(module)
+            judge = self._judge(module)
+            function = self._call_backend(module, judge.ops)
             if unheard_warnings() > self.unheard:
                 function = heard_when_done(function)
-            call = GraphCall(function, inputs, written, precautions, self._judge(module))
+            call = GraphCall(function, inputs, written, precautions, judge)
             needs = collect_needs(lift, code, inputs, ending)
         residual = generate(lift, code, needs, call, ending)
         if config.check:
@@ -469,18 +470,18 @@ class _Capture:
             self.code.co_qualname,
             options.backend.name,
             _count_ops(module),
-            first_line(module),
-            last_line(module),
+            first_trace(module),
+            last_trace(module),
             options.fullgraph,
             handles_errors=self.request.pieces.is_chain(self.code) or any(map(_is_handled, graph.records)),
             trust=self._trust() if graph.depends_on_data else None,
         )
 
-    def _call_backend(self, module: Any) -> Callable[..., Any]:
+    def _call_backend(self, module: Any, ops: int) -> Callable[..., Any]:
         """Hand the graph over."""
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
-        stream.emit(events.GraphCaptured(self.number, module, _count_ops(module), names))
+        stream.emit(events.GraphCaptured(self.number, module, ops, names))
         module.compile_subgraph_reason = self.reason
         backend, began = self.request.options.backend, time.perf_counter()
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
@@ -608,4 +609,4 @@ def _switches_modes(graph: GraphBuilder) -> bool:
 
 
 def _count_ops(module: Any) -> int:
-    return sum(node.op in ("call_function", "call_method") for node in module.graph.nodes)
+    return sum([node.op in ("call_function", "call_method") for node in module.graph.nodes])

@@ -134,6 +134,8 @@ class Lift:
         self.noted_bases: dict[int, int] = {}
         # Objects that nobody else may hold, for the entry to keep: guards hold theirs weakly.
         self.kept: list[Any] = []
+        # The models of functions and classes that were called, by the identity of these.
+        self._models: dict[int, tuple[Any, Model | None]] = {}
         # What is called as if the program had promised nothing of it.
         self._as_it_is: Any = self
         self.made = MadeClasses()
@@ -453,9 +455,17 @@ class Lift:
 
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
+        promised = None if target is self._as_it_is else promised_model(target)
+        if promised is not None:
+            return promised
+        known = self._models.get(id(target))
+        if known is None:
+            known = self._models[id(target)] = target, self._find_model(target)
+        return known[1]
+
+    def _find_model(self, target: Any) -> Model | None:
         return (
-            self._promised_model(target)
-            or primitive_of(target)
+            primitive_of(target)
             or torch_model(target)
             or python_model(target)
             or tuple_class_model(target)
@@ -571,6 +581,7 @@ class Lift:
         self.guards = GuardSet()
         self.sources.release()
         self.lookups.clear()
+        self._models.clear()
         self.suspended.clear()
         self._shown.clear()
         self.watched.clear()

@@ -58,7 +58,7 @@ class Operations:
         """
         if lift.has_changed_filters:
             refuse_unheard(lift)
-        device = lift.modes.device_for(target)
+        device = lift.modes.device_for(target) if lift.modes.has_moved else None
         if device is not None and py.same(lift, kwargs.get("device"), None):
             kwargs = {**kwargs, "device": device}
         plain_args = tuple([lift.graph_argument(arg) for arg in args])

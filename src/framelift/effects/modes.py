@@ -32,15 +32,16 @@ class ModeState(NamedTuple):
     without_overrides: tuple[int, ...] = ()
 
 
-def state_now(inference: tuple[bool, ...] = ()) -> ModeState:
+def state_now(inference: tuple[bool, ...] = (), without_overrides: tuple[int, ...] = ()) -> ModeState:
     return ModeState(
         inference,
         torch.is_grad_enabled(),
-        tuple((torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES),
+        tuple([(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES]),
         torch.is_autocast_cache_enabled(),
         autocast_nesting(),
-        tuple(is_enabled() for is_enabled, _ in ATTENTION_KERNELS),
+        tuple([is_enabled() for is_enabled, _ in ATTENTION_KERNELS]),
         _device_contexts(),
+        without_overrides,
     )
 
 
@@ -59,18 +60,18 @@ class Modes:
         self.without_overrides: tuple[int, ...] = ()
         self.at_entry = self.state()
         # Whether the frame is in other device contexts than when it was entered.
-        self._has_moved = False
+        self.has_moved = False
 
     def state(self) -> ModeState:
-        now = state_now(tuple(mode for mode, _ in self._inference))
-        return now._replace(without_overrides=self.without_overrides)
+        return state_now(tuple([mode for mode, _ in self._inference]), self.without_overrides)
 
     def restore(self, state: Any) -> None:
-        self.without_overrides = state.without_overrides
-        self._restore_inference(state.inference)
-        self._restore_devices(state.devices)
-        for function, args in switches(self.state(), state):
-            function(*args)
+        if self.state() != state:  # mostly nothing was switched
+            self.without_overrides = state.without_overrides
+            self._restore_inference(state.inference)
+            self._restore_devices(state.devices)
+            for function, args in switches(self.state(), state):
+                function(*args)
         if self.at_entry.autocast_nesting == state.autocast_nesting == 0:
             # Casts that were remembered while capturing are of fake tensors. Where the frame was entered inside of an
             # autocast block, real ones are among them: they stay, until that block ends.
@@ -87,11 +88,11 @@ class Modes:
 
     def enter_device(self, device: torch.device) -> None:
         device.__enter__()
-        self._has_moved = True
+        self.has_moved = True
 
     def exit_device(self) -> None:
         _pop_mode()
-        self._has_moved = _device_contexts() != self.at_entry.devices
+        self.has_moved = _device_contexts() != self.at_entry.devices
 
     def _restore_devices(self, wanted: tuple[Any, ...]) -> None:
         now = _device_contexts()
@@ -100,11 +101,11 @@ class Modes:
             _pop_mode()
         for context in wanted[common:]:
             _push_mode(context)
-        self._has_moved = wanted != self.at_entry.devices
+        self.has_moved = wanted != self.at_entry.devices
 
     def device_for(self, function: Any) -> torch.device | None:
         """Where a function makes a tensor now, if that is elsewhere than in the contexts that the graph will run in."""
-        if not self._has_moved or function not in _device_constructors():
+        if not self.has_moved or function not in _device_constructors():
             return None
         contexts = _device_contexts()
         return contexts[-1].device if contexts else torch.device(torch._C._get_default_device())
@@ -119,7 +120,8 @@ class Modes:
     @property
     def calls(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
         """The calls that take a frame's modes from what they were at entry to what they are now."""
-        return switches(self.at_entry, self.state())
+        now = self.state()
+        return [] if now == self.at_entry else switches(self.at_entry, now)
 
     def leave(self) -> None:
         """Go back to the modes the frame was entered with."""

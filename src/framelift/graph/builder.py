@@ -234,7 +234,8 @@ class GraphBuilder:
         if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")
         result = self._call("call_function", target, args, kwargs or {}, location, must_run)
-        self._note_format(result, target, args, kwargs)
+        if args and result is args[0]:
+            self._note_format(result, target, args, kwargs)
         return result
 
     def call_method(
@@ -251,11 +252,13 @@ class GraphBuilder:
         if name in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{name}", "a fake tensor cannot answer it")
         result = self._call("call_method", name, args, kwargs or {}, location, must_run)
-        self._note_format(result, name, args, kwargs)
+        if args and result is args[0]:
+            self._note_format(result, name, args, kwargs)
         return result
 
     def _note_format(self, result: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        if args and result is args[0] and type(result) is TensorRef:
+        """An operation gave its first argument: it may have done so because that lies as was asked for."""
+        if type(result) is TensorRef:
             asked = any(type(argument) is torch.memory_format for argument in (*args, *(kwargs or {}).values()))
             self.layout_decisions += asked or "contiguous" in operation_name(target)
 

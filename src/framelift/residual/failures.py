@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from framelift import config
+from framelift.backends.registry import line_of
 from framelift.bytecode.builder import Builder
 from framelift.errors import BackendError, FullGraphError, warn_user
 from framelift.fallbacks import (
@@ -43,8 +44,9 @@ class GraphJudge:
     function: str
     backend: str
     ops: int
-    first_line: str
-    last_line: str
+    # The stack traces of its first and last operation, empty if they have none.
+    first: str
+    last: str
     fullgraph: bool
     # Operations stand where the program handles what they raise.
     handles_errors: bool
@@ -87,7 +89,7 @@ class GraphJudge:
         )
         if self.fullgraph or config.strict:
             raised = BackendError(
-                self.backend, self.last_line, f"compiled a graph that raised {words}; Python does not"
+                self.backend, line_of(self.last), f"compiled a graph that raised {words}; Python does not"
             )
             raised.__cause__ = error
             return raised
@@ -106,7 +108,8 @@ class GraphJudge:
     @property
     def lines(self) -> str:
         """The lines of the program that the graph spans."""
-        return self.first_line if self.first_line == self.last_line else f"{self.first_line} to {self.last_line}"
+        first, last = line_of(self.first), line_of(self.last)
+        return first if first == last else f"{first} to {last}"
 
 
 @dataclass(slots=True, eq=False)

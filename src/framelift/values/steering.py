@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Container
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -88,21 +89,24 @@ _TORCH_CONTROLS: dict[str, Model] = {"graph_break": _torch_graph_break}
 
 def promised_model(target: Any) -> Model | None:
     """The model of a callable of which the program promised something, to framelift or to torch."""
-    promise = controls.promise_of(target) or _promised_to_torch(target)
+    promise = controls.promise_of(target)
+    if promise is None and id(target) in _allowed_by_torch():
+        promise = controls.Promise.IN_GRAPH
+    # Nearly every callable ends here, so all of this is asked without a call where it can be.
+    if promise is None and type(target) in _WITH_ATTRIBUTES and _CONSTANT_FOR_TORCH in target.__dict__:
+        promise = _constant_for_torch(target.__dict__)
     return None if promise is None else functools.partial(_KEEPING[promise], target)
 
 
-def _promised_to_torch(target: Any) -> controls.Promise | None:
-    """torch keeps ids of callables in a table, which is there once it was asked to, and an attribute."""
+def _allowed_by_torch() -> Container[int]:
+    """torch keeps ids of callables in a table, which is there once it was asked to."""
     tables = sys.modules.get(_TABLES_OF_TORCH)
-    if tables is not None:
-        allowed = getattr(tables, "_allowed_callable_ids", None)
-        if id(target) in (getattr(allowed, "function_ids", None) or ()):
-            return controls.Promise.IN_GRAPH
-    if type(target) not in _WITH_ATTRIBUTES:
-        return None
-    attributes = target.__dict__
-    if not attributes or attributes.get(_CONSTANT_FOR_TORCH) is not True:
+    allowed = None if tables is None else tables.__dict__.get("_allowed_callable_ids")
+    return getattr(allowed, "function_ids", None) or ()
+
+
+def _constant_for_torch(attributes: dict[str, Any]) -> controls.Promise | None:
+    if attributes[_CONSTANT_FOR_TORCH] is not True:
         return None
     # `functools.wraps` copies it to functions of which nothing was promised.
     inner = attributes.get("__wrapped__")

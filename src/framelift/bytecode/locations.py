@@ -87,7 +87,10 @@ def _write_entry(out: bytearray, units: int, position: Positions, line: int) -> 
     if column is None or end_column is None:
         if end == start and column is None and end_column is None:
             out.append(low | _LINE_ONLY << 3)
-            _write_signed(out, moved)
+            if moved:
+                _write_signed(out, moved)
+            else:
+                out.append(0)
             return start
     elif end == start:
         if moved == 0 and column < 80 and 0 <= end_column - column < 16:

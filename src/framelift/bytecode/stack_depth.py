@@ -1,6 +1,7 @@
 """How deep the value stack is before every instruction."""
 
 import dis
+import functools
 from collections.abc import Sequence
 
 from framelift.bytecode.instruction import Instruction
@@ -16,6 +17,7 @@ class StackError(ValueError):
     """The stack is used in a way no run of the code could: underflow, or two depths at one instruction."""
 
 
+@functools.lru_cache(maxsize=4096)
 def stack_effect(opcode: int, arg: int | None, jump: bool = False) -> int:
     """By how much an instruction changes the depth of the stack, when it jumps or when it falls through.
 
@@ -38,7 +40,6 @@ def stack_depths(instructions: Sequence[Instruction]) -> list[int | None]:
     >>> stack_depths(decode((lambda x: x).__code__))
     [0, 0, 1]
     """
-    effects = _EffectCache()
     depths: list[int | None] = [None] * len(instructions)
     index_of = {instruction: index for index, instruction in enumerate(instructions)}
     work = [(0, 0)]
@@ -69,22 +70,16 @@ def stack_depths(instructions: Sequence[Instruction]) -> list[int | None]:
                 target = instruction.target
                 if target is None:
                     raise StackError(f"{instruction} goes nowhere")
-                work.append((index_of[target], depth + effects[opcode, 0, True]))
+                work.append((index_of[target], depth + stack_effect(opcode, 0, True)))
             if opcode in TERMINAL:
                 break
-            depth += effects[opcode, instruction.arg, False]
+            depth += stack_effect(opcode, instruction.arg)
             if depth < 0:
                 raise StackError(f"{instruction} takes more from the stack than there is")
             index += 1
             if index == len(depths):
                 raise StackError(f"control runs off the end, after {instruction}")
     return depths
-
-
-class _EffectCache(dict[tuple[int, int | None, bool], int]):
-    def __missing__(self, key: tuple[int, int | None, bool]) -> int:
-        value = self[key] = stack_effect(*key)
-        return value
 
 
 def max_depth(instructions: Sequence[Instruction], depths: Sequence[int | None] | None = None) -> int:
@@ -95,4 +90,4 @@ def max_depth(instructions: Sequence[Instruction], depths: Sequence[int | None] 
     """
     if depths is None:
         depths = stack_depths(instructions)
-    return max((depth for depth in depths if depth is not None), default=0)
+    return max([depth for depth in depths if depth is not None], default=0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import builtins
 import linecache
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from traceback import FrameSummary
 from types import CodeType, FunctionType
@@ -434,16 +433,6 @@ class _Capture:
             function.__dict__["kept"] = lift.kept
         return Captured(tree, function, direct, lift.guards, module)
 
-    @contextmanager
-    def _modes_at_entry(self) -> Iterator[None]:
-        """The modes in which the graph will run."""
-        after = self.lift.modes.state()
-        self.lift.modes.restore(self.lift.modes.at_entry)
-        try:
-            yield
-        finally:
-            self.lift.modes.restore(after)
-
     def _run_passes(self, module: Any) -> None:
         options = self.request.options
         # (Passes do not know yet which nodes bring symbols along.)
@@ -452,7 +441,7 @@ class _Capture:
         if options.deduplicate:
             deduplicate(module, options.backend.takes_subgraphs)
         if options.passes != ():
-            with self._modes_at_entry():
+            with self.lift.modes.as_at_entry():
                 improve(module, options.passes, options.backend.is_bitwise, options.pass_options)
             self._lap("passes")
 
@@ -486,7 +475,7 @@ class _Capture:
         backend, began = self.request.options.backend, time.perf_counter()
         shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
         original = as_captured(module) if shares else None
-        with self._modes_at_entry():
+        with self.lift.modes.as_at_entry():
             as_it_is = self._is_for_autograd(module)
             compiled = module.forward if as_it_is else backend.compile(module, graph.example_inputs)
         if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is

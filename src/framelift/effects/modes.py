@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -66,7 +67,20 @@ class Modes:
         return state_now(tuple([mode for mode, _ in self._inference]), self.without_overrides)
 
     def restore(self, state: Any) -> None:
-        if self.state() != state:  # mostly nothing was switched
+        self._switch(self.state(), state)
+
+    @contextmanager
+    def as_at_entry(self) -> Iterator[None]:
+        """In this block the modes are those in which the graph will run."""
+        now = self.state()
+        self._switch(now, self.at_entry)
+        try:
+            yield
+        finally:
+            self.restore(now)
+
+    def _switch(self, now: ModeState, state: ModeState) -> None:
+        if now != state:  # mostly nothing was switched
             self.without_overrides = state.without_overrides
             self._restore_inference(state.inference)
             self._restore_devices(state.devices)

@@ -60,6 +60,9 @@ class Guard(NamedTuple):
         return self.words
 
 
+_new = tuple.__new__
+
+
 def _nowhere() -> None:
     return None
 
@@ -77,7 +80,8 @@ class GuardSet:
         key = (source, check, id(argument))
         if key not in self._seen:
             self._seen.add(key)
-            self.guards.append(Guard(source, check, argument, _nowhere if at is None else at.place()))
+            # Without the constructor that named tuples have, in Python: there are thousands.
+            self.guards.append(_new(Guard, (source, check, argument, _nowhere if at is None else at.place())))
 
     def relate(self, kind: str, sources: Iterable[Source], expected: bool = True) -> None:
         self._relate(Relation(kind, tuple(sources), expected))

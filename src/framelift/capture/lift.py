@@ -455,15 +455,19 @@ class Lift:
 
     def model_of(self, target: Any) -> Model | None:
         """How a function or class behaves, where that is not its Python code."""
-        promised = None if target is self._as_it_is else promised_model(target)
-        if promised is not None:
-            return promised
+        if target is self._as_it_is:
+            return self._own_model(target)
         known = self._models.get(id(target))
         if known is None:
-            known = self._models[id(target)] = target, self._find_model(target)
+            known = self._models[id(target)] = target, promised_model(target) or self._own_model(target)
         return known[1]
 
-    def _find_model(self, target: Any) -> Model | None:
+    def forget_models(self) -> None:
+        """Code of the user's has run: it may have promised something of what is called next."""
+        self._models.clear()
+
+    def _own_model(self, target: Any) -> Model | None:
+        """The same as if the program had promised nothing."""
         return (
             primitive_of(target)
             or torch_model(target)
@@ -581,7 +585,7 @@ class Lift:
         self.guards = GuardSet()
         self.sources.release()
         self.lookups.clear()
-        self._models.clear()
+        self.forget_models()
         self.suspended.clear()
         self._shown.clear()
         self.watched.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,21 +124,21 @@ class OperatorTraits:
         return self.copies and len(args) > 1 and address_of(args[0]) != address_of(args[1])
 
 
+_traits_of = functools.lru_cache(maxsize=4096)(OperatorTraits)
+
+
 class ObservingFakeMode(FakeTensorMode):
     """A FakeTensorMode that tells which storages are written and whether random numbers are drawn."""
 
     def __init__(self, shape_env: ShapeEnv) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=True)
         self.seen = Observed()
-        self._traits: dict[OpOverload, OperatorTraits] = {}
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        traits = self._traits.get(func)
-        if traits is None:
-            traits = self._traits[func] = OperatorTraits(func)
+        traits = _traits_of(func)
         if traits.unspellable is not None:
             raise UnsupportedOperatorException(func)
         if traits.hands_on:

@@ -134,6 +134,7 @@ def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str,
             f"{getattr(target, '__qualname__', type(target).__name__)}, whose result is to be constant and which raises"
         )
         raise GraphBreak(FL0102, what=what) from error
+    lift.forget_models()
     if lift.is_constant(result):
         return result
     kept = _Kept(result)

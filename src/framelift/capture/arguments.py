@@ -43,9 +43,9 @@ def bind_arguments(lift: Lift, function: FunctionLike, args: list[Any], kwargs: 
     if surplus and not code.co_flags & _VARARGS:
         given_by_keyword = sum(slot is not NULL for slot in slots[positional:])
         raise_error(TypeError, f"{name_of_function()}() {_too_many(lift, function, len(args), given_by_keyword)}")
-    if given < positional and any([slot is NULL for slot in slots[:positional]]):
+    if given < positional and any(slot is NULL for slot in slots[:positional]):
         _fill_defaults(lift, function, slots, positional)
-    if keyword_only and any([slot is NULL for slot in slots[positional:]]):
+    if keyword_only and any(slot is NULL for slot in slots[positional:]):
         _fill_keyword_defaults(lift, function, slots, positional)
     if code.co_flags & _VARARGS:
         slots.append(lift.tuple(surplus))

@@ -209,6 +209,81 @@ def test_constant_that_is_written_to() -> None:
         assert torch.equal(lifted(X), X * number) and table == {"calls": number}
 
 
+def test_constant_tensor_in_the_graph() -> None:
+    weight = torch.tensor([2.0, 3.0])
+    shared = framelift.assume_constant_result(lambda: weight)
+    made = framelift.assume_constant_result(lambda: torch.tensor([2.0, 3.0]))
+    both = framelift.assume_constant_result(lambda: {"weights": [weight, torch.tensor([2.0, 3.0])], "power": 2})
+
+    for function in (
+        lambda x: x * shared(),
+        lambda x: x * made(),
+        lambda x: x * both()["weights"][0] ** both()["power"] + both()["weights"][1],
+    ):
+        lifted, _ = lift(function)
+        for _ in range(3):
+            assert torch.equal(lifted(X), function(X))
+        assert framelift.counters().captures == 1
+        framelift.reset()
+    lifted, _ = lift(lambda x: x * shared())
+    lifted(X)
+    weight.add_(1)
+    assert torch.equal(lifted(X), X * weight)
+
+
+def test_a_constant_tensor_that_is_written_to() -> None:
+    """What the function makes is new each time, and what others have is theirs: as in eager."""
+    weight = torch.ones(2)
+    from_numpy = functools.partial(torch.from_numpy, weight.numpy())
+
+    def run(constant: Callable[[], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda x: constant().add_(x).clone()
+
+    for make in (lambda: torch.ones(2), lambda: weight, lambda: weight.data, lambda: weight.view(2), from_numpy):
+        values = []
+        for function in (run(make), lift(run(framelift.assume_constant_result(make)))[0]):
+            weight.fill_(1)
+            values.append([(function(X), weight.clone()) for _ in range(3)])
+        for (expected, weight_expected), (found, weight_found) in zip(*values, strict=True):
+            assert torch.equal(found, expected)
+            assert torch.equal(weight_found, weight_expected)
+
+
+def test_constant_containers_are_those_of_the_program() -> None:
+    """A list that somebody else has is changed, a new one is a new one each time."""
+    table: dict[str, Any] = {"count": 1, "seen": [1]}
+    shared = framelift.assume_constant_result(lambda: table)
+    partly = framelift.assume_constant_result(lambda: (table["seen"], [1]))
+    made = framelift.assume_constant_result(lambda: {"count": 1, "seen": [1]})
+
+    def changes(get: Callable[[], Any]) -> Callable[[torch.Tensor], Any]:
+        def function(x: torch.Tensor) -> Any:
+            found = get()
+            found["count"] += 1
+            found["seen"].append(2)
+            return x * found["count"], found is table
+
+        return function
+
+    def adds(x: torch.Tensor) -> Any:
+        first, second = partly()
+        first.append(3)
+        second.append(3)
+        return x * len(first), list(second), first is table["seen"]
+
+    for function in (changes(shared), changes(made), adds):
+        results = []
+        for called in (function, lift(function)[0]):
+            table.update(count=1, seen=[1])
+            calls = [called(X) for _ in range(3)]
+            results.append([(value.tolist(), *more) for value, *more in calls] + [repr(table)])
+        assert results[0] == results[1]
+    framelift.reset()
+    lifted, _ = lift(changes(made))
+    assert [lifted(X)[0].tolist() for _ in range(3)] == [[1.0, 4.0]] * 3
+    assert framelift.counters().captures == 1
+
+
 def test_what_depends_on_the_graph_is_traced() -> None:
     @framelift.assume_constant_result
     def size_and_sum(x: torch.Tensor) -> Any:

@@ -16,6 +16,8 @@ from framelift.breaks import FL0102, FL0103, GraphBreak
 from framelift.torch_names import is_absent
 from framelift.values import protocol as py
 from framelift.values.base import Value
+from framelift.values.constants import is_constant
+from framelift.values.dicts import DictValue
 from framelift.values.functions import FunctionValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.primitives import Model, primitive
@@ -114,13 +116,6 @@ def _constant_for_torch(attributes: dict[str, Any]) -> controls.Promise | None:
     return None if copied else controls.Promise.CONSTANT
 
 
-class _Kept:
-    """Has what a call gave, for each call gives this very object: guards hold weakly, which lists do not allow."""
-
-    def __init__(self, result: Any) -> None:
-        self.result = result
-
-
 def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         real_args = [_real(lift, arg) for arg in args]
@@ -135,11 +130,56 @@ def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str,
         )
         raise GraphBreak(FL0102, what=what) from error
     lift.forget_models()
-    if lift.is_constant(result):
+    is_shared = sys.getrefcount(result) > _ALONE
+    return _kept_result(lift, result, is_shared)
+
+
+class Kept:
+    """Holds what guards cannot hold: a result that is looked for, used and changed as an attribute of the user's is."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+# References of an object that one variable or container has, and a function that is asked for their number.
+_ALONE = 2
+
+
+def _kept_result(lift: Lift, result: Any, is_shared: bool) -> Any:
+    """Each call gives what it gave. Eager has a new list or tensor each time, unless somebody else has it as well."""
+    kind = type(result)
+    if is_constant(result):
         return result
-    kept = _Kept(result)
+    if kind is tuple or (kind is list and not is_shared):
+        items = [_kept_item(lift, result, i, is_shared) for i in range(len(result))]
+        return lift.tuple(items) if kind is tuple else lift.new_list(items)
+    if kind is dict and not is_shared and all(map(is_constant, result)):
+        return DictValue({key: _kept_item(lift, result, key, is_shared) for key in result})
+    if kind is set and not is_shared:
+        return lift.from_constant(result)
+    value = _attribute_of_kept(lift, result)
+    is_new = kind is torch.Tensor and not is_shared and not result.requires_grad and _has_memory_alone(result)
+    return lift.call_torch(torch.clone, (value,), {}) if is_new else value
+
+
+def _kept_item(lift: Lift, container: Any, key: Any, is_shared: bool) -> Any:
+    is_shared = is_shared or sys.getrefcount(container[key]) > _ALONE
+    return _kept_result(lift, container[key], is_shared)
+
+
+def _attribute_of_kept(lift: Lift, result: Any) -> Any:
+    kept = Kept(result)
     lift.kept.append(kept)
     return py.attribute(lift, lift.known_object(kept), "result")
+
+
+def _has_memory_alone(tensor: torch.Tensor) -> bool:
+    """Whether no other tensor and no array can see what is written to a tensor."""
+    if not torch._C._has_storage(tensor):
+        return False
+    storage = tensor.untyped_storage()
+    # Memory of torch's own can be resized. It counts its tensor, and the object that stands for it here.
+    return storage.resizable() and torch._C._storage_Use_Count(storage._cdata) == 2
 
 
 def _real(lift: Lift, value: Any) -> Any:

@@ -3,7 +3,9 @@
 While a frame is captured signals wait; handlers run where the capture can be given up. What they raise would come out
 of the midst of things else: torch ends the process if that happens while autograd asks a fake tensor for its device,
 and an `Exception` would be taken for a failure of framelift's, or of the operation that is looked at.
-While a graph runs they do not wait. What they raise then is told from what the graph raises by the traceback.
+While a graph runs they do not wait. What they raise then is told from what the graph raises by the traceback. So is
+what hooks on saved tensors raise: a checkpoint ends the second run of its function that way when it has what it needs.
+Both have happened, and must not happen again.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import signal
 from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType, TracebackType
 from typing import Any
+
+import torch
 
 from framelift.native import _core
 
@@ -37,8 +41,9 @@ def is_failure(error: BaseException) -> bool:
     """Whether a graph raised this because of what it computes: Python would raise it as well if it ran instead."""
     if not isinstance(error, Exception):
         return False
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
-    return handlers.isdisjoint(_codes_in(error.__traceback__))
+    heard = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
+    heard.update(map(_code_of, torch._C._autograd._top_saved_tensors_default_hooks(False) or ()))
+    return heard.isdisjoint(_codes_in(error.__traceback__))
 
 
 def _codes_in(traceback: TracebackType | None) -> Iterator[CodeType]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import framelift
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError
@@ -679,3 +680,70 @@ def test_a_block_that_a_handler_enters() -> None:
     with record.listening():
         check(f, x, torch.tensor([2]), changed=[(x, zero), (x, torch.tensor([3])), (x, zero)])
     assert set(ids(record)) == {"FL0803"} and not record.of(GraphFailed)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_checkpoint_that_has_what_it_needs(backend: str, fullgraph: bool) -> None:
+    """It ends the second run by an exception, which a hook of its own raises in the midst of the graph."""
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        if not fullgraph:
+            framelift.graph_break()
+        return (y * x).exp() * x
+
+    def gradient(function: Callable[..., Any]) -> Any:
+        x = X.clone().requires_grad_()
+        checkpoint(function, x, use_reentrant=False).sum().backward()
+        return x.grad
+
+    lifted = framelift.compile(block, backend=backend, fullgraph=fullgraph)
+    for _ in range(4):
+        assert torch.equal(gradient(lifted), gradient(block))
+    counted = framelift.counters()
+    assert not counted.eager and not counted.failures
+
+
+class RaisingHook:
+    """A hook on saved tensors, which raises at the second of them."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.calls == 2:
+            raise ValueError("enough")
+        return tensor
+
+    def method(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self(tensor)
+
+
+@pytest.mark.parametrize("kind", ["object", "method", "partial", "function"])
+def test_a_hook_on_saved_tensors_that_raises(kind: str) -> None:
+    """It has heard of what was saved: nobody calls it once more."""
+
+    def calls(function: Callable[..., Any]) -> int:
+        counting = RaisingHook()
+        hooks = {
+            "object": counting,
+            "method": counting.method,
+            "partial": functools.partial(RaisingHook.method, counting),
+            "function": lambda tensor: counting(tensor),
+        }
+        x = X.clone().requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(hooks[kind], lambda saved: saved):
+            with pytest.raises(ValueError, match="enough"):
+                function(x)
+        return counting.calls
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().exp().cos()
+
+    lifted = framelift.compile(function, backend="eager")
+    for _ in range(3):
+        assert calls(lifted) == calls(function) == 2
+    x = X.clone().requires_grad_()
+    assert torch.equal(lifted(x), function(x))

@@ -150,7 +150,7 @@ def _kept_result(lift: Lift, result: Any, is_shared: bool) -> Any:
     kind = type(result)
     if is_constant(result):
         return result
-    if kind is tuple or (kind is list and not is_shared):
+    if kind in (tuple, list) and not is_shared:
         items = [_kept_item(lift, result, i, is_shared) for i in range(len(result))]
         return lift.tuple(items) if kind is tuple else lift.new_list(items)
     if kind is dict and not is_shared and all(map(is_constant, result)):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import linecache
 import logging
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +96,33 @@ def test_modules_that_come_and_go() -> None:
         framelift.compile(model, backend="eager")(torch.ones(2, 4)).sum().backward()
 
     assert growth(work) < 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_operations_of_the_program_that_come_and_go(backend: str) -> None:
+    """What is asked about the operators of torch is remembered; of a function of the program's nothing is."""
+
+    def work() -> list[weakref.ref[Any]]:
+        weight = torch.ones(3)
+
+        class Operation:
+            def __call__(self, x: torch.Tensor, out: Any = None) -> torch.Tensor:
+                return x * 2
+
+        def function(x: torch.Tensor, out: Any = None) -> torch.Tensor:
+            return x * weight.shape[0]
+
+        first, second = framelift.allow_in_graph(function), framelift.allow_in_graph(Operation())
+        lifted = framelift.compile(lambda x: first(x) + second(x), backend=backend)
+        lifted(torch.ones(3))
+        with contextlib.suppress(Exception):
+            framelift.compile(lambda x, y: first(x, out=y), backend=backend)(torch.ones(3), torch.ones(3))
+        return [weakref.ref(function), weakref.ref(second), weakref.ref(weight)]
+
+    references = work()
+    framelift.reset()
+    objects()
+    assert [reference() for reference in references] == [None] * 3
 
 
 def test_the_source_of_a_graph_lives_as_long_as_its_code() -> None:

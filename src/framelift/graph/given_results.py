@@ -81,10 +81,16 @@ def _may_grow(ref: TensorRef, fact: str) -> bool:
     return fact in ("shape", "stride") and not ref.is_input and _is_empty(ref.shape) and len(ref.storage.refs) == 1
 
 
-@cache
 def _is_composed(target: Any) -> bool:
     """Whether an operator has others write to `out`, perhaps through a view, which compilers cannot let grow."""
-    name = target._schema.name.partition("::")[2] if isinstance(target, OpOverload) else getattr(target, "__name__", "")
+    is_overload = isinstance(target, OpOverload)
+    return _is_composed_by_name(
+        target._schema.name.partition("::")[2] if is_overload else getattr(target, "__name__", "")
+    )
+
+
+@cache
+def _is_composed_by_name(name: str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
     operators = [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
     writing = [each for each in operators if any(argument.is_out for argument in each._schema.arguments)]
@@ -104,14 +110,19 @@ def _arguments(record: Record) -> dict[str, Any]:
     return found
 
 
-@cache
+_OUT = frozenset({"out"})
+
+
 def _names(target: Any) -> frozenset[str]:
-    """What the arguments are called that results are written to."""
-    if isinstance(target, OpOverload):
-        return frozenset(argument.name for argument in target._schema.arguments if argument.is_out)
+    """What the arguments are called that results are written to. A function of the program's is not remembered."""
+    return _names_of_operator(target) if isinstance(target, OpOverload | OpOverloadPacket) else _OUT
+
+
+@cache
+def _names_of_operator(target: OpOverload | OpOverloadPacket) -> frozenset[str]:
     if isinstance(target, OpOverloadPacket):
-        return frozenset().union(*[_names(getattr(target, name)) for name in target.overloads()])
-    return frozenset({"out"})
+        return frozenset().union(*[_names_of_operator(getattr(target, name)) for name in target.overloads()])
+    return frozenset(argument.name for argument in target._schema.arguments if argument.is_out)
 
 
 def _place(target: Any) -> int | None:

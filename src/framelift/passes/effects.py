@@ -14,6 +14,7 @@ import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -84,9 +85,14 @@ PURE = Traits()
 OPAQUE = Traits(is_opaque=True, observes_layout=True)
 
 
-@functools.lru_cache(maxsize=4096)
 def traits_of(kind: str, target: Any) -> Traits:
     """The traits of a call: "call_method" and a name, or "call_function" and a function."""
+    # A function of the program's is not remembered: that would keep it, and what it holds, alive.
+    is_lasting = type(target) is not FunctionType or _is_of_torch(target)
+    return _remembered_traits(kind, target) if is_lasting else _traits(kind, target)
+
+
+def _traits(kind: str, target: Any) -> Traits:
     if kind == "call_method":
         return _method_traits(target)
     if isinstance(target, OpOverload):
@@ -106,6 +112,9 @@ def traits_of(kind: str, target: Any) -> Traits:
     return _function_traits(target)
 
 
+_remembered_traits = functools.lru_cache(maxsize=4096)(_traits)
+
+
 def _method_traits(name: str) -> Traits:
     if name in OPAQUE_METHODS or not hasattr(torch.Tensor, name):
         return OPAQUE
@@ -118,19 +127,23 @@ def _method_traits(name: str) -> Traits:
 
 
 def _function_traits(function: Callable[..., Any]) -> Traits:
-    module = getattr(function, "__module__", None)
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__objclass__", None)
     if owner is not None and issubclass(torch.Tensor, owner):
         return _method_traits(name)
-    if module not in TORCH_MODULES and module != "torch.nn.init":
+    if not _is_of_torch(function):
         return OPAQUE
     return Traits(
         writes_first=_is_in_place_name(name),
-        is_random=_is_random_name(name) or module == "torch.nn.init",
+        is_random=_is_random_name(name) or function.__module__ == "torch.nn.init",
         observes_layout=name in LAYOUT_OBSERVERS,
         signature=_signature(function),
     )
+
+
+def _is_of_torch(function: Callable[..., Any]) -> bool:
+    module = getattr(function, "__module__", None)
+    return module in TORCH_MODULES or module == "torch.nn.init"
 
 
 def _schema_traits(overloads: list[OpOverload]) -> Traits:

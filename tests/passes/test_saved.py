@@ -280,6 +280,50 @@ def test_a_piece_of_a_split_stays_one_of_several_views() -> None:
     assert same_gradients(base, lambda x, y, piece, made: made.add_(1), in_grad_mode=True) is RuntimeError
 
 
+def test_a_view_made_without_gradients_stays_a_view() -> None:
+    """Autograd forbids to write to it where gradients are recorded, whether or not what it is a view of has any."""
+
+    def of_a_constant(x: torch.Tensor, y: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return (x * 2).view(3)
+
+    def of_a_result(x: torch.Tensor, y: torch.Tensor) -> Any:
+        made = x * 2
+        with torch.no_grad():
+            return made.view(3)
+
+    def there_and_back(x: torch.Tensor, y: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return (x * 2).unsqueeze(0).squeeze(0)
+
+    def expanded(x: torch.Tensor, y: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return (x * 2).expand(3), x * 3
+
+    def written(function: Any) -> Any:
+        view = function(torch.ones(3), None)
+        view = view[0] if isinstance(view, tuple) else view
+        with pytest.raises(RuntimeError, match="created in no_grad mode"):
+            view.add_(torch.ones(3, requires_grad=True))
+
+    for function in (of_a_constant, of_a_result, there_and_back, expanded):
+        written(function)
+        written(framelift.compile(function, backend="eager"))
+
+
+@framelift.compile(backend="eager")
+def halved_again(x: torch.Tensor) -> torch.Tensor:
+    return (x / 2).view(3)
+
+
+def test_a_view_made_in_a_block_around_the_call_stays_a_view() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        view = halved_again(torch.ones(3))
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        view.add_(weight)
+
+
 def test_gradients_of_a_view_with_many_uses_keep_their_order() -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         made = x.relu().view(10, 5)

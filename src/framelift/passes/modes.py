@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch._C import _is_any_autocast_enabled, _set_grad_enabled
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
@@ -19,18 +20,28 @@ class Modes:
 
     def __init__(self, graph: Graph) -> None:
         self._differentiable: set[int] = set()
+        self._silent: set[int] = set()
         self._foreign: set[int] = set()
         region = 0
+        is_recording, blocks = torch.is_grad_enabled(), [torch.is_inference_mode_enabled()]
         # What surrounds the graph when it runs is there now, when the passes do.
         depth = int(_is_any_autocast_enabled())
         for node in graph.nodes:
             known = traits(node)
             if known.is_mode or known.is_opaque:
                 region += 1
+                if node.target is _set_grad_enabled:
+                    is_recording = bool(node.args[0])
+                elif node.target is _enter_inference_mode:
+                    blocks.append(bool(node.args[0]))
+                elif node.target is _exit_inference_mode:
+                    blocks.pop()
                 if known.is_mode and node.target is not _set_grad_enabled:
                     depth += (node.target in _ENTERING) - (node.target in _LEAVING)
                     # A setting that is no region of its own is not followed: all that comes after it is foreign.
                     depth += 0 if node.target in _ENTERING or node.target in _LEAVING else 1_000_000
+            if blocks[-1] or not is_recording:
+                self._silent.add(region)
             if depth:
                 self._foreign.add(region)
             if node.op not in ("placeholder", "get_attr", "output"):
@@ -40,6 +51,10 @@ class Modes:
     def is_differentiable(self, region: int) -> bool:
         """Whether results are seen to require gradients there."""
         return region in self._differentiable
+
+    def is_silent(self, region: int) -> bool:
+        """Whether no gradients are recorded there, whatever is computed."""
+        return region in self._silent
 
     @property
     def records_gradients(self) -> bool:

@@ -81,6 +81,7 @@ def settle(rule: Rewrite, match: Match, replacements: dict[Node, Node], build: B
             replacements[old] = new = build.copied(new)
         if new not in build.made and not getattr(match, "is_same_object", False):
             _check_identity(old, new, work)
+            _check_silent_view(old, new, work)
     backward.check()
 
 
@@ -100,6 +101,19 @@ def _check_identity(old: Node, new: Node, work: Work) -> None:
     """Where a value that was there stands for a returned one, the caller must not get one object for two."""
     if _is_returned(old, work) and _is_known(new, old, work):
         raise Reject("returned: it must be another object")
+
+
+def _check_silent_view(old: Node, new: Node, work: Work) -> None:
+    """Autograd forbids to write to a view that was made without gradients where they are recorded: in such a write
+    others may bring them in. So the caller must get such a view for one."""
+    if _is_silent_view(old, work) and not _is_silent_view(new, work) and reaches_output(old, work):
+        raise Reject("returned: it must be a view that was made where no gradients are recorded")
+
+
+def _is_silent_view(node: Node, work: Work) -> bool:
+    own = work.memory.of(node)
+    shares = any(work.memory.of(operand) & own for operand in node.all_input_nodes)
+    return shares and work.modes.is_silent(work.effects.region(node))
 
 
 def _is_returned(node: Node, work: Work, besides: Node | None = None) -> bool:

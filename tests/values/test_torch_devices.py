@@ -80,6 +80,20 @@ def test_inside(name: str, backend: str) -> None:
     check(function, X, changed=changing(), backend=backend, expect_breaks=None)
 
 
+@pytest.mark.filterwarnings("ignore:torch.range is deprecated")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_range_hears_of_no_context(backend: str) -> None:
+    """torch lists it among those that do, and does not ask the contexts."""
+
+    def function(x: Any) -> Any:
+        with torch.device("meta"):
+            return torch.range(0, 2), torch.ones(1), x + 1
+
+    expected, found = function(X), framelift.compile(function, backend=backend)(X)
+    assert [each.device for each in found] == [each.device for each in expected]
+    assert torch.equal(found[0], expected[0])
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_around(name: str, backend: str) -> None:

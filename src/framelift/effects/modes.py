@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import _device_constructors
 
 from framelift.graph.state import ATTENTION_KERNELS
+from framelift.silence import silence
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 
@@ -48,6 +50,31 @@ def state_now(inference: tuple[bool, ...] = (), without_overrides: tuple[int, ..
 
 def _device_contexts() -> tuple[Any, ...]:
     return tuple(_get_current_function_mode_stack()) if torch._C._len_torch_function_stack() else ()
+
+
+class _Listening(TorchFunctionMode):
+    """Hears which functions are called, and calls none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_heard = False
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> None:
+        self.has_heard = True
+
+
+@functools.cache
+def _heeds_contexts(function: Callable[..., Any]) -> bool:
+    """Whether a function hears of the contexts it is called in: `torch.range`, for one, does not.
+
+    What does not take these two numbers is taken at torch's word.
+    """
+    with silence(), _Listening() as listening:
+        try:
+            function(0, 1)
+        except (TypeError, ValueError, RuntimeError):
+            return True
+    return listening.has_heard
 
 
 class Modes:
@@ -119,7 +146,7 @@ class Modes:
 
     def device_for(self, function: Any) -> torch.device | None:
         """Where a function makes a tensor now, if that is elsewhere than in the contexts that the graph will run in."""
-        if not self.has_moved or function not in _device_constructors():
+        if not self.has_moved or function not in _device_constructors() or not _heeds_contexts(function):
             return None
         contexts = _device_contexts()
         return contexts[-1].device if contexts else torch.device(torch._C._get_default_device())

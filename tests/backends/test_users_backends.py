@@ -570,3 +570,19 @@ def test_a_part_that_fails_leaves_the_others() -> None:
     raising.clear()
     for n in (6, 7, 5):
         assert_same(expected[n], lifted(rows(n)))
+
+
+def questions(x: torch.Tensor) -> Any:
+    part = x[1:] * 2
+    return x * x.numel(), part.numel() * x, part.stride(0) + part.t().stride(1) * x.sum(), part.nelement()
+
+
+def test_a_trace_with_real_tensors_holds_for_all_sizes() -> None:
+    """What the program asks about layouts is computed from the sizes, which such a trace keeps as symbols."""
+    lifted = framelift.compile(
+        questions, backend=lambda module, inputs: make_fx(module, tracing_mode="real")(*inputs).forward, dynamic=True
+    )
+    for rows, columns in ((5, 3), (6, 3), (7, 4), (9, 2)):
+        x = torch.arange(float(rows * columns)).view(rows, columns)
+        for expected, found in zip(questions(x), lifted(x), strict=True):
+            assert torch.equal(torch.as_tensor(expected), torch.as_tensor(found))

@@ -30,7 +30,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
-from framelift.graph.lowering import metadata_at_entry
+from framelift.graph.lowering import Lowering, metadata_at_entry
 
 # How a tensor is asked when the graph runs for what a graph asks it.
 _ANSWERS: dict[Any, Callable[..., int]] = {
@@ -38,6 +38,8 @@ _ANSWERS: dict[Any, Callable[..., int]] = {
     torch.ops.aten.sym_stride.int: torch.Tensor.stride,
     torch.ops.aten.sym_storage_offset.default: torch.Tensor.storage_offset,
 }
+# Questions about the layout of a tensor, as a program asks them.
+_METHODS = frozenset({"size", "stride", "numel", "nelement", "storage_offset", "__len__"})
 _CLAMPS = frozenset({"clamp", "clip", "clamp_", "clip_", torch.clamp, torch.clip})
 
 
@@ -125,8 +127,18 @@ class Given:
         return node
 
     def _replace_questions(self, made: Mapping[sympy.Symbol, Node]) -> None:
-        """Sizes that are inputs are not asked for in the graph."""
+        """Sizes that are inputs are not asked for in the graph, nor is what follows from them: a backend that traces
+        the graph with real tensors would hear plain numbers."""
         graph = self.module.graph
+        table = Lowering(graph, "the inputs")
+        for each in self._inputs:
+            table.take_input(each.node)
+        for node in list(graph.nodes):
+            number = node.meta.get("example_value")
+            if node.op == "call_method" and node.target in _METHODS and isinstance(number, torch.SymInt):
+                if table.can_compute(number.node.expr):
+                    node.replace_all_uses_with(table.node_of(number.node.expr))
+                    graph.erase_node(node)
         for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sym_size.int):
             symbol = _symbol(node.meta.get("example_value"))
             if node.args[0].op == "placeholder" and symbol in made:

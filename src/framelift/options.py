@@ -33,7 +33,7 @@ class Backend(Protocol):
     def derives(self) -> bool:
         """Whether it works out derivatives when it compiles."""
 
-    def compile(self, graph_module: Any, example_inputs: Any) -> Callable[..., Any]: ...
+    def compile(self, graph_module: Any, example_inputs: Any, original: Any = None) -> Callable[..., Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

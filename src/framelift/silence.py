@@ -27,8 +27,9 @@ class _Silence(threading.local):
     depth = 0
     # How often something was not heard.
     unheard = 0
-    # What is to be heard later, if at all.
+    # What is to be heard later, if at all, and how that begins.
     held: list[warnings.WarningMessage] | None = None
+    beginning = ""
 
 
 class _Unspent:
@@ -100,18 +101,21 @@ def unheard_warnings() -> int:
     return _SILENCE.unheard
 
 
-def heard_when_done(function: Callable[..., T]) -> Callable[..., T]:
-    """A function whose warnings are heard when it returns. When it raises, Python does it all again, and warns then."""
+def heard_when_done(function: Callable[..., T], beginning: str = "") -> Callable[..., T]:
+    """A function whose warnings are heard when it returns. When it raises, Python does it all again, and warns then.
+
+    Those that begin in another way are heard, or hidden by whoever hides them, at once.
+    """
 
     @functools.wraps(function)
     def run(*args: Any) -> T:
-        outer = _SILENCE.held
+        outer = _SILENCE.held, _SILENCE.beginning
         held: list[warnings.WarningMessage] = []
-        _SILENCE.held = held
+        _SILENCE.held, _SILENCE.beginning = held, beginning
         try:
             result = function(*args)
         finally:
-            _SILENCE.held = outer
+            _SILENCE.held, _SILENCE.beginning = outer
         for message in held:
             _show_unless_silent(message)
         return result
@@ -123,7 +127,7 @@ def _show_unless_silent(message: warnings.WarningMessage) -> None:
     if _SILENCE.depth:
         _SILENCE.unheard += 1
         _forget(message)
-    elif _SILENCE.held is not None:
+    elif _SILENCE.held is not None and str(message.message).startswith(_SILENCE.beginning):
         _SILENCE.held.append(message)
     else:
         _show(message)

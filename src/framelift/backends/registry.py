@@ -18,10 +18,11 @@ from framelift import config
 from framelift.backends import torch_registry
 from framelift.backends.given import Given
 from framelift.backends.tracing import compiling, presumed_so_far
+from framelift.backends.trial import is_refused
 from framelift.errors import BackendError, short, unknown
 from framelift.graph.lowering import CannotCheck
 from framelift.native import _core
-from framelift.silence import raising_no_warnings
+from framelift.silence import heard_when_done, raising_no_warnings
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.
 CompilerFunction = Callable[..., Callable[..., Any]]
@@ -29,6 +30,9 @@ Function = TypeVar("Function", bound=CompilerFunction)
 OptionPairs = tuple[tuple[str, Any], ...]
 
 _TORCH = torch.__path__[0] + "/"
+
+# How AOTAutograd warns of a backward that it tries and that raises.
+_ANOMALY = "Error detected in "
 
 # Packages announce their backends to torch in this group of entry points; they serve here as well.
 ENTRY_POINTS = "torch_dynamo_backends"
@@ -78,8 +82,13 @@ class Backend:
         """Whether it may work out derivatives when it compiles; else autograd does when the graph runs."""
         return not self.runs_as_it_is
 
-    def compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        """Compiles a graph that was captured; whatever goes wrong in the backend is a BackendError."""
+    def compile(
+        self, graph_module: GraphModule, example_inputs: Sequence[Any], original: GraphModule | None = None
+    ) -> Callable[..., Any]:
+        """Compiles a graph that was captured; whatever goes wrong in the backend is a BackendError.
+
+        `original` is the same graph where it writes to what autograd may need: it runs if autograd refuses it as well.
+        """
         with self._reporting(graph_module):
             if self.runs_as_it_is:
                 return self._compile(graph_module, example_inputs)
@@ -89,7 +98,10 @@ class Backend:
                 given.put_sizes_in_front()
             checked = None if self.is_own else presumed_so_far(graph_module)
             with compiling(graph_module, given.examples, answers=not self.is_own) as inputs, _core.disturbed():
-                compiled = given.adapt(self._compile(graph_module, inputs))
+                if original is None:
+                    compiled = given.adapt(self._compile(graph_module, inputs))
+                else:
+                    compiled = self._compile_or_run(given, inputs, original, example_inputs)
         if checked is not None and checked.missing():
             raise CannotCheck(f"what the backend {self.name!r} presumes about data")
         return compiled
@@ -101,6 +113,18 @@ class Backend:
             return self.compile(graph_module, example_inputs)
         with self._reporting(graph_module):
             return self._compile(graph_module, example_inputs)
+
+    def _compile_or_run(
+        self, given: Given, inputs: Sequence[Any], original: GraphModule, examples: Sequence[Any]
+    ) -> Callable[..., Any]:
+        """What a compiler raises and warns of at once, eager mode does when backward is called, if it ever is."""
+        try:
+            return given.adapt(heard_when_done(self._compile, _ANOMALY)(given.module, inputs))
+        except Exception:  # raised again, whatever it is, if the graph is not to blame
+            if not is_refused(original.forward, examples):
+                raise
+            run: Callable[..., Any] = original.forward
+            return run
 
     def _compile(self, graph_module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         keywords: dict[str, Any] = {}

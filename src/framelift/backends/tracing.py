@@ -79,9 +79,9 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
             stack.enter_context(torch._functorch.config.patch(at_once_changes))
         # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers
         # make them as they need them, if they can.
-        fakes = [_fake(mode, value, None) if _needs_ours(value) else value for value in example_inputs]
+        fakes = [fake_of(mode, value) if _needs_ours(value) else value for value in example_inputs]
         if at_once or takes_numbers:
-            fakes = [_fake(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]
+            fakes = [fake_of(mode, *pair) for pair in zip(example_inputs, symbolic, strict=True)]
         triples = list(zip(example_inputs, fakes, symbolic, strict=True))
         asked = [(value, fake) for value, fake, entry in triples if isinstance(value, torch.Tensor) and entry]
         if answers and asked:
@@ -217,7 +217,7 @@ def _shared_memory(example_inputs: Sequence[Any]) -> list[tuple[int, ...]]:
     ]
 
 
-def _fake(mode: FakeTensorMode, value: Any, symbolic: Any) -> Any:
+def fake_of(mode: FakeTensorMode, value: Any, symbolic: Any = None) -> Any:
     """An input as a compiler sees it; `symbolic` is the layout of a tensor, or the symbol that is a number."""
     if not isinstance(value, torch.Tensor):
         return value if symbolic is None else symbolic

@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 import linecache
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from traceback import FrameSummary
 from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch._C import _set_grad_enabled
 
 from framelift import config
 from framelift.backends.given import Reason
@@ -41,7 +42,7 @@ from framelift.graph.leftovers import forget_environments
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
-from framelift.graph.shared_memory import as_captured, share_history, where_inputs_lie_alike
+from framelift.graph.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
 from framelift.graph.sparse_gradients import has_sparse_gradients
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
@@ -229,6 +230,8 @@ class _Capture:
         self.phases: dict[str, float] = {}
         self.started = time.perf_counter()
         self.broke = False
+        # Whether it did so where autograd does not let the program write.
+        self.is_write_refused = False
         # Why the graph ends where it does.
         self.reason = Reason("return_value", [], graph_break=False)
         self.eager = False
@@ -374,6 +377,7 @@ class _Capture:
 
     def _report_break(self, reason: GraphBreak, line: int) -> None:
         self.broke = True
+        self.is_write_refused = getattr(reason.__cause__, "is_write_refused", False)
         code, line = (self.code, line) if reason.point is None else reason.point.user_line()
         text = linecache.getline(code.co_filename, line).strip()
         place = FrameSummary(code.co_filename, line, code.co_qualname, lookup_line=False)
@@ -395,7 +399,8 @@ class _Capture:
         self._lap("codegen")
         module = call = None
         if has_graph:
-            module = graph.finish([value.ref(lift) for value in needs.outputs])
+            outputs = [value.ref(lift) for value in needs.outputs]
+            module = graph.finish(outputs)
             module.meta["framelift_function"] = code.co_qualname
             inputs = [lift.inputs.origin(ref) for ref in graph.live_inputs]
             self._lap("graph")
@@ -406,7 +411,7 @@ class _Capture:
             precautions = Precautions(graph.uses_rng, modes, bool(written), *raises)
             self._run_passes(module)
             judge = self._judge(module)
-            function = self._call_backend(module, judge.ops)
+            function = self._call_backend(module, judge.ops, outputs)
             if unheard_warnings() > self.unheard:
                 function = heard_when_done(function)
             call = GraphCall(function, inputs, written, precautions, judge)
@@ -466,28 +471,29 @@ class _Capture:
             trust=self._trust() if graph.depends_on_data else None,
         )
 
-    def _call_backend(self, module: Any, ops: int) -> Callable[..., Any]:
+    def _call_backend(self, module: Any, ops: int, outputs: Sequence[Any]) -> Callable[..., Any]:
         """Hand the graph over."""
         graph = self.lift.graph
         names = tuple(ref.source_name or "" for ref in graph.live_inputs)
         stream.emit(events.GraphCaptured(self.number, module, ops, names))
         module.compile_subgraph_reason = self.reason
         backend, began = self.request.options.backend, time.perf_counter()
-        shares = any(_shares_memory(value, list(self.lift.inputs.tensors.values())) for value in self._written())
-        original = as_captured(module) if shares else None
+        shared = [value for value in self._written() if _shares_memory(value, list(self.lift.inputs.tensors.values()))]
+        writes = backend.derives and any(record.writes for record in graph.records)
+        original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():
-            as_it_is = self._is_for_autograd(module)
-            compiled = module.forward if as_it_is else backend.compile(module, graph.example_inputs)
-        if original is not None and getattr(compiled, "__self__", None) is not module:  # it runs as it is
+            if backend.derives and self._is_for_autograd(module, [value.ref(self.lift) for value in shared], outputs):
+                compiled = module.forward
+            else:
+                compiled = backend.compile(module, graph.example_inputs, original if writes else None)
+        if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))
         self._lap("backend")
         return compiled
 
-    def _is_for_autograd(self, module: Any) -> bool:
-        """Whether derivatives are not to be worked out by a backend."""
-        if not self.request.options.backend.derives:
-            return False
+    def _is_for_autograd(self, module: Any, shared: Sequence[Any], outputs: Sequence[Any]) -> bool:
+        """Whether a compiler would get derivatives wrong, or results that are views of `shared` inputs."""
         # Leaves that the program makes are inputs, too; of some the making was undone at a break.
         tensors = self.lift.inputs.tensors.values()
         inputs = [value.concrete for value in tensors if value.concrete is not None]
@@ -495,6 +501,11 @@ class _Capture:
         if is_trained and has_sparse_gradients(module.graph):
             return True
         if is_trained and (self.meets_subclass or is_subclass_in_sight(self.request.function, self.request.slots)):
+            return True
+        # What is written to in Python next is as much of a view as autograd takes it for; compilers give others.
+        if is_trained and (self.is_write_refused or _begins_derivatives(self.lift.graph)):
+            return True
+        if gives_views_of(shared, outputs):
             return True
         written = [value.concrete for value in self._written()]
         return bool(written) and share_history(written, inputs)
@@ -595,6 +606,13 @@ def _shares_memory(value: TensorValue, others: list[TensorValue]) -> bool:
 
 def _switches_modes(graph: GraphBuilder) -> bool:
     return any(record.target in MODE_SWITCHES for record in graph.records if record.op == "call_function")
+
+
+def _begins_derivatives(graph: GraphBuilder) -> bool:
+    """Whether a graph that begins without derivatives has some: AOTAutograd looks at the beginning only."""
+    if torch.is_grad_enabled():
+        return False
+    return any(record.target is _set_grad_enabled and record.args == (True,) for record in graph.records)
 
 
 def _count_ops(module: Any) -> int:

@@ -32,6 +32,15 @@ class MetadataFailure(FrameliftError):
         self.operation = operation
         self.reason = reason
 
+    @property
+    def is_write_refused(self) -> bool:
+        """Whether autograd does not let the operation write where it would."""
+        return self.kind == "error" and any(words in self.reason for words in _REFUSED_WRITE)
+
+
+# What autograd says of writes to leaves, to one of several views, and to views that it does not follow.
+_REFUSED_WRITE = ("is being modified inplace", "is being used in an in-place operation")
+
 
 class NeedsNumbers(Exception):
     """Inputs that were given symbolic sizes cannot have them: they share memory, for instance.

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 
+from framelift.graph.metadata import Ref, TensorRef
+
 
 def as_captured(module: GraphModule) -> GraphModule:
     """The graph as it is before a backend changes it."""
@@ -40,6 +42,16 @@ def share_history(written: Sequence[Any], inputs: Sequence[Any]) -> bool:
     storages = [(value, value.untyped_storage()._cdata) for value in inputs if _has_storage(value)]
     own = [(value, value.untyped_storage()._cdata) for value in written if _has_storage(value)]
     return any(one is not other and storage == place for one, storage in own for other, place in storages)
+
+
+def gives_views_of(shared: Sequence[TensorRef], outputs: Sequence[Ref]) -> bool:
+    """Whether a result lies in the memory of an input that is written to and has it in common with another.
+
+    AOTAutograd works on one tensor in the place of all inputs in that memory, and makes such results again from the
+    inputs as if it had not: from another one, or from another place of it (torch 2.13).
+    """
+    storages = {id(ref.storage) for ref in shared}
+    return any(isinstance(ref, TensorRef) and id(ref.storage) in storages for ref in outputs)
 
 
 def _has_storage(value: Any) -> bool:

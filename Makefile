@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do if $$p -c '' >/dev/null 2>&1; 
 # A python3.X that a version manager keeps may not start under its bare name.
 override PYTHON := $(shell scripts/find_python $(PYTHON))
 MINOR  := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-# Every torch but that of constraints.txt has an environment of its own.
+# Every torch but that of constraints.txt has an environment of its own, and takes the setuptools it asks for (2.11: <82).
 PINNED := $(shell sed -n 's/^torch==//p' constraints.txt)
 TORCH  ?= $(PINNED)
 VENV   := .venv/$(MINOR)$(if $(filter-out $(PINNED),$(TORCH)),-torch$(TORCH))
@@ -70,7 +70,8 @@ $(VENV)/installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	    || { echo "framelift needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $(MINOR). Use make PYTHON=python3.11 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	sed 's/^torch==.*/torch==$(TORCH)/' constraints.txt >$(VENV)/constraints.txt
+	sed $(if $(filter-out $(PINNED),$(TORCH)),-e '/^setuptools==/d') -e 's/^torch==.*/torch==$(TORCH)/' \
+	    constraints.txt >$(VENV)/constraints.txt
 	$(PY) $(PIP) setuptools wheel
 	$(PY) $(PIP) torch==$(TORCH)
 	$(PY) $(PIP) --no-build-isolation -e '.[dev]'

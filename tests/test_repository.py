@@ -97,6 +97,24 @@ def test_every_fallback_is_used_somewhere_and_explained(fallback: Fallback) -> N
     assert fallback.id in ways, "the page does not say where"
 
 
+def test_all_say_the_same_of_the_versions_of_torch() -> None:
+    """The README and the page of versions, what make installs, what CI runs and what pip allows."""
+
+    def found(path: str, pattern: str) -> list[str]:
+        place = re.search(pattern, (ROOT / path).read_text())
+        assert place is not None, f"{path} does not say {pattern}"
+        return re.findall(r"\d+\.\d+(?:\.\d+)?", place[1])
+
+    tested = found("README.md", r"Tested on Linux with torch (.*?), CPython")
+    assert len(tested) == 3 and tested == sorted(tested)
+    assert found("docs/versions.md", r"(?m)^Tested: (.*)") == tested
+    assert found("constraints.txt", r"(?m)^torch==(.*)") == tested[:1]
+    assert found(".ci/run", r"(?m)^newest=(.*)") == tested[-1:]
+    [oldest] = found("pyproject.toml", r'"torch>=(.*?)"')
+    assert found("README.md", r"An older torch, from (\S+) on") == [oldest]
+    assert re.search(rf"(?m)^## torch {re.escape(oldest)}$", (ROOT / "docs" / "versions.md").read_text())
+
+
 def test_documents_name_files_that_exist() -> None:
     """A path in the documents' code spans is one of the project, unless its line says "later"."""
     missing = []

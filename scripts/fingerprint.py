@@ -143,8 +143,8 @@ def registered() -> Iterator[str]:
     import framelift.api  # noqa: PLC0415, F401  (loads everything)
     from framelift.capture.program import HANDLERS, RAW  # noqa: PLC0415
     from framelift.models import registry  # noqa: PLC0415
-    from framelift.values.base import MODELS  # noqa: PLC0415
-    from framelift.values.primitives import _PRIMITIVES  # noqa: PLC0415
+    from framelift.values.core.base import MODELS  # noqa: PLC0415
+    from framelift.values.core.primitives import _PRIMITIVES  # noqa: PLC0415
 
     types = {id(kind): kind for kind in gc.get_objects() if issubclass(type(kind), type)}
     for key, value in MODELS.items():

@@ -70,7 +70,7 @@ from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy, Wish
 from framelift.shapes.trust import Trust
 from framelift.silence import heard_when_done, unheard_warnings
-from framelift.values.base import KnownObject, Value
+from framelift.values.core.base import KnownObject, Value
 from framelift.values.functions import FunctionValue, has_plain_globals
 from framelift.values.tensors import TensorValue
 

@@ -21,11 +21,11 @@ from framelift.native import _core
 from framelift.shapes.history import Policy
 from framelift.shapes.marks import marks_of
 from framelift.shapes.symbols import Layout
-from framelift.values.base import MODELS, Value
 from framelift.values.classes import ClassValue
+from framelift.values.core.base import MODELS, Value
+from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.enums import EnumValue
 from framelift.values.given_exceptions import GivenExceptionValue
-from framelift.values.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue

@@ -14,7 +14,7 @@ from framelift.residual.codegen import Activation, Rest, whole_frame
 from framelift.residual.resume import HANDLED, CannotResume, StackTag
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.segments import Pieces, Segments
-from framelift.values.base import NULL
+from framelift.values.core.base import NULL
 
 
 def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:

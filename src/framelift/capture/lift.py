@@ -40,22 +40,15 @@ from framelift.interrupts import let_signals_in
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
 from framelift.values import instances
-from framelift.values import protocol as py
 from framelift.values.absent import refuse_comparison, refuse_operands, refuse_operation
-from framelift.values.base import Raised, Value
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
-from framelift.values.constants import is_constant, plain_text
 from framelift.values.contexts import Contexts
-from framelift.values.coroutines import kind_of_generator
-from framelift.values.deques import DequeValue
-from framelift.values.dicts import DictValue
-from framelift.values.exceptions import ExceptionValue, is_raised, raise_error
-from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.generators import GeneratorValue
-from framelift.values.iterators import RangeIterator, SequenceIterator
-from framelift.values.later import percent, shows_tensor
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Raised, Value
+from framelift.values.core.constants import is_constant, plain_text
+from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
+from framelift.values.core.lookup import (
     Found,
     class_lookup,
     is_subclass,
@@ -63,13 +56,20 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.core.primitives import Model, primitive_of
+from framelift.values.coroutines import kind_of_generator
+from framelift.values.deques import DequeValue
+from framelift.values.dicts import DictValue
+from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.generators import GeneratorValue
+from framelift.values.iterators import RangeIterator, SequenceIterator
+from framelift.values.later import percent, shows_tensor
 from framelift.values.made_classes import MadeClasses
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import UserObjectValue
 from framelift.values.partials import PartialValue
-from framelift.values.primitives import Model, primitive_of
 from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.sequences import ListValue, TupleValue, plain_slice

@@ -12,9 +12,9 @@ from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
 from framelift.values.dicts import DictValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sizes import SizeValue

@@ -13,7 +13,7 @@ import torch
 from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
 from framelift.graph.runtime_asserts import PROGRAM_RAISES
-from framelift.values import protocol as py
+from framelift.values.core import protocol as py
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import presume
 from framelift.values.tensors import TensorValue

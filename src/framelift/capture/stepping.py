@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0109, FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
 from framelift.capture.frame import Frame
-from framelift.values.base import NULL, Raised, Value
+from framelift.values.core.base import NULL, Raised, Value
+from framelift.values.core.lookup import special_method
 from framelift.values.functions import BoundMethodValue
-from framelift.values.lookup import special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.reachability import end_shows, is_argument, is_held
 

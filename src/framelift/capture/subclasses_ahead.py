@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 
-from framelift.values.lookup import is_subclass
+from framelift.values.core.lookup import is_subclass
 from framelift.values.tensor_subclasses import dispatches
 
 # So many objects are looked at.

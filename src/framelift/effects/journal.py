@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from framelift.guards.source import Source
 
 if TYPE_CHECKING:
-    from framelift.values.base import Value
+    from framelift.values.core.base import Value
 
 
 class Changeable(Protocol):

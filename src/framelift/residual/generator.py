@@ -20,9 +20,9 @@ from framelift.residual.chains import Entering, needed
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag
 from framelift.shapes.history import is_ordinary
-from framelift.values.base import NULL, Value
-from framelift.values.constants import is_constant
-from framelift.values.lookup import flags_of, is_subclass
+from framelift.values.core.base import NULL, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.lookup import flags_of, is_subclass
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

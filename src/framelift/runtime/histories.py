@@ -19,7 +19,7 @@ from framelift.native.tensor_spec import TensorSpec
 from framelift.options import Options
 from framelift.shapes.history import History, Wish
 from framelift.shapes.wishes import named
-from framelift.values.lookup import is_subclass, raw_lookup
+from framelift.values.core.lookup import is_subclass, raw_lookup
 
 # Containers among arguments are looked into so deep.
 _DEPTH = 2

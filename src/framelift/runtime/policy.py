@@ -16,7 +16,7 @@ from torch.utils._device import DeviceContext
 
 from framelift.controls import disabled_mark
 from framelift.fallbacks import DISPATCH_MODE, FUNCTION_MODE, OTHER_COMPILER, TRANSFORMED, Fallback
-from framelift.values.lookup import is_subclass
+from framelift.values.core.lookup import is_subclass
 
 _STDLIB = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _SITE = ("/site-packages/", "/dist-packages/")

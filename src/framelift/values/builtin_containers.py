@@ -9,13 +9,15 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.by_items import asked
-from framelift.values import protocol as py
-from framelift.values.base import Exhausted
 from framelift.values.classes import ClassValue
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import defines, name_of, raw_lookup, special_method
+from framelift.values.core.primitives import primitive
 from framelift.values.deques import DequeIterator, DequeValue
 from framelift.values.dict_views import DictIterator, DictView
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
 from framelift.values.iterators import (
     AskedIterator,
     DerivedIterator,
@@ -31,9 +33,7 @@ from framelift.values.iterators import (
     strict_zip_step,
     zip_step,
 )
-from framelift.values.lookup import defines, name_of, raw_lookup, special_method
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 from framelift.values.scalars import is_number
 from framelift.values.sequences import ListValue, direction, sort_items
 from framelift.values.sets import SetValue, make_set

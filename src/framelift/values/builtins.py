@@ -13,25 +13,25 @@ import framelift.values.builtin_containers
 import framelift.values.dict_types
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import NULL, Identity, Raised, Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_statements import make_type
 from framelift.values.classes import ClassValue, SuperValue, attribute_name
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import NULL, Identity, Raised, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import ExceptionValue, raise_error
+from framelift.values.core.hash_keys import EqualKey, TupleKey
+from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
+from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import MISSING
 from framelift.values.enums import EnumValue
-from framelift.values.exceptions import ExceptionValue, raise_error
-from framelift.values.keys import EqualKey, TupleKey
 from framelift.values.later import formatted, text_of
-from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.natives import fold_call
 from framelift.values.numpy_arrays import ArrayValue
 from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
-from framelift.values.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.native import _core
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_hooks import init_subclass, name_attributes
 from framelift.values.classes import ClassValue, attribute_name, has_modelled_new
-from framelift.values.dicts import DictValue
-from framelift.values.exceptions import raise_error, raised_from
-from framelift.values.functions import FunctionLike
-from framelift.values.keys import from_key
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error, raised_from
+from framelift.values.core.hash_keys import from_key
+from framelift.values.core.lookup import (
     container_base,
     is_plain_class,
     is_storage_class,
@@ -29,9 +27,11 @@ from framelift.values.lookup import (
     raw_lookup,
     scalar_base,
 )
+from framelift.values.core.primitives import primitive
+from framelift.values.dicts import DictValue
+from framelift.values.functions import FunctionLike
 from framelift.values.made_classes import AT_BIRTH, MadeClassValue, does_nothing
 from framelift.values.made_descriptors import MadeDescriptor
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -12,12 +12,11 @@ import torch
 from framelift.breaks import FL0102, FL0203, FL0306, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import KnownObject, PlacedIdentity, Raised, Value
-from framelift.values.constants import is_constant
-from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import is_raised, raise_error
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import KnownObject, PlacedIdentity, Raised, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import is_raised, raise_error
+from framelift.values.core.lookup import (
     METHOD_WRAPPERS,
     bind,
     class_lookup,
@@ -39,8 +38,9 @@ from framelift.values.lookup import (
     scalar_base,
     special_method,
 )
+from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.dicts import MISSING, DictValue
 from framelift.values.objects import UserObjectValue, plain_answer
-from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.unions import union
 
 if TYPE_CHECKING:

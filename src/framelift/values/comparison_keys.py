@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
-from framelift.values.methods import method_of
-from framelift.values.primitives import Arity, primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.methods import method_of
+from framelift.values.core.primitives import Arity, primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

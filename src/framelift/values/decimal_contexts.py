@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import bind, class_lookup, raw_lookup
+from framelift.values.core.methods import method, method_of
 from framelift.values.decimal_states import (
     ASSIGNED,
     FLAGS,
@@ -33,8 +35,6 @@ from framelift.values.decimal_states import (
     settings_of,
 )
 from framelift.values.dicts import DictValue
-from framelift.values.lookup import bind, class_lookup, raw_lookup
-from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Raised, Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Raised, Value
+from framelift.values.core.exceptions import ExceptionValue, raised_from
+from framelift.values.core.methods import method, method_of
+from framelift.values.core.primitives import primitive
 from framelift.values.decimal_contexts import ContextValue, given_attribute
 from framelift.values.decimal_states import IN_C, Settings, flags_of, settings_of
-from framelift.values.exceptions import ExceptionValue, raised_from
-from framelift.values.methods import method, method_of
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

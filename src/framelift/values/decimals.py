@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.equality import has_type
-from framelift.values import protocol as py
-from framelift.values.base import Identity, Value
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Identity, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import EqualKey
+from framelift.values.core.lookup import is_plain_class, name_of, raw_lookup
+from framelift.values.core.methods import method, method_of
+from framelift.values.core.operator_methods import COMPARE_METHODS
+from framelift.values.core.primitives import primitive
 from framelift.values.decimal_contexts import ContextValue
 from framelift.values.decimal_states import IN_C
 from framelift.values.decimal_threads import run_in_contexts
-from framelift.values.exceptions import raise_error
-from framelift.values.keys import EqualKey
-from framelift.values.lookup import is_plain_class, name_of, raw_lookup
-from framelift.values.methods import method, method_of
 from framelift.values.objects import UserObjectValue
-from framelift.values.operator_methods import COMPARE_METHODS
-from framelift.values.primitives import primitive
 from framelift.values.scalar_objects import ScalarObjectValue
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Value
-from framelift.values.exceptions import raise_error
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted, Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import from_key
+from framelift.values.core.methods import method, method_of
 from framelift.values.iterators import IteratorValue, advance, reduced
-from framelift.values.keys import from_key
-from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

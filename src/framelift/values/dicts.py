@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.equality import can_be_held, constants_equal, has_type
 from framelift.guards.source import Source
 from framelift.native import _core
-from framelift.values import protocol as py
-from framelift.values.base import Identity, Raised, Value
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Identity, Raised, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import ExceptionValue, raise_error, raised_from
+from framelift.values.core.hash_keys import ReferenceKey, TupleKey, from_key, given_key, is_unknown_number, stored_again
+from framelift.values.core.lengths import given_length, given_truth
+from framelift.values.core.lookup import mro_of
+from framelift.values.core.methods import method, method_of
 from framelift.values.dict_views import DictIterator, DictView
-from framelift.values.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.iterators import IteratorValue
-from framelift.values.keys import ReferenceKey, TupleKey, from_key, given_key, is_unknown_number, stored_again
-from framelift.values.lengths import given_length, given_truth
-from framelift.values.lookup import mro_of
-from framelift.values.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

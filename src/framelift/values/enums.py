@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
-from framelift.values.base import KnownObject
-from framelift.values.lookup import has_default
+from framelift.values.core.base import KnownObject
+from framelift.values.core.lookup import has_default
 from framelift.values.objects import UserObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 

@@ -7,10 +7,10 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.primitives import primitive
 from framelift.values.evaluation import variables
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import NULL, Value
 from framelift.values.cells import CellValue
+from framelift.values.core import protocol as py
+from framelift.values.core.base import NULL, Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.methods import Bound, key_of_method, method_of
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
-from framelift.values.methods import Bound, key_of_method, method_of
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.untraceable import refuse_untraceable
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
-from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Raised, Value
 from framelift.values.classes import ClassValue
-from framelift.values.exceptions import ExceptionValue, as_end, raise_error
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.exceptions import ExceptionValue, as_end, raise_error
+from framelift.values.core.lookup import is_subclass
 from framelift.values.frames import FrameObjectValue
 from framelift.values.iterators import IteratorValue, ask_for_length
-from framelift.values.lookup import is_subclass
 from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
 from framelift.values.sequences import ListValue
 

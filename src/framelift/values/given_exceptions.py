@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.exceptions import FROM_ARGUMENTS, plain_text
-from framelift.values.lookup import qualified_name_of
+from framelift.values.core.exceptions import FROM_ARGUMENTS, plain_text
+from framelift.values.core.lookup import qualified_name_of
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:

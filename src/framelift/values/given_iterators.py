@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import COMPOSED, MISSING, WALKING, LostTrack, items_ahead, sequence_of
 from framelift.guards.source import Source
-from framelift.values.base import Exhausted, Value
+from framelift.values.core.base import Exhausted, Value
 from framelift.values.iterators import (
     DerivedIterator,
     IteratorValue,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.keys import NumberKey
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.hash_keys import NumberKey
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -11,10 +11,9 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0203, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import (
     Found,
     bind,
     class_lookup,
@@ -25,6 +24,7 @@ from framelift.values.lookup import (
     property_error,
     special_method,
 )
+from framelift.values.dicts import MISSING, DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.exceptions import as_end, is_raised
-from framelift.values.methods import method, method_of
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.exceptions import as_end, is_raised
+from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

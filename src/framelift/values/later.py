@@ -14,13 +14,13 @@ import torch
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
 from framelift.models.output import AFTERWARDS, PACKAGE, Place, place, shown
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import ExceptionValue
+from framelift.values.core.primitives import primitive
 from framelift.values.dicts import DictValue
-from framelift.values.exceptions import ExceptionValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.tensors import TensorValue

@@ -6,9 +6,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from framelift.native import _core
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.lookup import Found, register_binder
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import Found, register_binder
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

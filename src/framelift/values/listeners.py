@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from framelift.breaks import FL0110, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.output import told
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.lookup import instance_dict, is_subclass, mro_of, own_entries
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import instance_dict, is_subclass, mro_of, own_entries
+from framelift.values.core.primitives import primitive
 from framelift.values.streams import stream_base
 
 if TYPE_CHECKING:

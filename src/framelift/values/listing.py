@@ -6,13 +6,13 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue, is_fixed, note_mro
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import bind, class_lookup, mro_of
+from framelift.values.core.primitives import primitive
 from framelift.values.dicts import MISSING
-from framelift.values.lookup import bind, class_lookup, mro_of
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 

@@ -7,10 +7,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
-from framelift.values.methods import method, method_of
-from framelift.values.primitives import primitive
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.methods import method, method_of
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.native import _core
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.cells import CellValue
 from framelift.values.classes import ClassValue, can_be_held
-from framelift.values.constants import is_constant
-from framelift.values.dicts import MISSING
-from framelift.values.exceptions import raise_error
-from framelift.values.functions import FunctionLike
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import (
     Found,
     is_data_descriptor,
     is_plain_class,
@@ -35,6 +33,8 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.dicts import MISSING
+from framelift.values.functions import FunctionLike
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue
 

@@ -7,11 +7,11 @@ import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import raw_lookup
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import raw_lookup
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framelift.values.base import Value
+from framelift.values.core.base import Value
 from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:

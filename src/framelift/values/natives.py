@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import is_fixed
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
+from framelift.values.core import protocol as py
+from framelift.values.core.arity import reject_method
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup
+from framelift.values.core.methods import Bound, BoundBuiltin
+from framelift.values.core.primitives import Arity
 from framelift.values.functions import BoundMethodValue
-from framelift.values.lookup import class_lookup, is_subclass, name_of, raw_lookup
-from framelift.values.methods import Bound, BoundBuiltin
-from framelift.values.misfits import reject_method
-from framelift.values.primitives import Arity
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0304, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import primitive
 from framelift.values.sizes import size_of
 from framelift.values.tensor_subclasses import refuse_rules
 from framelift.values.tensors import TensorValue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.values import protocol as py
+from framelift.values.core import protocol as py
 from framelift.values.scalars import is_number
 from framelift.values.sequences import ListValue, SequenceValue
 from framelift.values.symbolic import SymbolicValue

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.primitives import Model
-from framelift.values.protocol import BINARY, UNARY
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.primitives import Model
+from framelift.values.core.protocol import BINARY, UNARY
 
 try:
     import numpy

@@ -9,10 +9,10 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, attribute_name, init_instance, is_fixed, make_instance
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import (
+from framelift.values.core import protocol as py
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import (
     FROM_ARGUMENTS,
     ExceptionGroupValue,
     ExceptionValue,
@@ -20,9 +20,9 @@ from framelift.values.exceptions import (
     made_from,
     raise_error,
 )
-from framelift.values.lookup import is_subclass, name_of
+from framelift.values.core.lookup import is_subclass, name_of
+from framelift.values.core.primitives import primitive
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

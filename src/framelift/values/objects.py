@@ -13,12 +13,11 @@ from framelift.guards.source import Source
 from framelift.models.by_items import by_items
 from framelift.native import _core
 from framelift.values import instances
-from framelift.values import protocol as py
-from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.dicts import DELETED, MISSING, DictValue
-from framelift.values.exceptions import as_end, is_raised, raise_error
-from framelift.values.keys import EqualKey
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.exceptions import as_end, is_raised, raise_error
+from framelift.values.core.hash_keys import EqualKey
+from framelift.values.core.lookup import (
     class_lookup,
     defines,
     has_default,
@@ -32,9 +31,10 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.module_labels import label_with
 from framelift.values.namespaces import NamespaceValue
-from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.primitives import primitive
 from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:

@@ -10,12 +10,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.lookup import class_lookup, is_subclass, name_in_errors, raw_lookup, scalar_base, special_method
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import (
+    class_lookup,
+    is_subclass,
+    name_in_errors,
+    raw_lookup,
+    scalar_base,
+    special_method,
+)
+from framelift.values.core.primitives import primitive
 from framelift.values.natives import fold_call
 from framelift.values.objects import UserObjectValue, plain_answer
-from framelift.values.primitives import primitive
 from framelift.values.tuples import TupleObjectValue
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import instances
-from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, note_instantiable
-from framelift.values.dicts import DictValue, pairs
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import (
     has_default,
     is_subclass,
     mro_of,
@@ -24,8 +23,9 @@ from framelift.values.lookup import (
     qualified_name_of,
     raw_lookup,
 )
+from framelift.values.core.primitives import primitive
+from framelift.values.dicts import DictValue, pairs
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 from framelift.values.twins import twin_class
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import class_lookup, is_subclass, name_of
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import class_lookup, is_subclass, name_of
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import instances
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue, is_fixed, note_instantiable
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import has_default, name_of, raw_lookup, scalar_base
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import has_default, name_of, raw_lookup, scalar_base
+from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
+from framelift.values.core.primitives import primitive
 from framelift.values.natives import fold_call, refuse_unsteady
 from framelift.values.objects import UserObjectValue
-from framelift.values.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
-from framelift.values.primitives import primitive
 from framelift.values.scalars import ScalarValue
 from framelift.values.tensor_subclasses import refuse_rules
 

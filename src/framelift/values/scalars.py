@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
-from framelift.values.base import Raised, Value
-from framelift.values.constants import SCALAR_TYPES, plain_text
-from framelift.values.lengths import given_length, given_truth
-from framelift.values.operator_methods import COMPARE_METHODS
-from framelift.values.protocol import BINARY, COMPARE, MIRRORED, UNARY, fold
+from framelift.values.core.base import Raised, Value
+from framelift.values.core.constants import SCALAR_TYPES, plain_text
+from framelift.values.core.lengths import given_length, given_truth
+from framelift.values.core.operator_methods import COMPARE_METHODS
+from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, UNARY, fold
 from framelift.values.settled import SettledValue
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import TupleKey
+from framelift.values.core.lengths import given_length, given_truth
+from framelift.values.core.lookup import class_lookup, defines, name_in_errors, raw_lookup
+from framelift.values.core.methods import method, method_of
+from framelift.values.core.protocol import COMPARE
 from framelift.values.iterators import SequenceIterator
-from framelift.values.keys import TupleKey
-from framelift.values.lengths import given_length, given_truth
-from framelift.values.lookup import class_lookup, defines, name_in_errors, raw_lookup
-from framelift.values.methods import method, method_of
-from framelift.values.protocol import COMPARE
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

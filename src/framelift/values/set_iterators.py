@@ -10,11 +10,11 @@ from itertools import repeat
 from operator import itemgetter, length_hint
 from typing import TYPE_CHECKING, Any
 
-from framelift.values.base import Exhausted
-from framelift.values.exceptions import raise_error
+from framelift.values.core.base import Exhausted
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import from_key
+from framelift.values.core.methods import method
 from framelift.values.iterators import IteratorValue, reduced
-from framelift.values.keys import from_key
-from framelift.values.methods import method
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,15 +16,15 @@ from weakref import ReferenceType, ref
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import can_be_held
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Identity, PlacedIdentity, Value
 from framelift.values.classes import is_fixed
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
-from framelift.values.keys import EqualKey, ReferenceKey, from_key, given_key, is_unknown_number, stored_again
-from framelift.values.lengths import given_length, given_truth
-from framelift.values.lookup import mro_of
-from framelift.values.methods import method, method_of
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Identity, PlacedIdentity, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, given_key, is_unknown_number, stored_again
+from framelift.values.core.lengths import given_length, given_truth
+from framelift.values.core.lookup import mro_of
+from framelift.values.core.methods import method, method_of
 from framelift.values.set_iterators import SetIterator
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.hash_keys import from_key
+from framelift.values.core.lookup import defines, is_subclass, name_in_errors
 from framelift.values.decimals import DecimalValue
 from framelift.values.dicts import DictValue
-from framelift.values.keys import from_key
-from framelift.values.lookup import defines, is_subclass, name_in_errors
 from framelift.values.scalar_objects import ScalarObjectValue, made_of
 from framelift.values.sequences import TupleValue
 

@@ -12,15 +12,15 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
 from framelift.values.classes import ClassValue
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import bind, class_lookup, special_method
+from framelift.values.core.primitives import primitive
 from framelift.values.dicts import MISSING, DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.lookup import bind, class_lookup, special_method
 from framelift.values.objects import UserObjectValue
 from framelift.values.partials import PartialValue
-from framelift.values.primitives import primitive
 from framelift.values.unions import GenericAliasValue, UnionValue
 
 if TYPE_CHECKING:

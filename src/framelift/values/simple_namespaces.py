@@ -5,11 +5,11 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import name_of, raw_lookup
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import name_of, raw_lookup
+from framelift.values.core.primitives import primitive
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.values import protocol as py
-from framelift.values.exceptions import raise_error
-from framelift.values.methods import method
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.methods import method
 from framelift.values.sequences import TupleValue
 from framelift.values.symbolic import SizeOf, SymbolicValue
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.lengths import given_length, given_truth
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lengths import given_length, given_truth
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framelift.models.output import flush, write
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
 from framelift.values.later import LaterValue, call_later
-from framelift.values.lookup import has_default, is_subclass, raw_lookup
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
 from framelift.values.sequences import SequenceValue
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
 from framelift.values.classes import ClassValue
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.lookup import (
     bind,
     class_lookup,
     is_subclass,
@@ -34,7 +34,7 @@ from framelift.values.lookup import (
     own_entries,
     raw_lookup,
 )
-from framelift.values.primitives import primitive
+from framelift.values.core.primitives import primitive
 from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:

@@ -17,15 +17,13 @@ from framelift.breaks import FL0102, FL0109, GraphBreak
 from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
 from framelift.values import instances
-from framelift.values import protocol as py
 from framelift.values.classes import ClassValue, note_instantiable
-from framelift.values.constants import is_constant
-from framelift.values.deques import DequeValue, limit_of
-from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
-from framelift.values.dicts import DictValue, pairs
-from framelift.values.exceptions import raise_error
-from framelift.values.keys import stored_again
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.arity import reject_init
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import stored_again
+from framelift.values.core.lookup import (
     class_lookup,
     container_base,
     has_default,
@@ -34,9 +32,11 @@ from framelift.values.lookup import (
     raw_lookup,
     special_method,
 )
-from framelift.values.misfits import reject_init
+from framelift.values.core.primitives import Arity, primitive
+from framelift.values.deques import DequeValue, limit_of
+from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
+from framelift.values.dicts import DictValue, pairs
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import Arity, primitive
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
 

@@ -13,9 +13,9 @@ from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.shapes.history import is_ordinary
 from framelift.shapes.presuming import depends_on_data
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.protocol import BINARY, COMPARE, UNARY, fold
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.scalars import ScalarValue, is_number
 from framelift.values.settled import SettledValue
 

@@ -14,9 +14,9 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.graph import TensorRef
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.lookup import defines
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.lookup import defines
 from framelift.values.sizes import size_in
 from framelift.values.slices import SliceValue
 from framelift.values.symbolic import SymbolicValue

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift.breaks import FL0306, GraphBreak
-from framelift.values import protocol as py
 from framelift.values.classes import ClassValue
+from framelift.values.core import protocol as py
+from framelift.values.core.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
 from framelift.values.dicts import MISSING
-from framelift.values.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
 from framelift.values.objects import OpaqueValue, UserObjectValue
 
 if TYPE_CHECKING:

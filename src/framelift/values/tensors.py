@@ -14,17 +14,17 @@ from framelift.graph import TensorRef
 from framelift.graph.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.native.calibrate import tensor_spec
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import bind, class_lookup, is_subclass
+from framelift.values.core.methods import BoundBuiltin
+from framelift.values.core.primitives import Arity, primitive, primitive_of
+from framelift.values.core.protocol import BINARY, COMPARE, UNARY
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
 from framelift.values.iterators import SequenceIterator
-from framelift.values.lookup import bind, class_lookup, is_subclass
-from framelift.values.methods import BoundBuiltin
 from framelift.values.namespaces import NamespaceValue
 from framelift.values.numpy_floats import NumpyFloatValue
-from framelift.values.primitives import Arity, primitive, primitive_of
-from framelift.values.protocol import BINARY, COMPARE, UNARY
 from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import as_number, item_of, narrow, part

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import attributes_of_thread
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import is_subclass, raw_lookup
+from framelift.values.core.primitives import primitive
 from framelift.values.dicts import MISSING, DictValue
-from framelift.values.exceptions import raise_error
-from framelift.values.lookup import is_subclass, raw_lookup
 from framelift.values.objects import UserObjectValue
-from framelift.values.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -21,9 +21,9 @@ from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.differentiated import Plan, differentiated
 from framelift.models import autograd
-from framelift.values import protocol as py
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import primitive
 from framelift.values.functions import FunctionValue
-from framelift.values.primitives import primitive
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

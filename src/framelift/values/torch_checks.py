@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import _check, _check_index, _check_not_implemented, _check_type, _check_value
 
-from framelift.values import protocol as py
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import primitive
 from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.bodies import Body
 from framelift.graph.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.keys import from_key
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.hash_keys import from_key
+from framelift.values.core.primitives import primitive
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_transforms import Traced, without
 from framelift.values.trees import Tree, flatten

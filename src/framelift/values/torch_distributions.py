@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch.distributions.utils import _lazy_property_and_property
 
-from framelift.values.base import Value
-from framelift.values.primitives import primitive
+from framelift.values.core.base import Value
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

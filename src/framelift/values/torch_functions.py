@@ -19,8 +19,8 @@ from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions  # type: i
 from framelift.breaks import FL0102, FL0103, FL0301, FL0304, FL0308, GraphBreak
 from framelift.silence import raising_no_warnings
 from framelift.torch_names import is_absent
-from framelift.values import protocol as py
-from framelift.values.primitives import Model
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import Model
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.values import protocol as py
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -15,9 +15,9 @@ from torch.autograd import grad_mode
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.effects.modes import autocast_nesting
 from framelift.graph.state import ATTENTION_KERNELS
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

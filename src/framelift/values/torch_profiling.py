@@ -12,8 +12,8 @@ from torch._C import ScriptObject
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.torch_names import TORCH_NAMES
-from framelift.values.base import Value
-from framelift.values.primitives import primitive
+from framelift.values.core.base import Value
+from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

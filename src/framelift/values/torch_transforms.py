@@ -14,8 +14,8 @@ from framelift.breaks import FL0102, FL0302, GraphBreak
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.transformed import mapped, recomputed
-from framelift.values import protocol as py
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.primitives import primitive
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_autograd import later
 from framelift.values.trees import Tree, flatten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from framelift.values import protocol as py
+from framelift.values.core import protocol as py
 from framelift.values.dicts import DictValue
 from framelift.values.sequences import ListValue, TupleValue
 

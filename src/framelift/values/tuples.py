@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import raise_error
-from framelift.values.keys import EqualKey
-from framelift.values.lookup import (
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import EqualKey
+from framelift.values.core.lookup import (
     bind,
     class_lookup,
     flags_of,
@@ -23,9 +23,9 @@ from framelift.values.lookup import (
     name_of,
     raw_lookup,
 )
+from framelift.values.core.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.core.primitives import Model, primitive
 from framelift.values.objects import plain_answer
-from framelift.values.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.primitives import Model, primitive
 from framelift.values.sequences import SequenceValue
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from framelift.native import _core
-from framelift.values.lookup import name_of, own_entries
+from framelift.values.core.lookup import name_of, own_entries
 
 
 def twin_of(target: Any) -> Any:

@@ -6,7 +6,7 @@ import sys
 import typing
 from typing import TYPE_CHECKING, Any
 
-from framelift.values.base import KnownObject
+from framelift.values.core.base import KnownObject
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

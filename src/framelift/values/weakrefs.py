@@ -6,11 +6,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.keys import ReferenceKey
-from framelift.values.lookup import mro_of, name_of, qualified_name_of, raw_lookup
-from framelift.values.primitives import primitive
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.hash_keys import ReferenceKey
+from framelift.values.core.lookup import mro_of, name_of, qualified_name_of, raw_lookup
+from framelift.values.core.primitives import primitive
 from framelift.values.reachability import input_is_held, is_held
 
 if TYPE_CHECKING:

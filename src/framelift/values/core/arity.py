@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, 
 from typing import Any, NoReturn
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.exceptions import raise_error
+from framelift.values.core.exceptions import raise_error
 
 # Functions and classes of these modules do nothing to the world when they are called with plain objects ...
 _HARMLESS = frozenset({"builtins", "_operator", "itertools", "collections", "_collections", "functools", "_functools"})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
-from framelift.values.base import Exhausted, Raised, Value
+from framelift.values.core.base import Exhausted, Raised, Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -270,7 +270,9 @@ class Value:
     # -- nobody uses a value's concrete state by accident -----------------------------------------------------------
 
     def _raise(self, *_: Any) -> NoReturn:
-        raise TypeError(f"Python operator applied to a symbolic {type(self).__name__}: ask framelift.values.protocol")
+        raise TypeError(
+            f"Python operator applied to a symbolic {type(self).__name__}: ask framelift.values.core.protocol"
+        )
 
     __bool__ = __len__ = __iter__ = __int__ = __float__ = __index__ = __getitem__ = __contains__ = __call__ = _raise
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _raise

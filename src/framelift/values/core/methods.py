@@ -7,14 +7,14 @@ from types import BuiltinFunctionType, ClassMethodDescriptorType, MethodWrapperT
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from framelift.breaks import FL0102, FL0203, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Value
-from framelift.values.exceptions import raise_error
-from framelift.values.keys import MethodKey
-from framelift.values.lookup import name_in_errors, raw_lookup
-from framelift.values.misfits import reject_method
-from framelift.values.operator_methods import OPERATOR_METHODS, takes
-from framelift.values.primitives import Arity
+from framelift.values.core import protocol as py
+from framelift.values.core.arity import reject_method
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.hash_keys import MethodKey
+from framelift.values.core.lookup import name_in_errors, raw_lookup
+from framelift.values.core.operator_methods import OPERATOR_METHODS, takes
+from framelift.values.core.primitives import Arity
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.values.base import Exhausted, Value
-from framelift.values.exceptions import raise_error
-from framelift.values.primitives import Arity
+from framelift.values.core.base import Exhausted, Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.primitives import Arity
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import framelift
-from framelift.values import protocol
+from framelift.values.core import protocol
 from tests.helpers import check
 
 

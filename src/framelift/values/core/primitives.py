@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framelift.values.misfits import reject
+from framelift.values.core.arity import reject
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

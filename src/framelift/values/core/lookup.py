@@ -13,8 +13,8 @@ from framelift.breaks import FL0203, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
-from framelift.values import protocol as py
-from framelift.values.base import Value
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
 from framelift.values.scalars import ScalarValue
 
 if TYPE_CHECKING:

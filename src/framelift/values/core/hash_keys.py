@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values import protocol as py
-from framelift.values.base import Identity, Value
-from framelift.values.constants import is_constant
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Identity, Value
+from framelift.values.core.constants import is_constant
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.quantity import Quantity
-from framelift.values.base import Value
+from framelift.values.core.base import Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
-from framelift.values.base import Exhausted, Raised, Value
-from framelift.values.constants import is_constant
-from framelift.values.exceptions import is_raised, name_missing, raise_error, raised_from
+from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.constants import is_constant
+from framelift.values.core.exceptions import is_raised, name_missing, raise_error, raised_from
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -1,0 +1,1 @@
+"""What every value is built on: the protocol of operations, lookup, constants, exceptions of the program."""

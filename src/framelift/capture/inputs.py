@@ -26,15 +26,15 @@ from framelift.values.core.base import MODELS, Value
 from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.enums import EnumValue
 from framelift.values.given_exceptions import GivenExceptionValue
+from framelift.values.numbers.scalars import ScalarValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import OpaqueValue, UserObjectValue
 from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.structs import StructSequenceValue, is_struct_class
 from framelift.values.subclasses import ContainerObjectValue
-from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_subclasses import TensorSubclassValue, is_tensor_class
 from framelift.values.tensors import TensorValue
 from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class

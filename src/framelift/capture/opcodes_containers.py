@@ -13,11 +13,11 @@ from framelift.values.core.base import NULL, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, defines, name_of
 from framelift.values.dicts import DictValue, pairs
+from framelift.values.numbers.scalars import ScalarValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 from framelift.values.sets import SetValue
-from framelift.values.symbolic import SymbolicValue
 
 
 @opcode("BUILD_TUPLE")

@@ -16,10 +16,10 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.dicts import DictValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sizes import SizeValue
 from framelift.values.structs import StructSequenceValue
-from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_raising import may_raise
 from framelift.values.warning_filters import refuse_unheard

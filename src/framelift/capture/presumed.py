@@ -14,7 +14,7 @@ from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
 from framelift.graph.runtime_asserts import PROGRAM_RAISES
 from framelift.values.core import protocol as py
-from framelift.values.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import presume
 from framelift.values.tensors import TensorValue
 

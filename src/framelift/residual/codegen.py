@@ -19,7 +19,7 @@ from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.values.functions import FunctionLike
-from framelift.values.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from framelift.values.core.lookup import flags_of, is_subclass
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
-    from framelift.values.symbolic import SymbolicValue
+    from framelift.values.numbers.symbolic import SymbolicValue
     from framelift.values.tensors import TensorValue
 
 T = TypeVar("T")

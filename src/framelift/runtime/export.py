@@ -34,10 +34,10 @@ from framelift.shapes.dynamic_shapes import CommonSizes, by_name
 from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
 from framelift.values.dicts import DictValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.sequences import SequenceValue
 from framelift.values.subclasses import ContainerObjectValue
-from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 from framelift.values.tuples import TupleObjectValue
 

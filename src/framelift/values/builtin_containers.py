@@ -33,11 +33,11 @@ from framelift.values.iterators import (
     strict_zip_step,
     zip_step,
 )
+from framelift.values.numbers.scalars import is_number
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.scalars import is_number
 from framelift.values.sequences import ListValue, direction, sort_items
 from framelift.values.sets import SetValue, make_set
-from framelift.values.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

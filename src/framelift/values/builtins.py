@@ -28,14 +28,14 @@ from framelift.values.dicts import MISSING
 from framelift.values.enums import EnumValue
 from framelift.values.later import formatted, text_of
 from framelift.values.natives import fold_call
+from framelift.values.numbers.numpy_floats import NumpyFloatValue
+from framelift.values.numbers.scalars import derive, is_number
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.numpy_arrays import ArrayValue
-from framelift.values.numpy_floats import NumpyFloatValue
 from framelift.values.objects import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.scalar_objects import ScalarObjectValue
-from framelift.values.scalars import derive, is_number
 from framelift.values.subclass_checks import own_check, subclass_check
-from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
 from framelift.values.tensors import TensorValue
 from framelift.values.unions import UnionValue

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.values.decimals import DecimalValue, run
-from framelift.values.scalars import is_number
-from framelift.values.symbolic import Computed, SizeOf, SymbolicValue
+from framelift.values.numbers.scalars import is_number
+from framelift.values.numbers.symbolic import Computed, SizeOf, SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

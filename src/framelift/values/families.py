@@ -18,7 +18,7 @@ import framelift.values.listeners
 import framelift.values.listing
 import framelift.values.locks
 import framelift.values.mapping_proxies
-import framelift.values.numpy_floats
+import framelift.values.numbers.numpy_floats
 import framelift.values.numpy_functions
 import framelift.values.object_methods
 import framelift.values.partials

@@ -20,8 +20,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.primitives import primitive
 from framelift.values.dicts import DictValue
+from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.tensors import TensorValue
 

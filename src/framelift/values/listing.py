@@ -12,8 +12,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, mro_of
 from framelift.values.core.primitives import primitive
 from framelift.values.dicts import MISSING
+from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHO
 from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.module_labels import label_with
 from framelift.values.namespaces import NamespaceValue
-from framelift.values.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

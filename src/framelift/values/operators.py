@@ -10,7 +10,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import primitive
-from framelift.values.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -23,8 +23,8 @@ from framelift.values.core.lookup import has_default, name_of, raw_lookup, scala
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
 from framelift.values.natives import fold_call, refuse_unsteady
+from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.scalars import ScalarValue
 from framelift.values.tensor_subclasses import refuse_rules
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import torch
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
+from framelift.values.numbers.symbolic import SizeOf, SymbolicValue
 from framelift.values.sequences import TupleValue
-from framelift.values.symbolic import SizeOf, SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

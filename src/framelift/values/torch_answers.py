@@ -43,9 +43,9 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.dicts import DictValue
+from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sequences import ListValue, SequenceValue
 from framelift.values.sizes import make_size
-from framelift.values.symbolic import SymbolicValue
 from framelift.values.tensor_subclasses import TensorSubclassValue, refuse
 from framelift.values.tensors import TensorValue
 

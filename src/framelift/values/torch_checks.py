@@ -8,7 +8,7 @@ from torch import _check, _check_index, _check_not_implemented, _check_type, _ch
 
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
-from framelift.values.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -15,7 +15,7 @@ from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
-from framelift.values.scalars import ScalarValue
+from framelift.values.numbers.scalars import ScalarValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,8 +16,8 @@ from framelift.shapes.presuming import depends_on_data
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY, fold
-from framelift.values.scalars import ScalarValue, is_number
-from framelift.values.settled import SettledValue
+from framelift.values.numbers.scalars import ScalarValue, is_number
+from framelift.values.numbers.specialise import SettledValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

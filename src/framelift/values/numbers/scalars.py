@@ -18,7 +18,7 @@ from framelift.values.core.constants import SCALAR_TYPES, plain_text
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, UNARY, fold
-from framelift.values.settled import SettledValue
+from framelift.values.numbers.specialise import SettledValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

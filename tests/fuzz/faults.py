@@ -14,9 +14,9 @@ from framelift.effects.journal import Journal
 from framelift.graph import GraphBuilder
 from framelift.guards.guardset import GuardSet
 from framelift.residual.generator import Generator
-from framelift.values.dicts import DictValue
-from framelift.values.namespaces import NamespaceValue
-from framelift.values.sequences import ListValue, TupleValue
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.namespaces import NamespaceValue
+from framelift.values.containers.sequences import ListValue, TupleValue
 from tests.fuzz.run import failure_of, write
 
 # Processes are forked from one that has imported torch and framelift.

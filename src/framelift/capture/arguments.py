@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL
 from framelift.values.core.exceptions import raise_error
-from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -9,9 +9,9 @@ from framelift.capture.location import Place
 from framelift.capture.program import Program, Run
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL, Raised
 from framelift.values.core.exceptions import TracebackValue
-from framelift.values.dicts import DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
 
 if TYPE_CHECKING:

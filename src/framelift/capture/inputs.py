@@ -22,6 +22,7 @@ from framelift.shapes.history import Policy
 from framelift.shapes.marks import marks_of
 from framelift.shapes.symbols import Layout
 from framelift.values.classes import ClassValue
+from framelift.values.containers.structs import StructSequenceValue, is_struct_class
 from framelift.values.core.base import MODELS, Value
 from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.enums import EnumValue
@@ -33,7 +34,6 @@ from framelift.values.partials import PartialValue, partial_base
 from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.streams import TextStreamValue, stream_base
-from framelift.values.structs import StructSequenceValue, is_struct_class
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.tensor_subclasses import TensorSubclassValue, is_tensor_class
 from framelift.values.tensors import TensorValue

@@ -43,6 +43,13 @@ from framelift.values import instances
 from framelift.values.absent import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.calculated import calculate
 from framelift.values.classes import ClassValue
+from framelift.values.containers.collections_deque import DequeValue
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.iterators import RangeIterator, SequenceIterator
+from framelift.values.containers.namespaces import NamespaceValue
+from framelift.values.containers.sequences import ListValue, TupleValue, plain_slice
+from framelift.values.containers.sets import SetValue
+from framelift.values.containers.slices import SliceValue
 from framelift.values.contexts import Contexts
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
@@ -58,25 +65,18 @@ from framelift.values.core.lookup import (
 )
 from framelift.values.core.primitives import Model, primitive_of
 from framelift.values.coroutines import kind_of_generator
-from framelift.values.deques import DequeValue
-from framelift.values.dicts import DictValue
 from framelift.values.functions import BoundMethodValue, FunctionLike
 from framelift.values.generators import GeneratorValue
-from framelift.values.iterators import RangeIterator, SequenceIterator
 from framelift.values.later import percent, shows_tensor
 from framelift.values.made_classes import MadeClasses
-from framelift.values.namespaces import NamespaceValue
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import UserObjectValue
 from framelift.values.partials import PartialValue
 from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
-from framelift.values.sequences import ListValue, TupleValue, plain_slice
-from framelift.values.sets import SetValue
 from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
-from framelift.values.slices import SliceValue
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control
 from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
 from framelift.values.torch_functions import torch_model

@@ -7,10 +7,10 @@ from typing import Any
 from framelift.capture.frame import Frame
 from framelift.capture.opcodes import load_deref, load_global
 from framelift.capture.program import opcode
+from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised
 from framelift.values.core.exceptions import is_raised, raise_error
-from framelift.values.dicts import MISSING, DictValue
 
 
 @opcode("LOAD_BUILD_CLASS")

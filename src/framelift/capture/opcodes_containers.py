@@ -8,16 +8,16 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Unpack
 from framelift.capture.frame import Frame
 from framelift.capture.program import opcode
+from framelift.values.containers.dicts import DictValue, pairs
+from framelift.values.containers.sequences import ListValue
+from framelift.values.containers.sets import SetValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, defines, name_of
-from framelift.values.dicts import DictValue, pairs
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.sequences import ListValue
-from framelift.values.sets import SetValue
 
 
 @opcode("BUILD_TUPLE")

@@ -13,12 +13,12 @@ from framelift.capture.frame import LEAVE, Frame, give_context
 from framelift.capture.program import control, opcode
 from framelift.models.exception_groups import matched, raised_together
 from framelift.values.classes import ClassValue
+from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised
 from framelift.values.core.exceptions import ExceptionValue, as_end, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
-from framelift.values.dicts import MISSING
 from framelift.values.generators import GeneratorValue
 
 if TYPE_CHECKING:

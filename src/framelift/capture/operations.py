@@ -12,14 +12,14 @@ from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import ListValue, TupleValue
+from framelift.values.containers.structs import StructSequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
-from framelift.values.dicts import DictValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.sizes import SizeValue
-from framelift.values.structs import StructSequenceValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_raising import may_raise
 from framelift.values.warning_filters import refuse_unheard

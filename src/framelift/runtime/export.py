@@ -31,12 +31,12 @@ from framelift.runtime.exported_arguments import Passing
 from framelift.runtime.histories import wishes_for
 from framelift.runtime.lifting import Runtime
 from framelift.shapes.dynamic_shapes import CommonSizes, by_name
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
-from framelift.values.dicts import DictValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.sequences import SequenceValue
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.tensors import TensorValue
 from framelift.values.tuples import TupleObjectValue

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import SequenceValue
+from framelift.values.containers.sets import SetValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import DictValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.sequences import SequenceValue
-from framelift.values.sets import SetValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

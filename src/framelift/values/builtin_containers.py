@@ -10,15 +10,10 @@ import torch
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.by_items import asked
 from framelift.values.classes import ClassValue
-from framelift.values.core import protocol as py
-from framelift.values.core.base import Exhausted
-from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import defines, name_of, raw_lookup, special_method
-from framelift.values.core.primitives import primitive
-from framelift.values.deques import DequeIterator, DequeValue
-from framelift.values.dict_views import DictIterator, DictView
-from framelift.values.dicts import MISSING, DictValue
-from framelift.values.iterators import (
+from framelift.values.containers.collections_deque import DequeIterator, DequeValue
+from framelift.values.containers.dict_views import DictIterator, DictView
+from framelift.values.containers.dicts import MISSING, DictValue
+from framelift.values.containers.iterators import (
     AskedIterator,
     DerivedIterator,
     RangeIterator,
@@ -33,11 +28,16 @@ from framelift.values.iterators import (
     strict_zip_step,
     zip_step,
 )
+from framelift.values.containers.sequences import ListValue, direction, sort_items
+from framelift.values.containers.sets import SetValue, make_set
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Exhausted
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import defines, name_of, raw_lookup, special_method
+from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import UserObjectValue
-from framelift.values.sequences import ListValue, direction, sort_items
-from framelift.values.sets import SetValue, make_set
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -10,12 +10,13 @@ import torch
 
 import framelift.values.builtin_bytes
 import framelift.values.builtin_containers
-import framelift.values.dict_types
+import framelift.values.containers.collections_dicts
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_statements import make_type
 from framelift.values.classes import ClassValue, SuperValue, attribute_name
+from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
 from framelift.values.core.constants import is_constant
@@ -24,7 +25,6 @@ from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.decimals import DecimalValue
-from framelift.values.dicts import MISSING
 from framelift.values.enums import EnumValue
 from framelift.values.later import formatted, text_of
 from framelift.values.natives import fold_call

@@ -16,6 +16,8 @@ from framelift.guards.equality import constants_equal
 from framelift.guards.reading import lru_entries
 from framelift.models.caching import Cache, ask_again
 from framelift.values.classes import ClassValue
+from framelift.values.containers.dicts import MISSING, DictValue
+from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -23,9 +25,7 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import Found, has_default, name_of, own_entries, register_binder
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import MISSING, DictValue
 from framelift.values.later import call_later
-from framelift.values.namespaces import NamespaceValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.twins import twin_class
 

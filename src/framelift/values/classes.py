@@ -12,6 +12,7 @@ import torch
 from framelift.breaks import FL0102, FL0203, FL0306, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
+from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, PlacedIdentity, Raised, Value
 from framelift.values.core.constants import is_constant
@@ -39,7 +40,6 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.dicts import MISSING, DictValue
 from framelift.values.objects import UserObjectValue, plain_answer
 from framelift.values.unions import union
 

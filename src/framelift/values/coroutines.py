@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.values.containers.iterators import IteratorValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.core.primitives import primitive
 from framelift.values.generators import DRIVERS, GeneratorValue, driver, thrown
-from framelift.values.iterators import IteratorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.classes import ClassValue
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, raw_lookup
@@ -34,7 +35,6 @@ from framelift.values.decimal_states import (
     mark_raised,
     settings_of,
 )
-from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

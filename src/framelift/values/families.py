@@ -4,13 +4,13 @@
 import framelift.values.builtins
 import framelift.values.caches
 import framelift.values.comparison_keys
+import framelift.values.containers.collections_deque
+import framelift.values.containers.input_iterators
 import framelift.values.contexts
 import framelift.values.decimals
-import framelift.values.deques
 import framelift.values.digests
 import framelift.values.evaluation
 import framelift.values.frames
-import framelift.values.given_iterators
 import framelift.values.identities
 import framelift.values.later
 import framelift.values.lifted

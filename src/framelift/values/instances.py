@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0203, GraphBreak
+from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import (
@@ -24,7 +25,6 @@ from framelift.values.core.lookup import (
     property_error,
     special_method,
 )
-from framelift.values.dicts import MISSING, DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

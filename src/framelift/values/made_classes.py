@@ -20,6 +20,7 @@ from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.values.cells import CellValue
 from framelift.values.classes import ClassValue, can_be_held
+from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -33,7 +34,6 @@ from framelift.values.core.lookup import (
     raw_lookup,
     special_method,
 )
-from framelift.values.dicts import MISSING
 from framelift.values.functions import FunctionLike
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects import UserObjectValue

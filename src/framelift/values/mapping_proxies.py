@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import mapping_of
 from framelift.guards.source import Source
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sequences import ListValue, SequenceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

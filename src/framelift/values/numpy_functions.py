@@ -8,13 +8,13 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.graph.numpy_layer import has, numpy, numpy_function
+from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive, primitive_of
 from framelift.values.number_tensors import tensor_of_numbers
 from framelift.values.numbers.numpy_floats import UFUNCS
 from framelift.values.numpy_arrays import ArrayValue, array_of, compute, tensor_of
-from framelift.values.sequences import ListValue, TupleValue
 from framelift.values.tensors import TensorValue
 from framelift.values.torch_functions import call_function
 

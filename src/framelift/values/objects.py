@@ -13,6 +13,8 @@ from framelift.guards.source import Source
 from framelift.models.by_items import by_items
 from framelift.native import _core
 from framelift.values import instances
+from framelift.values.containers.dicts import DELETED, MISSING, DictValue
+from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import as_end, is_raised, raise_error
@@ -32,9 +34,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.dicts import DELETED, MISSING, DictValue
 from framelift.values.module_labels import label_with
-from framelift.values.namespaces import NamespaceValue
 from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values import instances
 from framelift.values.classes import ClassValue, note_instantiable
+from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import (
@@ -24,7 +25,6 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import DictValue, pairs
 from framelift.values.objects import UserObjectValue
 from framelift.values.twins import twin_class
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.substitution import substituted
+from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, Raised, Value
 from framelift.values.core.lookup import is_subclass
 from framelift.values.core.primitives import primitive
 from framelift.values.enums import EnumValue
-from framelift.values.iterators import SequenceIterator
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0202, GraphBreak
 from framelift.values import instances
+from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_of, raw_lookup
-from framelift.values.dicts import MISSING, DictValue
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.models import inner_model, model_function
+from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject
 from framelift.values.core.primitives import Arity, Model
 from framelift.values.functions import FunctionLike
 from framelift.values.generators import GeneratorValue
-from framelift.values.iterators import SequenceIterator
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

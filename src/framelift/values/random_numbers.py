@@ -16,11 +16,11 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.sequences import ListValue
 from framelift.values.tensor_numbers import item_of
 from framelift.values.tensors import TensorValue
 

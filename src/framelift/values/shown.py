@@ -10,15 +10,15 @@ import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import defines, is_subclass, name_in_errors
 from framelift.values.decimals import DecimalValue
-from framelift.values.dicts import DictValue
 from framelift.values.scalar_objects import ScalarObjectValue, made_of
-from framelift.values.sequences import TupleValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from framelift.values.containers.sequences import TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
 from framelift.values.numbers.symbolic import SizeOf, SymbolicValue
-from framelift.values.sequences import TupleValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -14,11 +14,11 @@ from torch._compile import _disable_dynamo
 from framelift import controls
 from framelift.breaks import FL0102, FL0103, GraphBreak
 from framelift.torch_names import is_absent
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.primitives import Model, primitive
-from framelift.values.dicts import DictValue
 from framelift.values.functions import FunctionValue
 from framelift.values.objects import UserObjectValue
 from framelift.values.tensors import TensorValue

@@ -23,6 +23,7 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.classes import ClassValue
+from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.lookup import (
     bind,
@@ -35,7 +36,6 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -18,6 +18,11 @@ from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
 from framelift.values import instances
 from framelift.values.classes import ClassValue, note_instantiable
+from framelift.values.containers.collections_deque import DequeValue, limit_of
+from framelift.values.containers.collections_dicts import DefaultDictValue, OrderedDictValue, is_in_order
+from framelift.values.containers.dicts import DictValue, pairs
+from framelift.values.containers.sequences import ListValue
+from framelift.values.containers.sets import SetValue
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject_init
 from framelift.values.core.constants import is_constant
@@ -33,12 +38,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import Arity, primitive
-from framelift.values.deques import DequeValue, limit_of
-from framelift.values.dict_types import DefaultDictValue, OrderedDictValue, is_in_order
-from framelift.values.dicts import DictValue, pairs
 from framelift.values.objects import UserObjectValue
-from framelift.values.sequences import ListValue
-from framelift.values.sets import SetValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

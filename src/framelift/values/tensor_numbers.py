@@ -14,12 +14,12 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.graph import TensorRef
+from framelift.values.containers.slices import SliceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import defines
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sizes import size_in
-from framelift.values.slices import SliceValue
 from framelift.values.tensor_subclasses import refuse_rules
 
 if TYPE_CHECKING:

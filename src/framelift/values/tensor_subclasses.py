@@ -13,9 +13,9 @@ import torch
 
 from framelift.breaks import FL0306, GraphBreak
 from framelift.values.classes import ClassValue
+from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
-from framelift.values.dicts import MISSING
 from framelift.values.objects import OpaqueValue, UserObjectValue
 
 if TYPE_CHECKING:

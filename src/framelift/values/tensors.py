@@ -14,6 +14,9 @@ from framelift.graph import TensorRef
 from framelift.graph.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.native.calibrate import tensor_spec
+from framelift.values.containers.dicts import MISSING, DictValue
+from framelift.values.containers.iterators import SequenceIterator
+from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
@@ -21,9 +24,6 @@ from framelift.values.core.lookup import bind, class_lookup, is_subclass
 from framelift.values.core.methods import BoundBuiltin
 from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
-from framelift.values.dicts import MISSING, DictValue
-from framelift.values.iterators import SequenceIterator
-from framelift.values.namespaces import NamespaceValue
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sizes import size_in, size_method, size_of

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import attributes_of_thread
 from framelift.guards.source import Source
+from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import is_subclass, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import MISSING, DictValue
 from framelift.values.objects import UserObjectValue
 
 if TYPE_CHECKING:

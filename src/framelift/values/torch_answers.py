@@ -37,14 +37,14 @@ from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.jit import is_scripting, is_tracing
 
 from framelift.breaks import FL0102, FL0202, GraphBreak
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
-from framelift.values.dicts import DictValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sequences import ListValue, SequenceValue
 from framelift.values.sizes import make_size
 from framelift.values.tensor_subclasses import TensorSubclassValue, refuse
 from framelift.values.tensors import TensorValue

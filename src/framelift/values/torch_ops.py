@@ -15,12 +15,12 @@ from torch._ops import OpOverload, OpOverloadPacket, TorchBindOpOverload, _OpNam
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import primitive_of
-from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

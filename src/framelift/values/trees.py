@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
-from framelift.values.dicts import DictValue
-from framelift.values.sequences import ListValue, TupleValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -26,7 +27,6 @@ from framelift.values.core.lookup import (
 from framelift.values.core.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import Model, primitive
 from framelift.values.objects import plain_answer
-from framelift.values.sequences import SequenceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

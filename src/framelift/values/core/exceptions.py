@@ -13,7 +13,7 @@ from framelift.values.core.base import Exhausted, Raised, Value
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-    from framelift.values.dicts import DictValue
+    from framelift.values.containers.dicts import DictValue
 
 _name_of = type.__dict__["__name__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__

@@ -17,6 +17,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import can_be_held
 from framelift.guards.source import Source
 from framelift.values.classes import is_fixed
+from framelift.values.containers.set_iterators import SetIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Identity, PlacedIdentity, Value
 from framelift.values.core.constants import is_constant
@@ -25,7 +26,6 @@ from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
-from framelift.values.set_iterators import SetIterator
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
+from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
-from framelift.values.sequences import SequenceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.equality import can_be_held, constants_equal, has_type
 from framelift.guards.source import Source
 from framelift.native import _core
+from framelift.values.containers.dict_views import DictIterator, DictView
+from framelift.values.containers.iterators import IteratorValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Identity, Raised, Value
 from framelift.values.core.constants import is_constant
@@ -23,8 +25,6 @@ from framelift.values.core.hash_keys import ReferenceKey, TupleKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
-from framelift.values.dict_views import DictIterator, DictView
-from framelift.values.iterators import IteratorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
+from framelift.values.containers.iterators import IteratorValue, advance, reduced
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method, method_of
-from framelift.values.iterators import IteratorValue, advance, reduced
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-    from framelift.values.dicts import DictValue
+    from framelift.values.containers.dicts import DictValue
 
 
 class DictView(Value):

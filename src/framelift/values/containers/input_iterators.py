@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import COMPOSED, MISSING, WALKING, LostTrack, items_ahead, sequence_of
 from framelift.guards.source import Source
-from framelift.values.core.base import Exhausted, Value
-from framelift.values.iterators import (
+from framelift.values.containers.iterators import (
     DerivedIterator,
     IteratorValue,
     advance,
@@ -22,6 +21,7 @@ from framelift.values.iterators import (
     strict_zip_step,
     zip_step,
 )
+from framelift.values.core.base import Exhausted, Value
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

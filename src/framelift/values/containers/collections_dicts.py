@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import stored_items, stored_keys
 from framelift.guards.source import Source
+from framelift.values.containers.dicts import MISSING, DictValue, pairs
+from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -18,8 +20,6 @@ from framelift.values.core.hash_keys import from_key, stored_again
 from framelift.values.core.lookup import instance_dict
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
-from framelift.values.dicts import MISSING, DictValue, pairs
-from framelift.values.namespaces import NamespaceValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

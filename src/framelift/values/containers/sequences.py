@@ -10,6 +10,7 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -19,7 +20,6 @@ from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import class_lookup, defines, name_in_errors, raw_lookup
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.protocol import COMPARE
-from framelift.values.iterators import SequenceIterator
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import Value
-from framelift.values.dicts import DictValue
 
 if TYPE_CHECKING:
     from framelift.residual.generator import Generator

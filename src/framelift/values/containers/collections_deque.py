@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.containers.iterators import IteratorValue, advance
+from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
-from framelift.values.iterators import IteratorValue, advance
-from framelift.values.sequences import ListValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

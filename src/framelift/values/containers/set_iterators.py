@@ -10,16 +10,16 @@ from itertools import repeat
 from operator import itemgetter, length_hint
 from typing import TYPE_CHECKING, Any
 
+from framelift.values.containers.iterators import IteratorValue, reduced
 from framelift.values.core.base import Exhausted
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method
-from framelift.values.iterators import IteratorValue, reduced
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-    from framelift.values.sets import SetValue
+    from framelift.values.containers.sets import SetValue
 
 
 class SetIterator(IteratorValue):

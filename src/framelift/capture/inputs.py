@@ -21,17 +21,17 @@ from framelift.native import _core
 from framelift.shapes.history import Policy
 from framelift.shapes.marks import marks_of
 from framelift.shapes.symbols import Layout
-from framelift.values.classes import ClassValue
 from framelift.values.containers.structs import StructSequenceValue, is_struct_class
 from framelift.values.core.base import MODELS, Value
 from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
 from framelift.values.enums import EnumValue
-from framelift.values.given_exceptions import GivenExceptionValue
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.input_exceptions import GivenExceptionValue
+from framelift.values.objects.instances import OpaqueValue, UserObjectValue
+from framelift.values.objects.modules import ModuleObjectValue
 from framelift.values.partials import PartialValue, partial_base
-from framelift.values.pymodules import ModuleObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.streams import TextStreamValue, stream_base
 from framelift.values.subclasses import ContainerObjectValue

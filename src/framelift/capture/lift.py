@@ -39,10 +39,7 @@ from framelift.guards.source import Source, Sources
 from framelift.interrupts import let_signals_in
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
-from framelift.values import instances
-from framelift.values.absent import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.calculated import calculate
-from framelift.values.classes import ClassValue
 from framelift.values.containers.collections_deque import DequeValue
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.iterators import RangeIterator, SequenceIterator
@@ -71,7 +68,10 @@ from framelift.values.later import percent, shows_tensor
 from framelift.values.made_classes import MadeClasses
 from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.new_leaves import with_leaf
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import attributes
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import UserObjectValue
+from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.partials import PartialValue
 from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.scalar_objects import ScalarObjectValue
@@ -409,13 +409,13 @@ class Lift:
         return self.wrap(self._outside, source)
 
     def instance_attribute(self, value: Any, name: str) -> Any:
-        return instances.read(self, value, name)
+        return attributes.read(self, value, name)
 
     def set_instance_attribute(self, value: Any, name: str, new: Any) -> None:
-        instances.write(self, value, name, new)
+        attributes.write(self, value, name, new)
 
     def delete_instance_attribute(self, value: Any, name: str) -> None:
-        instances.delete(self, value, name)
+        attributes.delete(self, value, name)
 
     def has_own(self, cls: type, name: str) -> bool:
         """Whether a class has a method that no type of C brought."""

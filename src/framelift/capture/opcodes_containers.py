@@ -17,7 +17,7 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, defines, name_of
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 
 
 @opcode("BUILD_TUPLE")

@@ -12,7 +12,6 @@ from framelift.bytecode.canonical_ops import Intrinsic
 from framelift.capture.frame import LEAVE, Frame, give_context
 from framelift.capture.program import control, opcode
 from framelift.models.exception_groups import matched, raised_together
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised
@@ -20,6 +19,7 @@ from framelift.values.core.exceptions import ExceptionValue, as_end, is_raised, 
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
 from framelift.values.generators import GeneratorValue
+from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -7,7 +7,6 @@ from typing import Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.capture.frame import Frame
 from framelift.capture.program import opcode
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
@@ -15,6 +14,7 @@ from framelift.values.core.base import Raised, Value
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import flags_of, name_of
+from framelift.values.objects.classes import ClassValue
 
 _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
 

@@ -17,8 +17,8 @@ from framelift.capture.frame import Frame
 from framelift.values.core.base import NULL, Raised, Value
 from framelift.values.core.lookup import special_method
 from framelift.values.functions import BoundMethodValue
-from framelift.values.objects import UserObjectValue
-from framelift.values.reachability import end_shows, is_argument, is_held
+from framelift.values.objects.instances import UserObjectValue
+from framelift.values.objects.lifetimes import end_shows, is_argument, is_held
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -18,7 +18,7 @@ from framelift.residual import steps
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.residual.segments import Pieces, Segments
 from framelift.values.core.base import NULL
-from framelift.values.reachability import death_shows
+from framelift.values.objects.lifetimes import death_shows
 
 # The stack item of a frame that waits for the next one: what it calls to have that one run.
 INNER: Any = object()

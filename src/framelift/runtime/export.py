@@ -36,7 +36,7 @@ from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.subclasses import ContainerObjectValue
 from framelift.values.tensors import TensorValue
 from framelift.values.tuples import TupleObjectValue

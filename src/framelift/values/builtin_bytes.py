@@ -12,7 +12,7 @@ from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -9,7 +9,6 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.by_items import asked
-from framelift.values.classes import ClassValue
 from framelift.values.containers.collections_deque import DequeIterator, DequeValue
 from framelift.values.containers.dict_views import DictIterator, DictView
 from framelift.values.containers.dicts import MISSING, DictValue
@@ -37,7 +36,8 @@ from framelift.values.core.lookup import defines, name_of, raw_lookup, special_m
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

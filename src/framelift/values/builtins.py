@@ -15,7 +15,6 @@ import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_statements import make_type
-from framelift.values.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
@@ -32,13 +31,14 @@ from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.scalars import derive, is_number
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.numpy_arrays import ArrayValue
-from framelift.values.objects import OpaqueValue, UserObjectValue, plain_answer
+from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
+from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
+from framelift.values.objects.unions import UnionValue
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.subclass_checks import own_check, subclass_check
 from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
 from framelift.values.tensors import TensorValue
-from framelift.values.unions import UnionValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

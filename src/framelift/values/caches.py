@@ -15,7 +15,6 @@ from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.guards.reading import lru_entries
 from framelift.models.caching import Cache, ask_again
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
@@ -26,7 +25,8 @@ from framelift.values.core.lookup import Found, has_default, name_of, own_entrie
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
 from framelift.values.later import call_later
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.twins import twin_class
 
 if TYPE_CHECKING:

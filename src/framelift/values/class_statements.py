@@ -13,7 +13,6 @@ from framelift.guards.equality import has_type
 from framelift.native import _core
 from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_hooks import init_subclass, name_attributes
-from framelift.values.classes import ClassValue, attribute_name, has_modelled_new
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -32,6 +31,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.functions import FunctionLike
 from framelift.values.made_classes import AT_BIRTH, MadeClassValue, does_nothing
 from framelift.values.made_descriptors import MadeDescriptor
+from framelift.values.objects.classes import ClassValue, attribute_name, has_modelled_new
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

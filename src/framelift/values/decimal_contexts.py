@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -35,6 +34,7 @@ from framelift.values.decimal_states import (
     mark_raised,
     settings_of,
 )
+from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -28,7 +28,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.decimal_contexts import ContextValue
 from framelift.values.decimal_states import IN_C
 from framelift.values.decimal_threads import run_in_contexts
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 
 if TYPE_CHECKING:

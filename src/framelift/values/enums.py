@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.values.core.base import KnownObject
 from framelift.values.core.lookup import has_default
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.scalar_objects import ScalarObjectValue
 
 if TYPE_CHECKING:

@@ -20,13 +20,14 @@ import framelift.values.locks
 import framelift.values.mapping_proxies
 import framelift.values.numbers.numpy_floats
 import framelift.values.numpy_functions
-import framelift.values.object_methods
+import framelift.values.objects.object_methods
+import framelift.values.objects.reductions
+import framelift.values.objects.type_parameters
 import framelift.values.partials
 import framelift.values.patterns
 import framelift.values.pickles
 import framelift.values.plain_data
 import framelift.values.random_numbers
-import framelift.values.reductions
 import framelift.values.signatures
 import framelift.values.simple_namespaces
 import framelift.values.streams
@@ -42,6 +43,5 @@ import framelift.values.torch_modes
 import framelift.values.torch_ops
 import framelift.values.torch_profiling
 import framelift.values.torch_transforms
-import framelift.values.type_parameters
 import framelift.values.warning_filters
 import framelift.values.weakrefs

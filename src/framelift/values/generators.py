@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
-from framelift.values.classes import ClassValue
 from framelift.values.containers.iterators import IteratorValue, ask_for_length
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
@@ -19,6 +18,7 @@ from framelift.values.core.exceptions import ExceptionValue, as_end, raise_error
 from framelift.values.core.lookup import is_subclass
 from framelift.values.frames import FrameObjectValue
 from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
+from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

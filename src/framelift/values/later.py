@@ -14,7 +14,6 @@ import torch
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
 from framelift.models.output import AFTERWARDS, PACKAGE, Place, place, shown
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
@@ -22,7 +21,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

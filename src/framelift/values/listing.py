@@ -6,7 +6,6 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.classes import ClassValue, is_fixed, note_mro
 from framelift.values.containers.dicts import MISSING
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
@@ -14,7 +13,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, mro_of
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue, is_fixed, note_mro
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -19,7 +19,6 @@ from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.values.cells import CellValue
-from framelift.values.classes import ClassValue, can_be_held
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -36,7 +35,8 @@ from framelift.values.core.lookup import (
 )
 from framelift.values.functions import FunctionLike
 from framelift.values.made_descriptors import MadeDescriptor
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue, can_be_held
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
-from framelift.values.classes import is_fixed
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject_method
 from framelift.values.core.base import Value
@@ -21,6 +20,7 @@ from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw
 from framelift.values.core.methods import Bound, BoundBuiltin
 from framelift.values.core.primitives import Arity
 from framelift.values.functions import BoundMethodValue
+from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

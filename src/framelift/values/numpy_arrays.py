@@ -15,7 +15,6 @@ from framelift.breaks import FL0102, FL0202, FL0304, GraphBreak
 from framelift.graph.numpy_layer import apply, has, numpy
 from framelift.guards.source import Source
 from framelift.native import _core
-from framelift.values.classes import ClassValue
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
@@ -23,6 +22,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
 from framelift.values.numpy_samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
+from framelift.values.objects.classes import ClassValue
 from framelift.values.sizes import size_in
 from framelift.values.tensor_numbers import as_number, item_of
 from framelift.values.tensors import TensorValue

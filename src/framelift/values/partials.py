@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import instances
-from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
@@ -25,7 +23,9 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import attributes
+from framelift.values.objects.classes import ClassValue, note_instantiable
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.twins import twin_class
 
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ _METHODS: types.MappingProxyType[str, Any] = types.MappingProxyType(
         "__repr__": (lambda lift, value: value.shown(lift), 0),
         "__reduce__": (lambda lift, value: value.reduced(lift), 0),
         "__setstate__": (lambda lift, value, state: value.set_state(lift, state), 1),
-        "__getattribute__": (lambda lift, value, name: instances.read(lift, value, lift.constant(name)), 1),
-        "__setattr__": (lambda lift, value, name, new: instances.write(lift, value, lift.constant(name), new), 2),
-        "__delattr__": (lambda lift, value, name: instances.delete(lift, value, lift.constant(name)), 1),
+        "__getattribute__": (lambda lift, value, name: attributes.read(lift, value, lift.constant(name)), 1),
+        "__setattr__": (lambda lift, value, name, new: attributes.write(lift, value, lift.constant(name), new), 2),
+        "__delattr__": (lambda lift, value, name: attributes.delete(lift, value, lift.constant(name)), 1),
     }
 )
 

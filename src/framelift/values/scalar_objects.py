@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
-from framelift.values import instances
-from framelift.values.classes import ClassValue, is_fixed, note_instantiable
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
@@ -24,7 +22,9 @@ from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHO
 from framelift.values.core.primitives import primitive
 from framelift.values.natives import fold_call, refuse_unsteady
 from framelift.values.numbers.scalars import ScalarValue
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import attributes
+from framelift.values.objects.classes import ClassValue, is_fixed, note_instantiable
+from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensor_subclasses import refuse_rules
 
 if TYPE_CHECKING:
@@ -229,9 +229,9 @@ def _compared(left: Any, operator: str, right: Any) -> Any:
 
 # Attributes of the instance, as the C base treats them: as `object` does.
 _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
-    "__getattribute__": (instances.read, 1),
-    "__setattr__": (instances.write, 2),
-    "__delattr__": (instances.delete, 1),
+    "__getattribute__": (attributes.read, 1),
+    "__setattr__": (attributes.write, 2),
+    "__delattr__": (attributes.delete, 1),
 }
 
 

@@ -12,16 +12,16 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, special_method
 from framelift.values.core.primitives import primitive
 from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import UserObjectValue
+from framelift.values.objects.unions import GenericAliasValue, UnionValue
 from framelift.values.partials import PartialValue
-from framelift.values.unions import GenericAliasValue, UnionValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -9,7 +9,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_of, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.classes import ClassValue
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.lookup import (
@@ -36,6 +35,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
+from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

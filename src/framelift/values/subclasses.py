@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, FL0109, GraphBreak
 from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
-from framelift.values import instances
-from framelift.values.classes import ClassValue, note_instantiable
 from framelift.values.containers.collections_deque import DequeValue, limit_of
 from framelift.values.containers.collections_dicts import DefaultDictValue, OrderedDictValue, is_in_order
 from framelift.values.containers.dicts import DictValue, pairs
@@ -38,7 +36,9 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import Arity, primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import attributes
+from framelift.values.objects.classes import ClassValue, note_instantiable
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -157,9 +157,9 @@ class ContainerObjectValue(UserObjectValue):
 
 # Attributes of the instance, as the C base treats them: as `object` does.
 _ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
-    "__getattribute__": (instances.read, 1),
-    "__setattr__": (instances.write, 2),
-    "__delattr__": (instances.delete, 1),
+    "__getattribute__": (attributes.read, 1),
+    "__setattr__": (attributes.write, 2),
+    "__delattr__": (attributes.delete, 1),
 }
 # What gives an iterator that keeps the container, or leads to one.
 _WALKING = frozenset({"__iter__", "__reversed__", "keys", "values", "items"})

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift.breaks import FL0306, GraphBreak
-from framelift.values.classes import ClassValue
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
-from framelift.values.objects import OpaqueValue, UserObjectValue
+from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import OpaqueValue, UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -13,7 +13,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import is_subclass, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -26,7 +26,7 @@ from framelift.values.core.lookup import (
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import Model, primitive
-from framelift.values.objects import plain_answer
+from framelift.values.objects.instances import plain_answer
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

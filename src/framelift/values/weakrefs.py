@@ -11,7 +11,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import ReferenceKey
 from framelift.values.core.lookup import mro_of, name_of, qualified_name_of, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.reachability import input_is_held, is_held
+from framelift.values.objects.lifetimes import input_is_held, is_held
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,7 +16,6 @@ from weakref import ReferenceType, ref
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import can_be_held
 from framelift.guards.source import Source
-from framelift.values.classes import is_fixed
 from framelift.values.containers.set_iterators import SetIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Identity, PlacedIdentity, Value
@@ -26,6 +25,7 @@ from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
+from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -6,13 +6,13 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0202, GraphBreak
-from framelift.values import instances
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_of, raw_lookup
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects import attributes
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -98,7 +98,7 @@ class ModuleObjectValue(UserObjectValue):
     def attribute(self, lift: Lift, name: str) -> Any:
         if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:
             return super().attribute(lift, name)
-        return self._with_fallback(lift, name, instances.find)
+        return self._with_fallback(lift, name, attributes.find)
 
     def note_facts(self, lift: Lift) -> None:
         assert self.source is not None

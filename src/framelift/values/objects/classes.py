@@ -40,8 +40,8 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.objects import UserObjectValue, plain_answer
-from framelift.values.unions import union
+from framelift.values.objects.instances import UserObjectValue, plain_answer
+from framelift.values.objects.unions import union
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

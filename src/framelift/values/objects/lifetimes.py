@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.guards.checks import is_unwatched
-from framelift.values.classes import is_fixed
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import class_lookup, defines, is_subclass
+from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -12,7 +12,6 @@ from framelift.breaks import FL0102, FL0202, FL0203, FL0306, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.by_items import by_items
 from framelift.native import _core
-from framelift.values import instances
 from framelift.values.containers.dicts import DELETED, MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
@@ -34,8 +33,9 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.module_labels import label_with
 from framelift.values.numbers.symbolic import SymbolicValue
+from framelift.values.objects import attributes
+from framelift.values.objects.module_labels import label_with
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
@@ -149,7 +149,7 @@ class UserObjectValue(Value):
 
     def attribute(self, lift: Lift, name: str) -> Any:
         plain = has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__"))
-        return self._with_fallback(lift, name, instances.find if plain else _ask_getattribute)
+        return self._with_fallback(lift, name, attributes.find if plain else _ask_getattribute)
 
     def _with_fallback(self, lift: Lift, name: str, find: Callable[[Lift, Any, str], Any]) -> Any:
         """`__getattr__` answers where nothing was found, or AttributeError raised."""
@@ -168,31 +168,31 @@ class UserObjectValue(Value):
         return py.call(lift, fallback, [name], {})
 
     def raise_missing(self, name: str) -> NoReturn:
-        instances.raise_missing(self, name)
+        attributes.raise_missing(self, name)
 
     def _fallback(self, lift: Lift) -> Any:
         return special_method(lift, self, self.cls, "__getattr__")
 
     def plain_attribute(self, lift: Lift, name: str) -> Any:
-        return instances.read(lift, self, name)
+        return attributes.read(lift, self, name)
 
     def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
         if has_default(lift, self.cls, "__setattr__", self.default("__setattr__")):
-            instances.write(lift, self, name, value)
+            attributes.write(lift, self, name, value)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__setattr__"), [name, value], {})
 
     def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        instances.write(lift, self, name, value)
+        attributes.write(lift, self, name, value)
 
     def delete_attribute(self, lift: Lift, name: str) -> None:
         if has_default(lift, self.cls, "__delattr__", self.default("__delattr__")):
-            instances.delete(lift, self, name)
+            attributes.delete(lift, self, name)
         else:
             py.call(lift, special_method(lift, self, self.cls, "__delattr__"), [name], {})
 
     def plain_delete_attribute(self, lift: Lift, name: str) -> None:
-        instances.delete(lift, self, name)
+        attributes.delete(lift, self, name)
 
     # -- operators -----------------------------------------------------------------------------------------------
 

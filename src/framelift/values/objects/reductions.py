@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.models.reduction import holds_more_than
-from framelift.values.classes import ClassValue, note_mro
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import class_lookup, is_plain_class, mro_of, name_of, own_entries
 from framelift.values.core.primitives import primitive
+from framelift.values.objects.classes import ClassValue, note_mro
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

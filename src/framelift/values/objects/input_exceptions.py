@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core.exceptions import FROM_ARGUMENTS, plain_text
 from framelift.values.core.lookup import qualified_name_of
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

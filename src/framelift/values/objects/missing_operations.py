@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from framelift.values.classes import is_fixed
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_in_errors, name_of, raw_lookup
+from framelift.values.objects.classes import is_fixed
 
 
 class _Slot(NamedTuple):

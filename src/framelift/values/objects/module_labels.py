@@ -10,7 +10,7 @@ import torch
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.objects import UserObjectValue
+    from framelift.values.objects.instances import UserObjectValue
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.classes import ClassValue, attribute_name, init_instance, is_fixed, make_instance
 from framelift.values.core import protocol as py
 from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import (
@@ -22,7 +21,8 @@ from framelift.values.core.exceptions import (
 )
 from framelift.values.core.lookup import is_subclass, name_of
 from framelift.values.core.primitives import primitive
-from framelift.values.objects import UserObjectValue
+from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, is_fixed, make_instance
+from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

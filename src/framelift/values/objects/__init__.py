@@ -1,0 +1,1 @@
+"""Instances of classes written in Python, classes, modules, and what every object has."""

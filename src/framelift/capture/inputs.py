@@ -32,13 +32,13 @@ from framelift.values.objects.input_exceptions import GivenExceptionValue
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue
 from framelift.values.objects.modules import ModuleObjectValue
 from framelift.values.partials import PartialValue, partial_base
-from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.streams import TextStreamValue, stream_base
-from framelift.values.subclasses import ContainerObjectValue
-from framelift.values.tensor_subclasses import TensorSubclassValue, is_tensor_class
+from framelift.values.subclasses.containers import ContainerObjectValue
+from framelift.values.subclasses.scalars import ScalarObjectValue
+from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_class
+from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors import TensorValue
 from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class
-from framelift.values.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.weakrefs import WeakReferenceValue, is_reference_class
 
 if TYPE_CHECKING:

@@ -74,13 +74,13 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.partials import PartialValue
 from framelift.values.python_models import model_of_inner, python_model
-from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control
-from framelift.values.subclasses import ContainerObjectValue, keys_are_read_directly
+from framelift.values.subclasses.containers import ContainerObjectValue, keys_are_read_directly
+from framelift.values.subclasses.scalars import ScalarObjectValue
+from framelift.values.subclasses.tuples import tuple_class_model
 from framelift.values.torch_functions import torch_model
-from framelift.values.tuples import tuple_class_model
 from framelift.values.twins import twin_of
 
 # Guards hold objects of the user's weakly, which these do not allow.

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 
 from framelift.values.core.lookup import is_subclass
-from framelift.values.tensor_subclasses import dispatches
+from framelift.values.subclasses.tensors import dispatches
 
 # So many objects are looked at.
 _MOST = 1 << 15

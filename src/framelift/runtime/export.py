@@ -37,9 +37,9 @@ from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.subclasses import ContainerObjectValue
+from framelift.values.subclasses.containers import ContainerObjectValue
+from framelift.values.subclasses.tuples import TupleObjectValue
 from framelift.values.tensors import TensorValue
-from framelift.values.tuples import TupleObjectValue
 
 
 def export_call(

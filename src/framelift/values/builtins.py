@@ -35,8 +35,8 @@ from framelift.values.objects.classes import ClassValue, SuperValue, attribute_n
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.objects.unions import UnionValue
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
-from framelift.values.scalar_objects import ScalarObjectValue
 from framelift.values.subclass_checks import own_check, subclass_check
+from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
 from framelift.values.tensors import TensorValue
 

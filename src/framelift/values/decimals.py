@@ -29,7 +29,7 @@ from framelift.values.decimal_contexts import ContextValue
 from framelift.values.decimal_states import IN_C
 from framelift.values.decimal_threads import run_in_contexts
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.scalar_objects import ScalarObjectValue
+from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

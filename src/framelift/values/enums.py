@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.values.core.base import KnownObject
 from framelift.values.core.lookup import has_default
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.scalar_objects import ScalarObjectValue
+from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -15,7 +15,7 @@ from framelift.breaks import FL0304, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
 from framelift.values.sizes import size_of
-from framelift.values.tensor_subclasses import refuse_rules
+from framelift.values.subclasses.tensors import refuse_rules
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

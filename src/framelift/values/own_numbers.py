@@ -23,7 +23,7 @@ from framelift.values.core.lookup import (
 from framelift.values.core.primitives import primitive
 from framelift.values.natives import fold_call
 from framelift.values.objects.instances import UserObjectValue, plain_answer
-from framelift.values.tuples import TupleObjectValue
+from framelift.values.subclasses.tuples import TupleObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

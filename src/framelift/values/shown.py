@@ -18,7 +18,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import defines, is_subclass, name_in_errors
 from framelift.values.decimals import DecimalValue
-from framelift.values.scalar_objects import ScalarObjectValue, made_of
+from framelift.values.subclasses.scalars import ScalarObjectValue, made_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

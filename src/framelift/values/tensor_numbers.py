@@ -20,7 +20,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.lookup import defines
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sizes import size_in
-from framelift.values.tensor_subclasses import refuse_rules
+from framelift.values.subclasses.tensors import refuse_rules
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

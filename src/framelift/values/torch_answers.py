@@ -46,7 +46,7 @@ from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.sizes import make_size
-from framelift.values.tensor_subclasses import TensorSubclassValue, refuse
+from framelift.values.subclasses.tensors import TensorSubclassValue, refuse
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, is_fixed, note_instantiable
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.tensor_subclasses import refuse_rules
+from framelift.values.subclasses.tensors import refuse_rules
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

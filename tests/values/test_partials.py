@@ -11,7 +11,7 @@ import torch
 import framelift
 from tests.helpers import check
 from tests.values.cases import Cases, vector
-from tests.values.test_twins import copy_of
+from tests.values.functions.test_reloaded import copy_of
 
 other_partial = copy_of("_functools").partial
 cases = Cases()

@@ -14,7 +14,7 @@ from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.functions import FunctionLike
+    from framelift.values.functions.functions import FunctionLike
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 

@@ -12,7 +12,7 @@ from framelift.report.events import Location
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL, Raised
 from framelift.values.core.exceptions import TracebackValue
-from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

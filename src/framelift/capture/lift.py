@@ -61,19 +61,20 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import Model, primitive_of
-from framelift.values.coroutines import kind_of_generator
-from framelift.values.functions import BoundMethodValue, FunctionLike
-from framelift.values.generators import GeneratorValue
+from framelift.values.functions.c_functions import ModelMethodValue, constant_attribute
+from framelift.values.functions.coroutines import kind_of_generator
+from framelift.values.functions.functions import BoundMethodValue, FunctionLike
+from framelift.values.functions.generators import GeneratorValue
+from framelift.values.functions.modelled import model_of_inner, python_model
+from framelift.values.functions.reloaded import twin_of
 from framelift.values.later import percent, shows_tensor
 from framelift.values.made_classes import MadeClasses
-from framelift.values.natives import ModelMethodValue, constant_attribute
 from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.partials import PartialValue
-from framelift.values.python_models import model_of_inner, python_model
 from framelift.values.shown import shown, shown_arguments
 from framelift.values.sizes import make_size
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control
@@ -81,7 +82,6 @@ from framelift.values.subclasses.containers import ContainerObjectValue, keys_ar
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tuples import tuple_class_model
 from framelift.values.torch_functions import torch_model
-from framelift.values.twins import twin_of
 
 # Guards hold objects of the user's weakly, which these do not allow.
 _NEVER_KNOWN = (dict, list)

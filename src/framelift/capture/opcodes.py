@@ -13,13 +13,13 @@ from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.opcodes_containers import name_in_calls
 from framelift.capture.presumed import is_data, presumed_truth
 from framelift.capture.program import control, opcode
-from framelift.values.cells import EMPTY, CellValue
 from framelift.values.containers.dicts import MISSING, DictValue, pairs
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Exhausted, Value
 from framelift.values.core.exceptions import raise_error, raise_name_error
 from framelift.values.core.lookup import defines, name_of
-from framelift.values.functions import ClosureValue
+from framelift.values.functions.cells import EMPTY, CellValue
+from framelift.values.functions.functions import ClosureValue
 from framelift.values.later import LaterValue, formatted, joined, text_of
 
 # -- stack and variables ---------------------------------------------------------------------------------------------

@@ -17,8 +17,15 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised
 from framelift.values.core.exceptions import ExceptionValue, as_end, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
-from framelift.values.coroutines import DrivenBelow, GivenOut, async_iterator, awaited, delegated, next_awaitable
-from framelift.values.generators import GeneratorValue
+from framelift.values.functions.coroutines import (
+    DrivenBelow,
+    GivenOut,
+    async_iterator,
+    awaited,
+    delegated,
+    next_awaitable,
+)
+from framelift.values.functions.generators import GeneratorValue
 from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from framelift.bytecode.canonical_ops import effect
 from framelift.capture.frame import Frame
 from framelift.values.core.base import NULL, Raised, Value
 from framelift.values.core.lookup import special_method
-from framelift.values.functions import BoundMethodValue
+from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.lifetimes import end_shows, is_argument, is_held
 

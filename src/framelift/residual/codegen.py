@@ -18,13 +18,13 @@ from framelift.residual.failures import GraphJudge, Presumption
 from framelift.residual.generator import Generator, output_name
 from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
-from framelift.values.functions import FunctionLike
+from framelift.values.functions.functions import FunctionLike
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.generators import GeneratorValue
+    from framelift.values.functions.generators import GeneratorValue
 
 
 _SAVED = ".saved"

@@ -54,7 +54,7 @@ from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
 from framelift.runtime.stance import current as current_stance
 from framelift.runtime.torch_hook import leave_alone
 from framelift.torch_names import TORCH_NAMES
-from framelift.values.untraceable import has_own_builtins
+from framelift.values.functions.untraceable import has_own_builtins
 
 _FOR_OTHER_BACKENDS = "__framelift_for_other_backends__"
 # A frame that was called so often without a tensor in sight is not asked about any more.

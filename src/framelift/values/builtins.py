@@ -13,7 +13,6 @@ import framelift.values.builtin_containers
 import framelift.values.containers.collections_dicts
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_statements import make_type
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
@@ -25,8 +24,9 @@ from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.decimals import DecimalValue
 from framelift.values.enums import EnumValue
+from framelift.values.functions.c_functions import fold_call
+from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.later import formatted, text_of
-from framelift.values.natives import fold_call
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.scalars import derive, is_number
 from framelift.values.numbers.symbolic import SymbolicValue

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.native import _core
-from framelift.values.cells import EMPTY, CellValue
 from framelift.values.class_hooks import init_subclass, name_attributes
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
@@ -28,7 +27,8 @@ from framelift.values.core.lookup import (
     scalar_base,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.functions import FunctionLike
+from framelift.values.functions.cells import EMPTY, CellValue
+from framelift.values.functions.functions import FunctionLike
 from framelift.values.made_classes import AT_BIRTH, MadeClassValue, does_nothing
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects.classes import ClassValue, attribute_name, has_modelled_new

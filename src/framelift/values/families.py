@@ -9,11 +9,11 @@ import framelift.values.containers.input_iterators
 import framelift.values.contexts
 import framelift.values.decimals
 import framelift.values.digests
-import framelift.values.evaluation
-import framelift.values.frames
+import framelift.values.functions.evaluation
+import framelift.values.functions.frames
+import framelift.values.functions.lifted
 import framelift.values.identities
 import framelift.values.later
-import framelift.values.lifted
 import framelift.values.listeners
 import framelift.values.listing
 import framelift.values.locks

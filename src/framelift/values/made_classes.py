@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.native import _core
-from framelift.values.cells import CellValue
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -33,7 +32,8 @@ from framelift.values.core.lookup import (
     raw_lookup,
     special_method,
 )
-from framelift.values.functions import FunctionLike
+from framelift.values.functions.cells import CellValue
+from framelift.values.functions.functions import FunctionLike
 from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects.classes import ClassValue, can_be_held
 from framelift.values.objects.instances import UserObjectValue

@@ -21,7 +21,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.natives import fold_call
+from framelift.values.functions.c_functions import fold_call
 from framelift.values.objects.instances import UserObjectValue, plain_answer
 from framelift.values.subclasses.tuples import TupleObjectValue
 

@@ -23,10 +23,10 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
+from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, note_instantiable
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.twins import twin_class
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

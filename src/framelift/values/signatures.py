@@ -17,7 +17,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, special_method
 from framelift.values.core.primitives import primitive
-from framelift.values.functions import BoundMethodValue, FunctionLike
+from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.unions import GenericAliasValue, UnionValue

@@ -19,7 +19,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.primitives import Model, primitive
-from framelift.values.functions import FunctionValue
+from framelift.values.functions.functions import FunctionValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors import TensorValue
 

@@ -23,7 +23,7 @@ from framelift.graph.differentiated import Plan, differentiated
 from framelift.models import autograd
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
-from framelift.values.functions import FunctionValue
+from framelift.values.functions.functions import FunctionValue
 from framelift.values.tensors import TensorValue
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import has_default, name_of, raw_lookup, scalar_base
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
-from framelift.values.natives import fold_call, refuse_unsteady
+from framelift.values.functions.c_functions import fold_call, refuse_unsteady
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, is_fixed, note_instantiable

@@ -19,7 +19,7 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup
 from framelift.values.core.methods import Bound, BoundBuiltin
 from framelift.values.core.primitives import Arity
-from framelift.values.functions import BoundMethodValue
+from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, as_end, raise_error
 from framelift.values.core.lookup import is_subclass
-from framelift.values.frames import FrameObjectValue
-from framelift.values.made_generators import begin, begin_at_yield, ended, go_to_yield
+from framelift.values.functions.frames import FrameObjectValue
+from framelift.values.functions.generator_rebuild import begin, begin_at_yield, ended, go_to_yield
 from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0108, GraphBreak
-from framelift.values.cells import EMPTY, CellValue
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.exceptions import raise_error, raised_from
 from framelift.values.core.primitives import primitive
-from framelift.values.functions import ClosureValue
+from framelift.values.functions.cells import EMPTY, CellValue
+from framelift.values.functions.functions import ClosureValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

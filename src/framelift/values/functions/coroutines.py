@@ -13,7 +13,7 @@ from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.core.primitives import primitive
-from framelift.values.generators import DRIVERS, GeneratorValue, driver, thrown
+from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -12,8 +12,8 @@ from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject
 from framelift.values.core.primitives import Arity, Model
-from framelift.values.functions import FunctionLike
-from framelift.values.generators import GeneratorValue
+from framelift.values.functions.functions import FunctionLike
+from framelift.values.functions.generators import GeneratorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

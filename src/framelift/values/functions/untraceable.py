@@ -14,7 +14,7 @@ from framelift.own_builtins import OWN
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.functions import FunctionLike
+    from framelift.values.functions.functions import FunctionLike
 
 # Operators that take functions of the user; torch's own compiler traces those for them.
 _HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
-from framelift.values.cells import CellValue
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import Bound, key_of_method, method_of
-from framelift.values.untraceable import refuse_untraceable
+from framelift.values.functions.cells import CellValue
+from framelift.values.functions.untraceable import refuse_untraceable
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -10,7 +10,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
-from framelift.values.evaluation import variables
+from framelift.values.functions.evaluation import variables
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

@@ -1,0 +1,1 @@
+"""Functions, generators, coroutines, cells, frames, and functions in C."""

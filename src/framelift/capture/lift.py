@@ -40,6 +40,7 @@ from framelift.interrupts import let_signals_in
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
 from framelift.values.calculated import calculate
+from framelift.values.classes.new_classes import MadeClasses
 from framelift.values.containers.collections_deque import DequeValue
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.iterators import RangeIterator, SequenceIterator
@@ -68,7 +69,6 @@ from framelift.values.functions.generators import GeneratorValue
 from framelift.values.functions.modelled import model_of_inner, python_model
 from framelift.values.functions.reloaded import twin_of
 from framelift.values.later import percent, shows_tensor
-from framelift.values.made_classes import MadeClasses
 from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue

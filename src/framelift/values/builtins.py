@@ -13,7 +13,8 @@ import framelift.values.builtin_containers
 import framelift.values.containers.collections_dicts
 import framelift.values.operators  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.class_statements import make_type
+from framelift.values.classes.statements import make_type
+from framelift.values.classes.subclass_checks import own_check, subclass_check
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
@@ -35,7 +36,6 @@ from framelift.values.objects.classes import ClassValue, SuperValue, attribute_n
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.objects.unions import UnionValue
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
-from framelift.values.subclass_checks import own_check, subclass_check
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
 from framelift.values.tensors import TensorValue

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.guards.source import Source
 from framelift.native import _core
+from framelift.values.classes.descriptors import MadeDescriptor
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -34,7 +35,6 @@ from framelift.values.core.lookup import (
 )
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.functions import FunctionLike
-from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects.classes import ClassValue, can_be_held
 from framelift.values.objects.instances import UserObjectValue
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.native import _core
-from framelift.values.class_hooks import init_subclass, name_attributes
+from framelift.values.classes.descriptors import MadeDescriptor
+from framelift.values.classes.hooks import init_subclass, name_attributes
+from framelift.values.classes.new_classes import AT_BIRTH, MadeClassValue, does_nothing
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -29,8 +31,6 @@ from framelift.values.core.lookup import (
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import FunctionLike
-from framelift.values.made_classes import AT_BIRTH, MadeClassValue, does_nothing
-from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects.classes import ClassValue, attribute_name, has_modelled_new
 
 if TYPE_CHECKING:

@@ -6,19 +6,19 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.values.classes.descriptors import MadeDescriptor
+from framelift.values.classes.new_classes import hook_of_bases
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised
 from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.lookup import name_of, own_entries, special_method
 from framelift.values.core.primitives import primitive
-from framelift.values.made_classes import hook_of_bases
-from framelift.values.made_descriptors import MadeDescriptor
 from framelift.values.objects.classes import SuperValue
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.made_classes import MadeClassValue
+    from framelift.values.classes.new_classes import MadeClassValue
 
 _OF_OBJECT = own_entries(object)["__init_subclass__"]
 

@@ -1,0 +1,1 @@
+"""Classes that the program makes, and what it asks about subclasses."""

@@ -72,7 +72,7 @@ from framelift.shapes.trust import Trust
 from framelift.silence import heard_when_done, unheard_warnings
 from framelift.values.core.base import KnownObject, Value
 from framelift.values.functions.functions import FunctionValue, has_plain_globals
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
 _LEFT_FOR_GOOD = (FL0106, FL0108)

@@ -37,7 +37,7 @@ from framelift.values.subclasses.containers import ContainerObjectValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_class
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class
 from framelift.values.weakrefs import WeakReferenceValue, is_reference_class
 

@@ -68,20 +68,20 @@ from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 from framelift.values.functions.generators import GeneratorValue
 from framelift.values.functions.modelled import model_of_inner, python_model
 from framelift.values.functions.reloaded import twin_of
-from framelift.values.later import percent, shows_tensor
-from framelift.values.new_leaves import with_leaf
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.partials import PartialValue
 from framelift.values.shown import shown, shown_arguments
-from framelift.values.sizes import make_size
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control
 from framelift.values.subclasses.containers import ContainerObjectValue, keys_are_read_directly
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tuples import tuple_class_model
-from framelift.values.torch_functions import torch_model
+from framelift.values.tensors.deferred import percent, shows_tensor
+from framelift.values.tensors.leaves import with_leaf
+from framelift.values.tensors.sizes import make_size
+from framelift.values.tensors.torch_functions import torch_model
 
 # Guards hold objects of the user's weakly, which these do not allow.
 _NEVER_KNOWN = (dict, list)

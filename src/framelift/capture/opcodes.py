@@ -20,7 +20,7 @@ from framelift.values.core.exceptions import raise_error, raise_name_error
 from framelift.values.core.lookup import defines, name_of
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import ClosureValue
-from framelift.values.later import LaterValue, formatted, joined, text_of
+from framelift.values.tensors.deferred import LaterValue, formatted, joined, text_of
 
 # -- stack and variables ---------------------------------------------------------------------------------------------
 

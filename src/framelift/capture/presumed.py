@@ -15,8 +15,8 @@ from framelift.bytecode.canonical_ops import JUMP_OPS
 from framelift.graph.runtime_asserts import PROGRAM_RAISES
 from framelift.values.core import protocol as py
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.tensor_numbers import presume
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.data_dependent import presume
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame

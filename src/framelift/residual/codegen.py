@@ -20,7 +20,7 @@ from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.values.functions.functions import FunctionLike
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from framelift.capture.frame import Frame
     from framelift.capture.lift import Lift
     from framelift.values.numbers.symbolic import SymbolicValue
-    from framelift.values.tensors import TensorValue
+    from framelift.values.tensors.tensors import TensorValue
 
 T = TypeVar("T")
 

@@ -39,7 +39,7 @@ from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.subclasses.containers import ContainerObjectValue
 from framelift.values.subclasses.tuples import TupleObjectValue
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 
 def export_call(

@@ -27,7 +27,6 @@ from framelift.values.decimals import DecimalValue
 from framelift.values.enums import EnumValue
 from framelift.values.functions.c_functions import fold_call
 from framelift.values.functions.cells import EMPTY, CellValue
-from framelift.values.later import formatted, text_of
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.scalars import derive, is_number
 from framelift.values.numbers.symbolic import SymbolicValue
@@ -37,8 +36,9 @@ from framelift.values.objects.instances import OpaqueValue, UserObjectValue, pla
 from framelift.values.objects.unions import UnionValue
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.subclasses.scalars import ScalarObjectValue
-from framelift.values.tensor_numbers import as_number, is_data, truth_from_data
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.data_dependent import as_number, is_data, truth_from_data
+from framelift.values.tensors.deferred import formatted, text_of
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

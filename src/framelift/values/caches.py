@@ -25,9 +25,9 @@ from framelift.values.core.lookup import Found, has_default, name_of, own_entrie
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.reloaded import twin_class
-from framelift.values.later import call_later
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
+from framelift.values.tensors.deferred import call_later
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -13,7 +13,6 @@ import framelift.values.functions.evaluation
 import framelift.values.functions.frames
 import framelift.values.functions.lifted
 import framelift.values.identities
-import framelift.values.later
 import framelift.values.listeners
 import framelift.values.listing
 import framelift.values.locks
@@ -31,6 +30,8 @@ import framelift.values.random_numbers
 import framelift.values.signatures
 import framelift.values.simple_namespaces
 import framelift.values.streams
+import framelift.values.tensors.deferred
+import framelift.values.tensors.legacy_constructors
 import framelift.values.thread_locals
 import framelift.values.torch_answers
 import framelift.values.torch_autograd
@@ -38,7 +39,6 @@ import framelift.values.torch_callables
 import framelift.values.torch_checks
 import framelift.values.torch_derivatives
 import framelift.values.torch_distributions
-import framelift.values.torch_legacy
 import framelift.values.torch_modes
 import framelift.values.torch_ops
 import framelift.values.torch_profiling

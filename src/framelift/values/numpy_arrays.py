@@ -23,9 +23,9 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
 from framelift.values.numpy_samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
 from framelift.values.objects.classes import ClassValue
-from framelift.values.sizes import size_in
-from framelift.values.tensor_numbers import as_number, item_of
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.data_dependent import as_number, item_of
+from framelift.values.tensors.sizes import size_in
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -12,11 +12,11 @@ from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive, primitive_of
-from framelift.values.number_tensors import tensor_of_numbers
 from framelift.values.numbers.numpy_floats import UFUNCS
 from framelift.values.numpy_arrays import ArrayValue, array_of, compute, tensor_of
-from framelift.values.tensors import TensorValue
-from framelift.values.torch_functions import call_function
+from framelift.values.tensors.factories import tensor_of_numbers
+from framelift.values.tensors.tensors import TensorValue
+from framelift.values.tensors.torch_functions import call_function
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

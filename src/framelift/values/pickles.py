@@ -8,7 +8,7 @@ from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models.pickling import pickled, recipe_of
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
-from framelift.values.later import LaterValue
+from framelift.values.tensors.deferred import LaterValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

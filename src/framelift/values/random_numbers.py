@@ -21,8 +21,8 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.tensor_numbers import item_of
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.data_dependent import item_of
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -21,7 +21,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.primitives import Model, primitive
 from framelift.values.functions.functions import FunctionValue
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

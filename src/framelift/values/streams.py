@@ -11,7 +11,7 @@ from framelift.models.output import flush, write
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
-from framelift.values.later import LaterValue, call_later
+from framelift.values.tensors.deferred import LaterValue, call_later
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -45,9 +45,9 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sizes import make_size
 from framelift.values.subclasses.tensors import TensorSubclassValue, refuse
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.sizes import make_size
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -24,7 +24,7 @@ from framelift.models import autograd
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.functions import FunctionValue
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -21,7 +21,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.primitives import primitive
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch_transforms import Traced, without
 from framelift.values.trees import Tree, flatten
 

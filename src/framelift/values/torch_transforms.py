@@ -16,7 +16,7 @@ from framelift.graph.bodies import Part
 from framelift.graph.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch_autograd import later
 from framelift.values.trees import Tree, flatten
 

@@ -13,7 +13,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.models.output import forget_shown_warnings, hears_otherwise
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
-from framelift.values.later import call_later
+from framelift.values.tensors.deferred import call_later
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -22,7 +22,7 @@ from framelift.values.numbers.specialise import SettledValue
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-    from framelift.values.tensors import TensorValue
+    from framelift.values.tensors.tensors import TensorValue
 
 # Operators that mean the same to symbols as to Python's numbers, for all of them.
 _OPEN = frozenset({"+", "-", "*"})

@@ -15,7 +15,7 @@ from framelift.values.numbers.symbolic import SizeOf, SymbolicValue
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
     from framelift.residual.generator import Generator
-    from framelift.values.tensors import TensorValue
+    from framelift.values.tensors.tensors import TensorValue
 
 
 class SizeValue(TupleValue):

@@ -19,12 +19,12 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import defines
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sizes import size_in
 from framelift.values.subclasses.tensors import refuse_rules
+from framelift.values.tensors.sizes import size_in
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift
-    from framelift.values.tensors import TensorValue
+    from framelift.values.tensors.tensors import TensorValue
 
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 _FLOATS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})

@@ -26,10 +26,10 @@ from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.sizes import size_in, size_method, size_of
 from framelift.values.subclasses.tensors import refuse_rules
-from framelift.values.tensor_numbers import as_number, item_of, narrow, part
-from framelift.values.torch_functions import call_method, is_of_torch
+from framelift.values.tensors.data_dependent import as_number, item_of, narrow, part
+from framelift.values.tensors.sizes import size_in, size_method, size_of
+from framelift.values.tensors.torch_functions import call_method, is_of_torch
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

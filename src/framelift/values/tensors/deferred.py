@@ -23,7 +23,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -14,9 +14,9 @@ import torch
 from framelift.breaks import FL0304, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
-from framelift.values.sizes import size_of
 from framelift.values.subclasses.tensors import refuse_rules
-from framelift.values.tensors import TensorValue
+from framelift.values.tensors.sizes import size_of
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -1,0 +1,1 @@
+"""Tensors: operations on them, sizes, numbers read from them, leaves, text that shows them."""

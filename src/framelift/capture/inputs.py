@@ -24,22 +24,22 @@ from framelift.shapes.symbols import Layout
 from framelift.values.containers.structs import StructSequenceValue, is_struct_class
 from framelift.values.core.base import MODELS, Value
 from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
-from framelift.values.enums import EnumValue
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.input_exceptions import GivenExceptionValue
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue
 from framelift.values.objects.modules import ModuleObjectValue
-from framelift.values.partials import PartialValue, partial_base
-from framelift.values.streams import TextStreamValue, stream_base
+from framelift.values.stdlib.enum import EnumValue
+from framelift.values.stdlib.functools.partial import PartialValue, partial_base
+from framelift.values.stdlib.io import TextStreamValue, stream_base
+from framelift.values.stdlib.threading.local import ThreadLocalObjectValue, is_thread_local_class
+from framelift.values.stdlib.weakref import WeakReferenceValue, is_reference_class
 from framelift.values.subclasses.containers import ContainerObjectValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_class
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.thread_locals import ThreadLocalObjectValue, is_thread_local_class
-from framelift.values.weakrefs import WeakReferenceValue, is_reference_class
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -48,7 +48,6 @@ from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.containers.sequences import ListValue, TupleValue, plain_slice
 from framelift.values.containers.sets import SetValue
 from framelift.values.containers.slices import SliceValue
-from framelift.values.contexts import Contexts
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
 from framelift.values.core.constants import is_constant, plain_text
@@ -72,8 +71,9 @@ from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
-from framelift.values.partials import PartialValue
 from framelift.values.shown import shown, shown_arguments
+from framelift.values.stdlib.contextvars import Contexts
+from framelift.values.stdlib.functools.partial import PartialValue
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control
 from framelift.values.subclasses.containers import ContainerObjectValue, keys_are_read_directly
 from framelift.values.subclasses.scalars import ScalarObjectValue

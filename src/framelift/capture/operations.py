@@ -19,10 +19,10 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.numbers.symbolic import SymbolicValue
+from framelift.values.stdlib.warnings import refuse_unheard
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch_raising import may_raise
-from framelift.values.warning_filters import refuse_unheard
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -11,7 +11,7 @@ import torch
 import framelift.values.builtin_bytes
 import framelift.values.builtin_containers
 import framelift.values.containers.collections_dicts
-import framelift.values.operators  # noqa: F401
+import framelift.values.stdlib.operator  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.classes.statements import make_type
 from framelift.values.classes.subclass_checks import own_check, subclass_check
@@ -23,8 +23,6 @@ from framelift.values.core.exceptions import ExceptionValue, raise_error
 from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
-from framelift.values.decimals import DecimalValue
-from framelift.values.enums import EnumValue
 from framelift.values.functions.c_functions import fold_call
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
@@ -35,6 +33,8 @@ from framelift.values.objects.classes import ClassValue, SuperValue, attribute_n
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.objects.unions import UnionValue
 from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
+from framelift.values.stdlib.decimal.numbers import DecimalValue
+from framelift.values.stdlib.enum import EnumValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.tensors.data_dependent import as_number, is_data, truth_from_data
 from framelift.values.tensors.deferred import formatted, text_of

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.quantity import Calculated, Quantity
-from framelift.values.decimals import DecimalValue, run
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import Computed, SizeOf, SymbolicValue
+from framelift.values.stdlib.decimal.numbers import DecimalValue, run
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

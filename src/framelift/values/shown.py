@@ -17,7 +17,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import defines, is_subclass, name_in_errors
-from framelift.values.decimals import DecimalValue
+from framelift.values.stdlib.decimal.numbers import DecimalValue
 from framelift.values.subclasses.scalars import ScalarObjectValue, made_of
 
 if TYPE_CHECKING:

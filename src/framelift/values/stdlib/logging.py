@@ -23,7 +23,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import instance_dict, is_subclass, mro_of, own_entries
 from framelift.values.core.primitives import primitive
-from framelift.values.streams import stream_base
+from framelift.values.stdlib.io import stream_base
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -21,7 +21,7 @@ from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.unions import GenericAliasValue, UnionValue
-from framelift.values.partials import PartialValue
+from framelift.values.stdlib.functools.partial import PartialValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

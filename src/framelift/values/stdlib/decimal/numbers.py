@@ -1,7 +1,7 @@
 """`decimal.Decimal`: a number that is known, and computed with while capturing.
 
 One of an input is guarded by its text, which says all about it: 1.0 is not 1.00. What an operation gives depends on the
-context it runs in (`framelift.values.decimal_threads`).
+context it runs in (`framelift.values.stdlib.decimal.threads`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from framelift.values.core.lookup import is_plain_class, name_of, raw_lookup
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.primitives import primitive
-from framelift.values.decimal_contexts import ContextValue
-from framelift.values.decimal_states import IN_C
-from framelift.values.decimal_threads import run_in_contexts
 from framelift.values.objects.instances import UserObjectValue
+from framelift.values.stdlib.decimal.contexts import ContextValue
+from framelift.values.stdlib.decimal.states import IN_C
+from framelift.values.stdlib.decimal.threads import run_in_contexts
 from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import bind, class_lookup, raw_lookup
 from framelift.values.core.methods import method, method_of
-from framelift.values.decimal_states import (
+from framelift.values.objects.classes import ClassValue
+from framelift.values.stdlib.decimal.states import (
     ASSIGNED,
     FLAGS,
     IN_C,
@@ -34,7 +35,6 @@ from framelift.values.decimal_states import (
     mark_raised,
     settings_of,
 )
-from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

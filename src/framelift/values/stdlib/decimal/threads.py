@@ -21,8 +21,8 @@ from framelift.values.core.base import Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, raised_from
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
-from framelift.values.decimal_contexts import ContextValue, given_attribute
-from framelift.values.decimal_states import IN_C, Settings, flags_of, settings_of
+from framelift.values.stdlib.decimal.contexts import ContextValue, given_attribute
+from framelift.values.stdlib.decimal.states import IN_C, Settings, flags_of, settings_of
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -16,7 +16,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, Raised, Value
 from framelift.values.core.lookup import is_subclass
 from framelift.values.core.primitives import primitive
-from framelift.values.enums import EnumValue
+from framelift.values.stdlib.enum import EnumValue
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -1,0 +1,1 @@
+"""`decimal`: numbers, contexts, and the context of the thread."""

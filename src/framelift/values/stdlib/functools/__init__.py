@@ -1,0 +1,1 @@
+"""`functools`: `partial`, `lru_cache`, `cmp_to_key`."""

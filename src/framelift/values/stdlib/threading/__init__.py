@@ -1,0 +1,1 @@
+"""`threading`: locks and thread locals."""

@@ -1,0 +1,1 @@
+"""`types`: mapping proxies and simple namespaces."""

@@ -28,7 +28,7 @@ from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.scalars import derive, is_number
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.numpy_arrays import ArrayValue
+from framelift.values.numpy.arrays import ArrayValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.objects.unions import UnionValue

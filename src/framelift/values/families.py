@@ -10,7 +10,7 @@ import framelift.values.functions.lifted
 import framelift.values.identities
 import framelift.values.listing
 import framelift.values.numbers.numpy_floats
-import framelift.values.numpy_functions
+import framelift.values.numpy.functions
 import framelift.values.objects.object_methods
 import framelift.values.objects.reductions
 import framelift.values.objects.type_parameters

@@ -13,7 +13,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive, primitive_of
 from framelift.values.numbers.numpy_floats import UFUNCS
-from framelift.values.numpy_arrays import ArrayValue, array_of, compute, tensor_of
+from framelift.values.numpy.arrays import ArrayValue, array_of, compute, tensor_of
 from framelift.values.tensors.factories import tensor_of_numbers
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.tensors.torch_functions import call_function

@@ -21,7 +21,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
-from framelift.values.numpy_samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
+from framelift.values.numpy.samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
 from framelift.values.objects.classes import ClassValue
 from framelift.values.tensors.data_dependent import as_number, item_of
 from framelift.values.tensors.sizes import size_in

@@ -1,0 +1,1 @@
+"""Arrays of NumPy, as views of tensors of the graph."""

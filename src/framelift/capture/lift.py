@@ -39,7 +39,8 @@ from framelift.guards.source import Source, Sources
 from framelift.interrupts import let_signals_in
 from framelift.residual.segments import Pieces
 from framelift.shapes.history import History, Policy
-from framelift.values.calculated import calculate
+from framelift.values.builtins.calculated import calculate
+from framelift.values.builtins.formatting import shown, shown_arguments
 from framelift.values.classes.new_classes import MadeClasses
 from framelift.values.containers.collections_deque import DequeValue
 from framelift.values.containers.dicts import DictValue
@@ -71,7 +72,6 @@ from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
-from framelift.values.shown import shown, shown_arguments
 from framelift.values.stdlib.contextvars import Contexts
 from framelift.values.stdlib.functools.partial import PartialValue
 from framelift.values.steering import error_on_graph_break, promised_model, torch_control

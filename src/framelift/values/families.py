@@ -1,14 +1,14 @@
 """The files that nothing refers to by name: importing them registers how their objects and functions behave."""
 
 # ruff: noqa: F401
-import framelift.values.builtins
+import framelift.values.builtins.dir
+import framelift.values.builtins.functions
+import framelift.values.builtins.identity
 import framelift.values.containers.collections_deque
 import framelift.values.containers.input_iterators
 import framelift.values.functions.evaluation
 import framelift.values.functions.frames
 import framelift.values.functions.lifted
-import framelift.values.identities
-import framelift.values.listing
 import framelift.values.numbers.numpy_floats
 import framelift.values.numpy.functions
 import framelift.values.objects.object_methods

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import framelift.values.builtin_bytes
-import framelift.values.builtin_containers
+import framelift.values.builtins.bytes
+import framelift.values.builtins.containers
 import framelift.values.containers.collections_dicts
 import framelift.values.stdlib.operator  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
+from framelift.values.builtins.number_methods import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.classes.statements import make_type
 from framelift.values.classes.subclass_checks import own_check, subclass_check
 from framelift.values.containers.dicts import MISSING
@@ -32,7 +33,6 @@ from framelift.values.numpy.arrays import ArrayValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
 from framelift.values.objects.unions import UnionValue
-from framelift.values.own_numbers import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.stdlib.decimal.numbers import DecimalValue
 from framelift.values.stdlib.enum import EnumValue
 from framelift.values.subclasses.scalars import ScalarObjectValue

@@ -14,7 +14,7 @@ import framelift
 from framelift.graph.metadata import Interner, Storage, TensorRef
 from framelift.native import _core
 from framelift.residual.precautions import Precautions
-from framelift.values.torch_raising import may_raise
+from framelift.values.torch.data_errors import may_raise
 from tests.helpers import check
 
 GOOD, BAD = torch.eye(2), -torch.eye(2)

@@ -74,7 +74,6 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.stdlib.contextvars import Contexts
 from framelift.values.stdlib.functools.partial import PartialValue
-from framelift.values.steering import error_on_graph_break, promised_model, torch_control
 from framelift.values.subclasses.containers import ContainerObjectValue, keys_are_read_directly
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tuples import tuple_class_model
@@ -82,6 +81,7 @@ from framelift.values.tensors.deferred import percent, shows_tensor
 from framelift.values.tensors.leaves import with_leaf
 from framelift.values.tensors.sizes import make_size
 from framelift.values.tensors.torch_functions import torch_model
+from framelift.values.torch.compiler import error_on_graph_break, promised_model, torch_control
 
 # Guards hold objects of the user's weakly, which these do not allow.
 _NEVER_KNOWN = (dict, list)

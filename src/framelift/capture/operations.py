@@ -22,7 +22,7 @@ from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.stdlib.warnings import refuse_unheard
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch_raising import may_raise
+from framelift.values.torch.data_errors import may_raise
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -22,8 +22,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch_transforms import Traced, without
-from framelift.values.trees import Tree, flatten
+from framelift.values.torch.higher_order import Traced, without
+from framelift.values.torch.pytrees import Tree, flatten
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

@@ -17,8 +17,8 @@ from framelift.graph.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch_autograd import later
-from framelift.values.trees import Tree, flatten
+from framelift.values.torch.autograd import later
+from framelift.values.torch.pytrees import Tree, flatten
 
 if TYPE_CHECKING:
     from framelift.capture.lift import Lift

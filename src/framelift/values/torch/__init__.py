@@ -1,0 +1,1 @@
+"""Torch beside its tensors: transforms, modes, autograd functions, namespaces of operators."""

@@ -13,7 +13,7 @@ from framelift.bytecode.decode import argument_names
 from framelift.effects.modes import state_now
 from framelift.native import _core
 from framelift.residual.codegen import whole_frame
-from framelift.residual.precautions import Precautions
+from framelift.residual.rollback import Precautions
 from tests.helpers.record import Record
 
 X = torch.linspace(-1, 1, 4)

@@ -15,7 +15,7 @@ import torch
 from torch.fx import graph_module
 
 import framelift
-from framelift.graph import leftovers
+from framelift.graph import torch_caches
 
 
 def objects() -> int:
@@ -41,7 +41,7 @@ def multiplied(x: torch.Tensor, number: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("dynamic", [None, False, True])
 def test_captures_and_resets(dynamic: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "MOST_FAKES", 0)
+    monkeypatch.setattr(torch_caches, "MOST_FAKES", 0)
     lifted = framelift.compile(multiplied, backend="eager", dynamic=dynamic)
 
     def work(number: int) -> None:
@@ -62,7 +62,7 @@ def test_recompiles(backend: str, is_training: bool, monkeypatch: pytest.MonkeyP
     """Neither objects nor the source of generated code stay."""
     # (pytest keeps what is logged, which is what torch knows of each compilation.)
     monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
-    monkeypatch.setattr(leftovers, "MOST_FAKES", 0)
+    monkeypatch.setattr(torch_caches, "MOST_FAKES", 0)
     lifted = framelift.compile(multiplied, backend=backend, dynamic=False)
     seen: list[int] = []
 

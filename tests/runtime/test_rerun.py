@@ -13,7 +13,7 @@ import torch
 import framelift
 from framelift.graph.metadata import Interner, Storage, TensorRef
 from framelift.native import _core
-from framelift.residual.precautions import Precautions
+from framelift.residual.rollback import Precautions
 from framelift.values.torch.data_errors import may_raise
 from tests.helpers import check
 

@@ -13,9 +13,9 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
-from framelift.backends.checks_first import checks_first
+from framelift.backends.assert_order import checks_first
 from framelift.backends.identities import IdentitiesAreCopies, forgets_copies
-from framelift.backends.steps import counting_steps
+from framelift.backends.step_marks import counting_steps
 from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.errors import short, unknown
 

@@ -16,7 +16,7 @@ from torch.fx import GraphModule
 
 from framelift import config
 from framelift.backends import torch_registry
-from framelift.backends.given import Given
+from framelift.backends.example_inputs import Given
 from framelift.backends.tracing import compiling, presumed_so_far
 from framelift.backends.trial import is_refused
 from framelift.errors import BackendError, short, unknown

@@ -27,12 +27,12 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils.hooks import RemovableHandle
 
-from framelift.backends.checks_first import checks_first
-from framelift.backends.reading import SymbolicAnswers
+from framelift.backends.assert_order import checks_first
+from framelift.backends.size_reads import SymbolicAnswers
 from framelift.graph.fake import fake_with_layout, is_part
-from framelift.graph.leftovers import forget_tracebacks
-from framelift.shapes.presuming import Presumed, PresumingEnv
+from framelift.graph.torch_caches import forget_tracebacks
 from framelift.shapes.symbols import Layout, NamedSource, hidden_floats
+from framelift.shapes.unbacked import Presumed, PresumingEnv
 from framelift.silence import raising_no_warnings
 
 _COMPILE_NUMBERS = itertools.count()

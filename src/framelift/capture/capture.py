@@ -15,7 +15,7 @@ import torch
 from torch._C import _set_grad_enabled
 
 from framelift import config
-from framelift.backends.given import Reason
+from framelift.backends.example_inputs import Reason
 from framelift.backends.registry import first_trace, last_trace
 from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
 from framelift.bytecode.decode import argument_names, decode
@@ -27,30 +27,29 @@ from framelift.capture import (  # noqa: F401  (register their handlers)
     opcodes_flow,
     opcodes_match,
 )
-from framelift.capture.compiling import Answers, NotCompiling
+from framelift.capture.graph_break import all_in_python, go_on_at, step_at
 from framelift.capture.headroom import room_to_work
-from framelift.capture.leaving import all_in_python, go_on_at, step_at
+from framelift.capture.is_compiling import Answers, NotCompiling
 from framelift.capture.lift import Lift
 from framelift.capture.location import ProgramPoint
 from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.program import Programs
 from framelift.capture.stepping import Left, Restart, SteppingFrame, Steps
-from framelift.capture.subclasses_ahead import is_subclass_in_sight
+from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
-from framelift.graph.leftovers import forget_environments
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
 from framelift.graph.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
 from framelift.graph.sparse_gradients import has_sparse_gradients
+from framelift.graph.torch_caches import forget_environments
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.options import Options
 from framelift.passes.captured import deduplicate, improve
 from framelift.report import events, stream
-from framelift.residual.chains import Part, handled_by, split
 from framelift.residual.codegen import (
     Activation,
     Direct,
@@ -64,11 +63,12 @@ from framelift.residual.codegen import (
     whole_frame,
 )
 from framelift.residual.failures import GraphJudge
-from framelift.residual.precautions import Precautions
 from framelift.residual.resume import CannotResume
+from framelift.residual.rollback import Precautions
 from framelift.residual.segments import Pieces
+from framelift.residual.waiting_frames import Part, handled_by, split
+from framelift.shapes.check_history import Trust
 from framelift.shapes.history import History, Policy, Wish
-from framelift.shapes.trust import Trust
 from framelift.silence import heard_when_done, unheard_warnings
 from framelift.values.core.base import KnownObject, Value
 from framelift.values.functions.functions import FunctionValue, has_plain_globals

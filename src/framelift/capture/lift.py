@@ -22,10 +22,10 @@ from framelift.breaks import (
     GraphBreak,
 )
 from framelift.capture.arguments import bind_arguments
-from framelift.capture.compiling import Answers
 from framelift.capture.frame import Frame, give_context
 from framelift.capture.headroom import Headroom
 from framelift.capture.inputs import Inputs
+from framelift.capture.is_compiling import Answers
 from framelift.capture.location import ProgramPoint
 from framelift.capture.operations import Operations
 from framelift.capture.program import Programs

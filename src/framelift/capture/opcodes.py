@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.bytecode.canonical_ops import Call, CallEx, Format, Method, SuperAttr, SuperMethod
+from framelift.capture.assertions import is_data, presumed_truth
 from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.opcodes_containers import name_in_calls
-from framelift.capture.presumed import is_data, presumed_truth
 from framelift.capture.program import control, opcode
 from framelift.values.containers.dicts import MISSING, DictValue, pairs
 from framelift.values.core import protocol as py

@@ -10,8 +10,8 @@ import torch
 
 from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
-from framelift.shapes.presuming import depends_on_data
 from framelift.shapes.symbols import decide, known_of_data
+from framelift.shapes.unbacked import depends_on_data
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.containers.structs import StructSequenceValue

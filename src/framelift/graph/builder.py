@@ -29,23 +29,23 @@ from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import Emitter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
-from framelift.graph.given_results import check_given, check_written, given_results, without_them
-from framelift.graph.leftovers import release_source
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.names import input_base, unspellable, words_of
 from framelift.graph.nest import NotAConstant, map_result, scan
+from framelift.graph.out_arguments import check_given, check_written, given_results, without_them
 from framelift.graph.pruning import prune_dead_arguments
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import Location, Operation, Record, operation_name
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
+from framelift.graph.torch_caches import release_source
 from framelift.graph.writes import can_be_put_back
 from framelift.interrupts import let_signals_in
-from framelift.shapes.presuming import Unlikely, bindings_of
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
+from framelift.shapes.unbacked import Unlikely, bindings_of
 from framelift.torch_names import is_absent
 
 # Generates its code when it is first called or printed.

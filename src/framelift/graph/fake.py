@@ -27,8 +27,8 @@ from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
 from framelift.graph.names import unspellable
 from framelift.graph.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
-from framelift.shapes.presuming import Unlikely
 from framelift.shapes.symbols import Layout, Symbols
+from framelift.shapes.unbacked import Unlikely
 from framelift.silence import hush, silence
 
 DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode, Unlikely)

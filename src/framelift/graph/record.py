@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from framelift.graph.metadata import Ref, Storage, TensorRef
 from framelift.graph.state import TorchState
-from framelift.shapes.presuming import Bindings
+from framelift.shapes.unbacked import Bindings
 
 Operation = Literal["call_function", "call_method"]
 

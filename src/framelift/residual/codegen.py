@@ -13,11 +13,11 @@ from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.interrupts import is_failure
 from framelift.native import _core
-from framelift.residual.chains import INNER
 from framelift.residual.failures import GraphJudge, Presumption
 from framelift.residual.generator import Generator, output_name
-from framelift.residual.precautions import Precautions
 from framelift.residual.resume import Argument, ResumeCode
+from framelift.residual.rollback import Precautions
+from framelift.residual.waiting_frames import INNER
 from framelift.values.functions.functions import FunctionLike
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensors.tensors import TensorValue

@@ -30,7 +30,7 @@ from framelift.fallbacks import (
 from framelift.graph.runtime_asserts import PROGRAM_RAISES, failed_check
 from framelift.native import _core
 from framelift.report import events, stream
-from framelift.shapes.trust import Trust
+from framelift.shapes.check_history import Trust
 
 # So often a graph may raise where Python does not.
 MOST_FAILURES = 3

@@ -16,9 +16,9 @@ from framelift.bytecode.builder import Builder
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.native._core import store_attributes
-from framelift.residual.chains import Entering, needed
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag
+from framelift.residual.waiting_frames import Entering, needed
 from framelift.shapes.history import is_ordinary
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.constants import is_constant

@@ -17,8 +17,8 @@ import torch
 from framelift.native import _core
 from framelift.native.tensor_spec import TensorSpec
 from framelift.options import Options
+from framelift.shapes.dynamic_argument import named
 from framelift.shapes.history import History, Wish
-from framelift.shapes.wishes import named
 from framelift.values.core.lookup import is_subclass, raw_lookup
 
 # Containers among arguments are looked into so deep.

@@ -36,20 +36,20 @@ from framelift.fallbacks import (
     Because,
 )
 from framelift.graph import GraphBuilder, MetadataMemo
-from framelift.graph.leftovers import forget_environments, forget_fakes, forget_tracebacks
+from framelift.graph.torch_caches import forget_environments, forget_fakes, forget_tracebacks
 from framelift.interrupts import Interrupted
 from framelift.locks import Lock
 from framelift.native import _core, calibrate
 from framelift.options import Options
 from framelift.own_builtins import replaced_builtins
 from framelift.report import events, stream
-from framelift.residual.chains import Part, handled_by, join, run_by_python, split
 from framelift.residual.segments import Pieces
+from framelift.residual.waiting_frames import Part, handled_by, join, run_by_python, split
+from framelift.runtime.entry_keys import WeakOptions
 from framelift.runtime.histories import Histories, Known, note_arguments, wishes_for
-from framelift.runtime.keys import WeakOptions
 from framelift.runtime.limits import make_room, reached_limit
-from framelift.runtime.misfits import misfits, refused, what_keeps_failing
 from framelift.runtime.policy import STEPS_OF_A_REST, foreign_mode, has_tensors_in_sight, is_cut_off, worth_lifting
+from framelift.runtime.recompile_reasons import misfits, refused, what_keeps_failing
 from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
 from framelift.runtime.stance import current as current_stance
 from framelift.runtime.torch_hook import leave_alone

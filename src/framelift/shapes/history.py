@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framelift.errors import DynamicError
+from framelift.shapes.check_history import Trust
 from framelift.shapes.marks import Mark
 from framelift.shapes.symbols import Dimension
-from framelift.shapes.trust import Trust
 
 Number = int | float
 # What a user says of a source: a number is symbolic or not; a tensor is, or some of its dimensions are.

@@ -32,9 +32,9 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from framelift.shapes.presuming import LEAST_SIZE, PresumingEnv
 from framelift.shapes.program import Program
 from framelift.shapes.translate import Untranslatable, Writer
+from framelift.shapes.unbacked import LEAST_SIZE, PresumingEnv
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Size: TypeAlias = Any  # int or torch.SymInt

@@ -12,7 +12,7 @@ from framelift.graph import NumberRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.shapes.history import is_ordinary
-from framelift.shapes.presuming import depends_on_data
+from framelift.shapes.unbacked import depends_on_data
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY, fold

@@ -192,7 +192,7 @@ class TestMarks:
         x = torch.ones(3)
         framelift.mark_dynamic(x, 0)
         with pytest.raises(
-            DynamicError, match=r"L\['x'\].size\(\)\[0\] was marked dynamic, but .*test_wishes.py:\d+ needs"
+            DynamicError, match=r"L\['x'\].size\(\)\[0\] was marked dynamic, but .*test_dynamic_argument.py:\d+ needs"
         ):
             framelift.compile(once_per_row, backend="eager")(x)
 
@@ -249,7 +249,7 @@ class TestExport:
     def test_a_size_that_is_needed_is_an_error(self) -> None:
         x = torch.ones(4)
         framelift.mark_dynamic(x, 0)
-        with pytest.raises(DynamicError, match="test_wishes.py"):
+        with pytest.raises(DynamicError, match="test_dynamic_argument.py"):
             framelift.export(lambda x: [x + i for i in range(x.shape[0])], x)
 
     def test_named_sizes(self) -> None:
@@ -302,7 +302,7 @@ class TestExport:
         assert module(torch.ones(7, 3)).shape == (7, 2)
 
     def test_a_named_size_that_is_needed_is_an_error(self) -> None:
-        with pytest.raises(DynamicError, match="test_wishes.py"):
+        with pytest.raises(DynamicError, match="test_dynamic_argument.py"):
             framelift.export(once_per_row, torch.ones(4), dynamic_shapes={"x": {0: torch.export.Dim("rows")}})
 
     def test_hints_of_torch(self) -> None:

@@ -9,11 +9,11 @@ from framelift.capture.frame import Frame
 from framelift.capture.stepping import SteppingFrame
 from framelift.native import _core
 from framelift.residual import steps
-from framelift.residual.chains import INNER_ITEMS, Entering, Part, needed
 from framelift.residual.codegen import Activation, Rest, whole_frame
 from framelift.residual.resume import HANDLED, CannotResume, StackTag
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.segments import Pieces, Segments
+from framelift.residual.waiting_frames import INNER_ITEMS, Entering, Part, needed
 from framelift.values.core.base import NULL
 
 

@@ -248,7 +248,7 @@ def _make_function(generator: Generator, frame: Activation) -> None:
     if function.source is not None:
         generator.source(function.source.child("FUNC_GLOBALS"))
     else:
-        generator.value(function.globals(generator.lift))
+        generator.value(function.globals(generator.tracer))
     generator.builder.load_const(code.co_name)
     generator.builder.load_const(None)
     if not code.co_freevars:
@@ -256,7 +256,7 @@ def _make_function(generator: Generator, frame: Activation) -> None:
     elif function.source is not None:
         generator.source(function.source.child("FUNC_CLOSURE"))
     else:
-        cells = function.cells(generator.lift)
+        cells = function.cells(generator.tracer)
         for cell in cells:
             generator.value(cell)
         generator.build_tuple(len(cells))
@@ -288,7 +288,7 @@ def _run_again(generator: Generator, graph: GraphCall | None, judge: GraphJudge 
         builder.jump_if_true(undone)
         builder.reraise()
         builder.place(undone)
-    for value in generator.lift.journal.changed:
+    for value in generator.tracer.journal.changed:
         value.put_back(generator)
     builder.load_callable(_core.give_up)
     builder.load_const(judge)

@@ -43,7 +43,7 @@ class Generator:
 
     def __init__(
         self,
-        lift: Lift,
+        tracer: Lift,
         arguments: tuple[str, ...],
         fetched: list[Source],
         outputs: list[TensorValue | SymbolicValue],
@@ -51,7 +51,7 @@ class Generator:
         new: list[Source],
         calculated: list[Calculated],
     ) -> None:
-        self.lift = lift
+        self.tracer = tracer
         self.arguments = arguments
         self.fetched = fetched
         self.outputs = outputs
@@ -169,19 +169,19 @@ class Generator:
 
     def make_new(self) -> None:
         """Make what the graph or what follows needs, before anything is changed."""
-        for source in self.lift.sources.in_order(self.new):
+        for source in self.tracer.sources.in_order(self.new):
             source.argument.generate(self)
             self.builder.store_fast(f".{source.name}")
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""
-        made = self.lift.made.of(obj)
+        made = self.tracer.made.of(obj)
         if made is not None:
             self.value(made)
         elif is_subclass(type(obj), type) and not flags_of(obj) & _HEAPTYPE:
             self.builder.load_const(obj)
         else:
-            self.source(self.lift.sources.known(obj))
+            self.source(self.tracer.sources.known(obj))
 
     def graph_output(self, value: TensorValue | SymbolicValue) -> None:
         index = self._output_index.get(id(value))
@@ -216,12 +216,12 @@ class Generator:
 
     def at_its_yield(self, frame: Frame) -> tuple[CodeType, list[Any]] | None:
         """The code of generators that begin where a frame has yielded, and what they take; None: there can be none."""
-        segments = self.lift.pieces.of(frame.program.canonical.code).segments
+        segments = self.tracer.pieces.of(frame.program.canonical.code).segments
         offset = frame.program.steps[frame.pc].offset
         stack = [*frame.stack, None]  # what the `yield` gives this time
         tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]
         try:
-            made = segments.suspended(offset, needed(segments, offset, frame.locals, self.lift.watched), tags)
+            made = segments.suspended(offset, needed(segments, offset, frame.locals, self.tracer.watched), tags)
         except CannotResume:
             return None
         return made.code, Entering(made, frame.locals, stack).arguments()

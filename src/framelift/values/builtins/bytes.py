@@ -15,47 +15,47 @@ from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(bytes)
-def _bytes(lift: Lift, *args: Any) -> Any:
+def _bytes(tracer: Tracer, *args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], Value):
         source = args[0]
         if isinstance(source, UserObjectValue):
-            return _of_object(lift, source)
+            return _of_object(tracer, source)
         if source.is_read_by_items or isinstance(source, SequenceValue | DictValue | SetValue):
-            return _of_items(lift, source)
-    return py.fold(lift, bytes, *map(lift.constant, args))
+            return _of_items(tracer, source)
+    return py.fold(tracer, bytes, *map(tracer.constant, args))
 
 
-def _of_object(lift: Lift, source: UserObjectValue) -> Any:
+def _of_object(tracer: Tracer, source: UserObjectValue) -> Any:
     """Its own bytes; so many zeros; its items."""
-    lift.type_of(source)
-    method = special_method(lift, source, source.cls, "__bytes__")
+    tracer.type_of(source)
+    method = special_method(tracer, source, source.cls, "__bytes__")
     if method is not None and raw_lookup(source.cls, "__bytes__") is not raw_lookup(bytes, "__bytes__"):
-        made = py.call(lift, method, [], {})
+        made = py.call(tracer, method, [], {})
         if not issubclass(py.type_of(made), bytes):
             raise_error(TypeError, f"__bytes__ returned non-bytes (type {name_of(py.type_of(made))})")
         return made
     if scalar_base(source.cls) is not None:
-        return py.fold(lift, bytes, lift.constant(source))
-    if lift.has_index(source):
+        return py.fold(tracer, bytes, tracer.constant(source))
+    if tracer.has_index(source):
         try:
-            return py.fold(lift, bytes, lift.as_index(source))
+            return py.fold(tracer, bytes, tracer.as_index(source))
         except Raised as raised:
             if not is_raised(raised, TypeError):
                 raise
-    return _of_items(lift, source)
+    return _of_items(tracer, source)
 
 
-def _of_items(lift: Lift, source: Value) -> bytes:
-    iterator = _iterate(lift, source)
-    source.ask_length(lift)
+def _of_items(tracer: Tracer, source: Value) -> bytes:
+    iterator = _iterate(tracer, source)
+    source.ask_length(tracer)
     numbers = bytearray()
     try:
         while True:
-            number = lift.as_index(py.next_item(lift, iterator))
+            number = tracer.as_index(py.next_item(tracer, iterator))
             if not 0 <= number < 256:
                 raise_error(ValueError, "bytes must be in range(0, 256)")
             numbers.append(number)
@@ -63,9 +63,9 @@ def _of_items(lift: Lift, source: Value) -> bytes:
         return bytes(numbers)
 
 
-def _iterate(lift: Lift, source: Value) -> Any:
+def _iterate(tracer: Tracer, source: Value) -> Any:
     try:
-        return py.iterate(lift, source)
+        return py.iterate(tracer, source)
     except Raised as raised:
         if not is_raised(raised, TypeError):
             raise

@@ -17,33 +17,33 @@ from framelift.values.numbers.symbolic import Computed, SizeOf, SymbolicValue
 from framelift.values.stdlib.decimal.numbers import DecimalValue, run
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 # Of a quotient of sizes, torch's symbols know these: the result may be a size.
 _ROUNDINGS = (math.ceil, math.floor, math.trunc)
 
 
-def calculate(lift: Lift, function: Callable[..., Any], *args: Any) -> Any:
+def calculate(tracer: Tracer, function: Callable[..., Any], *args: Any) -> Any:
     """What a function that depends on its arguments alone gives; None where these must be settled.
 
     Of decimals it is known now, in the context of the program.
     """
     for arg in args:
         if isinstance(arg, DecimalValue):
-            return run(lift, function, list(args))
-    if not lift.has_residual or not any(isinstance(arg, SymbolicValue) for arg in args):
+            return run(tracer, function, list(args))
+    if not tracer.has_residual or not any(isinstance(arg, SymbolicValue) for arg in args):
         return None
     if function in _ROUNDINGS and len(args) == 1 and not args[0].rests_on_floats:
-        result = lift.call_on_numbers(function, args)
+        result = tracer.call_on_numbers(function, args)
         return None if result is NotImplemented else result
     if not all(_is_given(arg) if isinstance(arg, SymbolicValue) else is_number(arg) for arg in args):
         return None
-    plain = tuple(arg if isinstance(arg, SymbolicValue) else lift.constant(arg) for arg in args)
+    plain = tuple(arg if isinstance(arg, SymbolicValue) else tracer.constant(arg) for arg in args)
     try:
         result = function(*[arg.hint if isinstance(arg, SymbolicValue) else arg for arg in plain])
     except (ArithmeticError, ValueError, TypeError):  # the program raises it, of the numbers as they are
         return None
-    return lift.inputs.calculated_number(lift, Calculated(function, plain, type(result)), result)
+    return tracer.inputs.calculated_number(tracer, Calculated(function, plain, type(result)), result)
 
 
 def _is_given(number: SymbolicValue) -> bool:

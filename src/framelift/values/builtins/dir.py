@@ -17,46 +17,46 @@ from framelift.values.objects.classes import ClassValue, is_fixed, note_mro
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(dir)
-def _dir(lift: Lift, obj: Any = MISSING, /) -> Any:
+def _dir(tracer: Tracer, obj: Any = MISSING, /) -> Any:
     if obj is MISSING:
-        return _sorted(lift, py.call(lift, lift.known_object(locals), [], {}))
+        return _sorted(tracer, py.call(tracer, tracer.known_object(locals), [], {}))
     if not isinstance(obj, Value) or isinstance(obj, ScalarValue):
-        return py.fold(lift, dir, lift.constant(obj))
-    kind = lift.type_of(obj)
+        return py.fold(tracer, dir, tracer.constant(obj))
+    kind = tracer.type_of(obj)
     if isinstance(obj, ClassValue) and kind is type and all(map(is_fixed, mro_of(obj.concrete))):
-        return py.fold(lift, dir, obj.concrete)
-    found = class_lookup(lift, kind, "__dir__")
+        return py.fold(tracer, dir, obj.concrete)
+    found = class_lookup(tracer, kind, "__dir__")
     assert found is not None
     if type(found.raw) is types.FunctionType or found.raw is object.__dir__:
-        return _sorted(lift, py.call(lift, bind(lift, found, obj, kind), [], {}))
+        return _sorted(tracer, py.call(tracer, bind(tracer, found, obj, kind), [], {}))
     raise GraphBreak(FL0102, what=f"dir() of {py.describe(obj)}")
 
 
-def _sorted(lift: Lift, names: Any) -> Any:
-    return py.call(lift, lift.known_object(sorted), [names], {})
+def _sorted(tracer: Tracer, names: Any) -> Any:
+    return py.call(tracer, tracer.known_object(sorted), [names], {})
 
 
 @primitive(object.__dir__)
-def _object_dir(lift: Lift, obj: Any, /) -> Any:
+def _object_dir(tracer: Tracer, obj: Any, /) -> Any:
     if not isinstance(obj, Value) or isinstance(obj, ScalarValue):
-        return ListValue(sorted(object.__dir__(lift.constant(obj))))
+        return ListValue(sorted(object.__dir__(tracer.constant(obj))))
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__dir__ of {py.describe(obj)}")
-    namespace = obj.namespace(lift)
-    names = [] if namespace is None else list(namespace.entries(lift))
+    namespace = obj.namespace(tracer)
+    names = [] if namespace is None else list(namespace.entries(tracer))
     for cls in mro_of(obj.cls):
-        names += lift.known_object(cls).own_entries(lift)
+        names += tracer.known_object(cls).own_entries(tracer)
     return ListValue(list(dict.fromkeys(names)))
 
 
 @primitive(type.mro)
-def _mro(lift: Lift, cls: Any, /) -> Any:
-    cls.note(lift)
+def _mro(tracer: Tracer, cls: Any, /) -> Any:
+    cls.note(tracer)
     order = mro_of(cls.concrete)
-    if lift.made.of(cls.concrete) is None:
-        note_mro(lift, cls.concrete, len(order))
-    return ListValue([lift.known_object(base) for base in order])
+    if tracer.made.of(cls.concrete) is None:
+        note_mro(tracer, cls.concrete, len(order))
+    return ListValue([tracer.known_object(base) for base in order])

@@ -21,7 +21,7 @@ from framelift.values.stdlib.decimal.numbers import DecimalValue
 from framelift.values.subclasses.scalars import ScalarObjectValue, made_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _OF = "_framelift_shown"
 
@@ -30,70 +30,70 @@ class Shown:
     """Stands for a value. What formatting asks of it is traced."""
 
     def __str__(self) -> str:
-        lift, value = self.__dict__[_OF]
-        text: str = lift.text(value, "str")
+        tracer, value = self.__dict__[_OF]
+        text: str = tracer.text(value, "str")
         return text
 
     def __repr__(self) -> str:
-        lift, value = self.__dict__[_OF]
-        text: str = lift.text(value, "repr")
+        tracer, value = self.__dict__[_OF]
+        text: str = tracer.text(value, "repr")
         return text
 
     def __format__(self, spec: str) -> str:
-        lift, value = self.__dict__[_OF]
-        text: str = lift.format(value, spec)
+        tracer, value = self.__dict__[_OF]
+        text: str = tracer.format(value, spec)
         return text
 
     def __getattr__(self, name: str) -> Any:
-        lift, value = self.__dict__[_OF]
-        return shown(lift, py.attribute(lift, value, name))
+        tracer, value = self.__dict__[_OF]
+        return shown(tracer, py.attribute(tracer, value, name))
 
 
 class ShownWithItems(Shown):
     """Stands for a value with items, which `%` takes for a mapping."""
 
     def __getitem__(self, key: Any) -> Any:
-        lift, value = self.__dict__[_OF]
-        return shown(lift, py.item(lift, value, key))
+        tracer, value = self.__dict__[_OF]
+        return shown(tracer, py.item(tracer, value, key))
 
 
-def shown(lift: Lift, value: Any) -> Any:
+def shown(tracer: Tracer, value: Any) -> Any:
     """What stands for a value in the arguments of text formatting."""
     if not isinstance(value, Value):
-        return _stand_in(lift, value, type(value), *made_of(value)) if type(value) is datetime.date else value
-    value.note(lift)
+        return _stand_in(tracer, value, type(value), *made_of(value)) if type(value) is datetime.date else value
+    value.note(tracer)
     if isinstance(value, TupleValue):
-        return tuple([shown(lift, item) for item in value.items(lift)])
+        return tuple([shown(tracer, item) for item in value.items(tracer)])
     if isinstance(value, DecimalValue):
-        return _stand_in(lift, value, Decimal, value.concrete)
+        return _stand_in(tracer, value, Decimal, value.concrete)
     if isinstance(value, ScalarObjectValue) and value.base is not None:
-        return _stand_in(lift, value, value.base, *made_of(value.constant(lift)))
-    kind = lift.type_of(value)
+        return _stand_in(tracer, value, value.base, *made_of(value.constant(tracer)))
+    kind = tracer.type_of(value)
     if value.source is not None and is_constant(value.concrete):
-        return shown(lift, lift.constant(value))
+        return shown(tracer, tracer.constant(value))
     if any(defines(kind, name) for name in _NUMBERS):
         value.refuse("formatting")
-    return _stand_in(lift, value)
+    return _stand_in(tracer, value)
 
 
 # A conversion to a number is not asked of the program.
 _NUMBERS = ("__int__", "__float__", "__index__")
 
 
-def _stand_in(lift: Lift, value: Any, base: type = object, *plain: Any) -> Any:
+def _stand_in(tracer: Tracer, value: Any, base: type = object, *plain: Any) -> Any:
     kind = py.type_of(value)
     first = ShownWithItems if defines(kind, "__getitem__") else Shown
     bases = (first,) if base is object else (first, base)
     made: Any = base.__new__(type(name_in_errors(kind), bases, {}), *plain)  # errors show its name
-    made.__dict__[_OF] = (lift, value)
+    made.__dict__[_OF] = (tracer, value)
     return made
 
 
-def shown_arguments(lift: Lift, value: Any) -> Any:
+def shown_arguments(tracer: Tracer, value: Any) -> Any:
     """The same for what `%` is given: a tuple of arguments, or a mapping whose items are shown by name."""
     if isinstance(value, DictValue) and value.python_type() is dict:
-        value.note(lift)
-        return {lift.constant(from_key(key)): shown(lift, item) for key, item in value.entries(lift).items()}
+        value.note(tracer)
+        return {tracer.constant(from_key(key)): shown(tracer, item) for key, item in value.entries(tracer).items()}
     if isinstance(value, Value) and is_subclass(py.type_of(value), tuple):
-        return tuple([shown(lift, item) for item in py.items(lift, value)])
-    return shown(lift, value)
+        return tuple([shown(tracer, item) for item in py.items(tracer, value)])
+    return shown(tracer, value)

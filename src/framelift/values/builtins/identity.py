@@ -17,8 +17,8 @@ from framelift.values.core.hash_keys import NumberKey
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class IdentityNumber(Value):
@@ -36,48 +36,48 @@ class IdentityNumber(Value):
     def python_type(self) -> type:
         return int
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, IdentityNumber):
             self.refuse(f"comparison {operator}")
         equal = self.function is other.function and all(
-            self._is_one(lift, mine, its) for mine, its in zip(self.of, other.of, strict=True)
+            self._is_one(tracer, mine, its) for mine, its in zip(self.of, other.of, strict=True)
         )
         return equal == (operator == "==")
 
-    def _is_one(self, lift: Lift, mine: Any, its: Any) -> bool:
+    def _is_one(self, tracer: Tracer, mine: Any, its: Any) -> bool:
         if isinstance(mine, Value) or isinstance(its, Value) or not _may_be_two(mine):
-            return py.same(lift, mine, its)
+            return py.same(tracer, mine, its)
         if constants_equal(mine, its):
             self.refuse("comparison of that of two constants")
         return False
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         """Numbers of one function that may be equal share a hash, so that dicts compare them."""
         told = [part for part in self.of if isinstance(part, Value) and _is_itself_only(part)]
         for part in told:
-            part.note(lift)
-        return NumberKey(lift, self, hash((self.function, *[Value.key(part, lift) for part in told])))
+            part.note(tracer)
+        return NumberKey(tracer, self, hash((self.function, *[Value.key(part, tracer) for part in told])))
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         self.refuse("'is'")
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
         return False if type(constant) is not int else self.refuse("'is'")
 
     def parts(self) -> list[Any]:
         return list(self.of)
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if any(not isinstance(part, Value) and _may_be_two(part) for part in self.of):
             raise GraphBreak(FL0107, what="the id() of a constant")
-        generate.callable(self.function)
+        emit.callable(self.function)
         for part in self.of:
-            generate.value(part)
-        generate.call(len(self.of))
+            emit.value(part)
+        emit.call(len(self.of))
 
 
 @primitive(id)
-def _id(lift: Lift, obj: Any, /) -> Any:
+def _id(tracer: Tracer, obj: Any, /) -> Any:
     return IdentityNumber(id, (obj,))
 
 
@@ -95,5 +95,5 @@ def _may_be_two(constant: Any) -> bool:
 
 
 @primitive(_thread.get_ident)
-def _get_ident(lift: Lift) -> Any:
+def _get_ident(tracer: Tracer) -> Any:
     return IdentityNumber(_thread.get_ident, ())

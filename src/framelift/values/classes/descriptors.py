@@ -14,8 +14,8 @@ from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # The attributes of named tuples.
 _NamedField: type = type(collections.namedtuple("_Sample", "field").__dict__["field"])
@@ -41,55 +41,57 @@ class MadeDescriptor(Value):
         assert isinstance(self.kind, type)
         return self.kind
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__isabstractmethod__":
-            return any(_is_abstract(lift, part) for part in self.given[:3])
+            return any(_is_abstract(tracer, part) for part in self.given[:3])
         if name == "__get__":
-            return lift.builtin_method(self, name, lambda instance, owner=None: self.get(lift, instance, owner))
+            return tracer.builtin_method(self, name, lambda instance, owner=None: self.get(tracer, instance, owner))
         if self.kind is property:
-            return self._of_property(lift, name)
+            return self._of_property(tracer, name)
         if name in ("__func__", "__wrapped__"):
             return self.given[0]
         if name in ("__name__", "__qualname__", "__doc__", "__module__"):
-            return py.attribute(lift, self.given[0], name)
-        return self._other(lift, name)
+            return py.attribute(tracer, self.given[0], name)
+        return self._other(tracer, name)
 
-    def get(self, lift: Lift, instance: Any, owner: Any) -> Any:
+    def get(self, tracer: Tracer, instance: Any, owner: Any) -> Any:
         """What the descriptor gives when it is read through an instance or a class."""
         if self.kind is staticmethod:
             return self.given[0]
         if self.kind is classmethod:
             if py.type_of(self.given[0]) is not types.FunctionType:
                 self.refuse("__get__()")
-            bound_to = lift.known_object(lift.type_of(instance)) if owner is None else owner
-            return lift.bound_method(self.given[0], bound_to)
+            bound_to = tracer.known_object(tracer.type_of(instance)) if owner is None else owner
+            return tracer.bound_method(self.given[0], bound_to)
         if instance is None:
             return self
         if self.kind is not property or self.given[0] is None:
             self.refuse("__get__()")
-        return py.call(lift, self.given[0], [instance], {})
+        return py.call(tracer, self.given[0], [instance], {})
 
-    def _other(self, lift: Lift, name: str) -> Any:
+    def _other(self, tracer: Tracer, name: str) -> Any:
         if raw_lookup(self.python_type(), name) is NotImplemented and name not in _ADDED:
             raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def _of_property(self, lift: Lift, name: str) -> Any:
+    def _of_property(self, tracer: Tracer, name: str) -> Any:
         if name in _SETTERS:
-            return lift.builtin_method(self, name, lambda function: self._with(_SETTERS[name], function))
+            return tracer.builtin_method(self, name, lambda function: self._with(_SETTERS[name], function))
         if name in _PROPERTY_PARTS[:3]:
             return self.given[_PROPERTY_PARTS.index(name)]
         if name == "__doc__":
             getter, given = self.given[0], self.given[3]
-            return given if given is not None or getter is None else py.attribute(lift, getter, name)
+            return given if given is not None or getter is None else py.attribute(tracer, getter, name)
         if name == "__set_name__":
-            return lift.builtin_method(self, name, lambda _, attribute: self._take_name(lift, lift.constant(attribute)))
+            return tracer.builtin_method(
+                self, name, lambda _, attribute: self._take_name(tracer, tracer.constant(attribute))
+            )
         if name in ("__set__", "__delete__"):
             part = self.given[1 if name == "__set__" else 2]
             if part is None:
                 self.refuse(f"{name}() without a function for it")
-            return lift.builtin_method(self, name, lambda *args: py.call(lift, part, list(args), {}))
-        return self._other(lift, name)
+            return tracer.builtin_method(self, name, lambda *args: py.call(tracer, part, list(args), {}))
+        return self._other(tracer, name)
 
     def _with(self, position: int, function: Any) -> MadeDescriptor:
         given = list(self.given)
@@ -98,20 +100,20 @@ class MadeDescriptor(Value):
         made.name = self.name
         return made
 
-    def set_name(self, lift: Lift, raw: Any, name: str) -> None:
+    def set_name(self, tracer: Tracer, raw: Any, name: str) -> None:
         """Tell it, and what stands for it in a class, the name of its attribute."""
         if self.kind is property:
-            self._take_name(lift, name)
+            self._take_name(tracer, name)
             raw.__set_name__(None, name)
 
-    def _take_name(self, lift: Lift, name: str) -> None:
-        lift.journal.touch(self)
+    def _take_name(self, tracer: Tracer, name: str) -> None:
+        tracer.journal.touch(self)
         self.name = name
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.kind is not staticmethod:
             self.refuse("calling")
-        return py.call(lift, self.given[0], args, kwargs)
+        return py.call(tracer, self.given[0], args, kwargs)
 
     def state(self) -> Any:
         return self.name
@@ -122,41 +124,41 @@ class MadeDescriptor(Value):
     def parts(self) -> list[Any]:
         return self.given
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(self.kind)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(self.kind)
         for part in self.given:
-            generate.value(part)
-        generate.call(len(self.given))
+            emit.value(part)
+        emit.call(len(self.given))
         if self.name is not None:
-            generate.remember(self)
-            generate.load_method("__set_name__")
-            generate.constant(None)
-            generate.constant(self.name)
-            generate.call(2)
-            generate.pop_top()
-            generate.load_remembered(self)
+            emit.remember(self)
+            emit.load_method("__set_name__")
+            emit.constant(None)
+            emit.constant(self.name)
+            emit.call(2)
+            emit.pop_top()
+            emit.load_remembered(self)
 
 
-def _is_abstract(lift: Lift, part: Any) -> bool:
-    get = lift.known_object(getattr)
-    return isinstance(part, Value) and py.truth(lift, py.call(lift, get, [part, "__isabstractmethod__", False], {}))
+def _is_abstract(tracer: Tracer, part: Any) -> bool:
+    get = tracer.known_object(getattr)
+    return isinstance(part, Value) and py.truth(tracer, py.call(tracer, get, [part, "__isabstractmethod__", False], {}))
 
 
 @primitive(property)
-def _property(lift: Lift, fget: Any = None, fset: Any = None, fdel: Any = None, doc: Any = None) -> Any:
+def _property(tracer: Tracer, fget: Any = None, fset: Any = None, fdel: Any = None, doc: Any = None) -> Any:
     return MadeDescriptor(property, [fget, fset, fdel, doc])
 
 
 @primitive(staticmethod)
-def _staticmethod(lift: Lift, function: Any, /) -> Any:
+def _staticmethod(tracer: Tracer, function: Any, /) -> Any:
     return MadeDescriptor(staticmethod, [function])
 
 
 @primitive(classmethod)
-def _classmethod(lift: Lift, function: Any, /) -> Any:
+def _classmethod(tracer: Tracer, function: Any, /) -> Any:
     return MadeDescriptor(classmethod, [function])
 
 
 @primitive(_NamedField)
-def _named_field(lift: Lift, index: Any, doc: Any, /) -> Any:
-    return MadeDescriptor(_NamedField, [lift.constant(index), lift.constant(doc)])
+def _named_field(tracer: Tracer, index: Any, doc: Any, /) -> Any:
+    return MadeDescriptor(_NamedField, [tracer.constant(index), tracer.constant(doc)])

@@ -39,8 +39,8 @@ from framelift.values.objects.classes import ClassValue, can_be_held
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _own_dict = type.__dict__["__dict__"].__get__
 # What `type` takes out of a namespace, or needs when the class is made.
@@ -109,14 +109,14 @@ class MadeClasses:
             return True
         return source.access == "KNOWN" and (source.argument is _ASSIGNED or id(source.argument) in self._classes)
 
-    def assigned(self, lift: Lift, cls: type, name: str) -> Found | None:
+    def assigned(self, tracer: Tracer, cls: type, name: str) -> Found | None:
         """What the program assigned to a class, as if it were found there."""
-        value = lift.known_object(cls)
+        value = tracer.known_object(cls)
         if not isinstance(value, ClassValue) or name not in value.written:
             return None
-        return Found(self.stand_in(value.written[name]), lift.sources.known(_ASSIGNED).child("TYPE_LOOKUP", name))
+        return Found(self.stand_in(value.written[name]), tracer.sources.known(_ASSIGNED).child("TYPE_LOOKUP", name))
 
-    def value_of(self, lift: Lift, raw: Any) -> Any:
+    def value_of(self, tracer: Tracer, raw: Any) -> Any:
         """The value behind something found in a template."""
         made = self.of(raw)
         if made is not None:
@@ -126,7 +126,7 @@ class MadeClasses:
             return found[1]
         if is_constant(raw):
             return raw
-        return lift.known_object(raw) if can_be_held(raw) else _OfTheTemplate(None, raw)
+        return tracer.known_object(raw) if can_be_held(raw) else _OfTheTemplate(None, raw)
 
     def stand_in(self, value: Any, name: str = "") -> Any:
         """What represents a value in a template, as its attribute `name`."""
@@ -187,66 +187,66 @@ class MadeClassValue(ClassValue):
         # Whether `abc` knows the class.
         self.is_abc = False
 
-    def computed(self, lift: Lift, name: str) -> Any:
+    def computed(self, tracer: Tracer, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
             return type.__getattribute__(self.concrete, name)
         if name == "__bases__":
-            return lift.tuple(self.bases)
+            return tracer.tuple(self.bases)
         if name == "__base__":
-            return lift.known_object(type.__getattribute__(self.concrete, name))
+            return tracer.known_object(type.__getattribute__(self.concrete, name))
         if name == "__mro__":
-            return lift.tuple([lift.known_object(base) for base in mro_of(self.concrete)])
+            return tracer.tuple([tracer.known_object(base) for base in mro_of(self.concrete)])
         if name == "__doc__" or (name in self.entries and name in ("__module__", "__annotations__")):
             found = self.entries.get(name)
             if name == "__doc__" and isinstance(found, MadeDescriptor):
-                return found.get(lift, None, self)
+                return found.get(tracer, None, self)
             if not isinstance(found, UserObjectValue):
                 return found
-            getter = special_method(lift, found, found.cls, "__get__")
-            return found if getter is None else py.call(lift, getter, [None, self], {})
+            getter = special_method(tracer, found, found.cls, "__get__")
+            return found if getter is None else py.call(tracer, getter, [None, self], {})
         if name in ("__flags__", "__dict__"):
-            return super().computed(lift, name)
+            return super().computed(tracer, name)
         if name in _READ_FROM_TEMPLATE:
-            return py.fold(lift, type.__getattribute__, self.concrete, name)
+            return py.fold(tracer, type.__getattribute__, self.concrete, name)
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
     # -- change --------------------------------------------------------------------------------------------------
 
-    def own_entry(self, lift: Lift, name: Any) -> Any:
+    def own_entry(self, tracer: Tracer, name: Any) -> Any:
         if name in self.entries:
             return self.entries[name]
         found = _own_dict(self.concrete).get(name, MISSING) if type(name) is str else MISSING
-        return MISSING if found is MISSING else lift.made.value_of(lift, found)
+        return MISSING if found is MISSING else tracer.made.value_of(tracer, found)
 
-    def own_entries(self, lift: Lift) -> dict[Any, Any]:
+    def own_entries(self, tracer: Tracer) -> dict[Any, Any]:
         """As `type` leaves them: what the program gave, then what it adds itself."""
         added = {name: raw for name, raw in _own_dict(self.concrete).items() if name not in self.entries}
-        return {**self.entries, **{name: lift.made.value_of(lift, raw) for name, raw in added.items()}}
+        return {**self.entries, **{name: tracer.made.value_of(tracer, raw) for name, raw in added.items()}}
 
-    def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def plain_set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         on_meta = raw_lookup(type(self.concrete), name)
         goes_first = on_meta is not NotImplemented and is_data_descriptor(on_meta)
         if goes_first and name in ("__name__", "__qualname__"):
-            lift.journal.touch(self)
-            py.fold(lift, type.__setattr__, self.concrete, name, lift.constant(value))
+            tracer.journal.touch(self)
+            py.fold(tracer, type.__setattr__, self.concrete, name, tracer.constant(value))
             return
-        if goes_first and name == "__bases__" and self._has_bases(lift, value):
+        if goes_first and name == "__bases__" and self._has_bases(tracer, value):
             return
         if goes_first and name not in ("__doc__", "__module__", "__annotations__"):
             self.refuse(f"assignment of the class attribute {name!r}")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.entries[name] = value
-        type.__setattr__(self.concrete, name, lift.made.stand_in(value, name))
+        type.__setattr__(self.concrete, name, tracer.made.stand_in(value, name))
 
-    def _has_bases(self, lift: Lift, wanted: Any) -> bool:
+    def _has_bases(self, tracer: Tracer, wanted: Any) -> bool:
         is_tuple = py.type_of(wanted) is tuple
-        found = py.items(lift, wanted) if is_tuple else []
+        found = py.items(tracer, wanted) if is_tuple else []
         return len(found) == len(self.bases) and all(map(operator.is_, found, self.bases))
 
-    def plain_delete_attribute(self, lift: Lift, name: str) -> None:
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name not in self.entries:
             raise_error(AttributeError, _no_attribute(self.concrete, name))
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         del self.entries[name]
         type.__delattr__(self.concrete, name)
 
@@ -270,52 +270,52 @@ class MadeClassValue(ClassValue):
     def parts(self) -> list[Any]:
         return [*self.bases, *self.entries.values()]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if any(isinstance(base, MadeClassValue) and base.has("__init_subclass__") for base in self.bases):
             raise GraphBreak(FL0107, what=self.describe())
         if self.cell is not None:
-            self.cell.make_empty(generate)
+            self.cell.make_empty(emit)
         if hook_of_bases(self.concrete) is not _own_dict(object)["__init_subclass__"]:
             raise GraphBreak(FL0107, what=self.describe())  # it would run again
-        generate.known_object(type)
-        generate.load_method("__new__")
-        generate.value(generate.lift.known_object(type(self.concrete)))
-        generate.constant(name_of(self.concrete))
+        emit.known_object(type)
+        emit.load_method("__new__")
+        emit.value(emit.tracer.known_object(type(self.concrete)))
+        emit.constant(name_of(self.concrete))
         for base in self.bases:
-            generate.value(base)
-        generate.build_tuple(len(self.bases))
-        self._build_namespace(generate)
-        generate.call(4)
-        generate.remember(self)
+            emit.value(base)
+        emit.build_tuple(len(self.bases))
+        self._build_namespace(emit)
+        emit.call(4)
+        emit.remember(self)
         # Methods may refer to the class, so it exists before they do.
         for name, value in self.entries.items():
             if name not in AT_BIRTH:
-                self._store(generate, name, value)
+                self._store(emit, name, value)
         if self.is_abc:
-            generate.callable(_abc._abc_init)
-            generate.load_remembered(self)
-            generate.call(1)
-            generate.pop_top()
+            emit.callable(_abc._abc_init)
+            emit.load_remembered(self)
+            emit.call(1)
+            emit.pop_top()
 
-    def _build_namespace(self, generate: Generator) -> None:
+    def _build_namespace(self, emit: Emitter) -> None:
         given = {name: self.entries[name] for name in AT_BIRTH if name in self.entries}
         given["__qualname__"] = type.__getattribute__(self.concrete, "__qualname__")
         for name, value in given.items():
-            generate.constant(name)
-            generate.value(value)
+            emit.constant(name)
+            emit.value(value)
         if self.cell is not None:
-            generate.constant("__classcell__")
-            generate.load_remembered(self.cell)
-        generate.build_map(len(given) + (self.cell is not None))
+            emit.constant("__classcell__")
+            emit.load_remembered(self.cell)
+        emit.build_map(len(given) + (self.cell is not None))
 
-    def _store(self, generate: Generator, name: str, value: Any) -> None:
-        generate.known_object(type)
-        generate.load_method("__setattr__")
-        generate.load_remembered(self)
-        generate.constant(name)
-        generate.value(value)
-        generate.call(3)
-        generate.pop_top()
+    def _store(self, emit: Emitter, name: str, value: Any) -> None:
+        emit.known_object(type)
+        emit.load_method("__setattr__")
+        emit.load_remembered(self)
+        emit.constant(name)
+        emit.value(value)
+        emit.call(3)
+        emit.pop_top()
 
     def has(self, name: str) -> bool:
         """Whether the class or a made base defines a name."""

@@ -34,69 +34,69 @@ from framelift.values.functions.functions import FunctionLike
 from framelift.values.objects.classes import ClassValue, attribute_name, has_modelled_new
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _own_dict = type.__dict__["__dict__"].__get__
 
 
 @primitive(builtins.__build_class__)
-def _build_class(lift: Lift, body: Any, name: Any, /, *given: Any, metaclass: Any = None, **keywords: Any) -> Any:
-    bases = _resolved(lift, given)
-    _check_bases(lift, bases)
+def _build_class(tracer: Tracer, body: Any, name: Any, /, *given: Any, metaclass: Any = None, **keywords: Any) -> Any:
+    bases = _resolved(tracer, given)
+    _check_bases(tracer, bases)
     if metaclass is not None and not isinstance(metaclass, ClassValue):
         raise GraphBreak(FL0102, what="a class statement with a metaclass that is no class")
-    meta = lift.known_object(most_derived(lift, type if metaclass is None else metaclass.concrete, bases))
+    meta = tracer.known_object(most_derived(tracer, type if metaclass is None else metaclass.concrete, bases))
     if meta.concrete is type:
         namespace: Any = DictValue({})
-        lift.run_in_namespace(body, namespace)
+        tracer.run_in_namespace(body, namespace)
         if bases is not given:
-            namespace.set_key(lift, "__orig_bases__", lift.tuple(given))
-        return make_class(lift, type, lift.constant(name), bases, dict(namespace.entries(lift)), keywords)
-    named = [name, lift.tuple(bases)]
-    namespace = py.call(lift, py.attribute(lift, meta, "__prepare__"), named, keywords)
+            namespace.set_key(tracer, "__orig_bases__", tracer.tuple(given))
+        return make_class(tracer, type, tracer.constant(name), bases, dict(namespace.entries(tracer)), keywords)
+    named = [name, tracer.tuple(bases)]
+    namespace = py.call(tracer, py.attribute(tracer, meta, "__prepare__"), named, keywords)
     if raw_lookup(py.type_of(namespace), "__getitem__") is NotImplemented:
         found = name_of(py.type_of(namespace))
         raise_error(TypeError, f"{name_of(meta.concrete)}.__prepare__() must return a mapping, not {found}")
-    cell = lift.run_in_namespace(body, namespace)
+    cell = tracer.run_in_namespace(body, namespace)
     if bases is not given:
-        py.set_item(lift, namespace, "__orig_bases__", lift.tuple(given))
-    made = py.call(lift, meta, [*named, namespace], keywords)
+        py.set_item(tracer, namespace, "__orig_bases__", tracer.tuple(given))
+    made = py.call(tracer, meta, [*named, namespace], keywords)
     if isinstance(cell, CellValue) and isinstance(made, ClassValue):
-        _check_cell(lift, cell, made, lift.constant(name))
+        _check_cell(tracer, cell, made, tracer.constant(name))
     return made
 
 
-def _resolved(lift: Lift, given: Sequence[Any]) -> Sequence[Any]:
+def _resolved(tracer: Tracer, given: Sequence[Any]) -> Sequence[Any]:
     """The bases, where some of them say what stands for them; otherwise `given` itself."""
     if all(isinstance(base, ClassValue) for base in given):
         return given
     bases: list[Any] = []
     has_entries = False
     for base in given:
-        if isinstance(base, ClassValue) or not lift.has_attribute(base, "__mro_entries__"):
+        if isinstance(base, ClassValue) or not tracer.has_attribute(base, "__mro_entries__"):
             bases.append(base)
             continue
         has_entries = True
-        entries = py.call(lift, py.attribute(lift, base, "__mro_entries__"), [lift.tuple(given)], {})
+        entries = py.call(tracer, py.attribute(tracer, base, "__mro_entries__"), [tracer.tuple(given)], {})
         if not is_subclass(py.type_of(entries), tuple):
             raise_error(TypeError, "__mro_entries__ must return a tuple")
-        bases += py.items(lift, entries)
+        bases += py.items(tracer, entries)
     return bases if has_entries else given
 
 
-def _check_cell(lift: Lift, cell: CellValue, made: ClassValue, name: str) -> None:
+def _check_cell(tracer: Tracer, cell: CellValue, made: ClassValue, name: str) -> None:
     """Whether the metaclass has handed on the cell that methods find their class in."""
-    found = cell.get(lift)
+    found = cell.get(tracer)
     if found is made:
         return
-    shown = lift.text(made, "repr")
+    shown = tracer.text(made, "repr")
     if found is EMPTY:
         what = f"__class__ not set defining {name!r} as {shown}. Was __classcell__ propagated to type.__new__?"
         raise_error(RuntimeError, what)
-    raise_error(TypeError, f"__class__ set to {lift.text(found, 'repr')} defining {name!r} as {shown}")
+    raise_error(TypeError, f"__class__ set to {tracer.text(found, 'repr')} defining {name!r} as {shown}")
 
 
-def most_derived(lift: Lift, meta: type, bases: Sequence[Any]) -> type:
+def most_derived(tracer: Tracer, meta: type, bases: Sequence[Any]) -> type:
     """The metaclass of a class with these bases."""
     for base in bases:
         other = type(base.concrete)
@@ -114,12 +114,12 @@ _METACLASS_CONFLICT = (
 
 
 @primitive(type.__dict__["__prepare__"])
-def _prepare(lift: Lift, *_: Any, **__: Any) -> Any:
+def _prepare(tracer: Tracer, *_: Any, **__: Any) -> Any:
     return DictValue({})
 
 
 def make_class(
-    lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
+    tracer: Tracer, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any], keywords: dict[str, Any]
 ) -> MadeClassValue:
     """`type.__new__(meta, name, bases, entries, **keywords)`."""
     has_cell = "__classcell__" in entries
@@ -127,33 +127,33 @@ def make_class(
     if has_cell and not isinstance(cell, CellValue):
         if isinstance(cell, Value):
             raise GraphBreak(FL0102, what="a class statement whose __classcell__ is no cell")
-        py.fold(lift, type, name, (), {"__classcell__": cell})  # raises, in the words of this Python
+        py.fold(tracer, type, name, (), {"__classcell__": cell})  # raises, in the words of this Python
     _adjust(entries)
-    template = _template(lift, meta, name, bases, entries)
-    made = MadeClassValue(template, bases or [lift.known_object(object)], entries, cell)
-    lift.made.add(made)
+    template = _template(tracer, meta, name, bases, entries)
+    made = MadeClassValue(template, bases or [tracer.known_object(object)], entries, cell)
+    tracer.made.add(made)
     if "__slots__" in entries:
-        lift.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
+        tracer.made.represent(_own_dict(template)["__slots__"], entries["__slots__"])
     for attribute, value in entries.items():
         if attribute not in AT_BIRTH or attribute == "__doc__":
-            type.__setattr__(made.concrete, attribute, lift.made.stand_in(value, attribute))
+            type.__setattr__(made.concrete, attribute, tracer.made.stand_in(value, attribute))
     if cell is not None:
-        cell.set(lift, made)
-    name_attributes(lift, made)
-    init_subclass(lift, made, keywords)
+        cell.set(tracer, made)
+    name_attributes(tracer, made)
+    init_subclass(tracer, made, keywords)
     return made
 
 
-def _check_bases(lift: Lift, bases: Sequence[Any]) -> None:
+def _check_bases(tracer: Tracer, bases: Sequence[Any]) -> None:
     for base in bases:
         if not isinstance(base, ClassValue):
             raise GraphBreak(FL0102, what=f"a class statement with {py.describe(base)} as a base")
-        base.note(lift)
-        if not _has_modelled_instances(lift, base.concrete):
+        base.note(tracer)
+        if not _has_modelled_instances(tracer, base.concrete):
             raise GraphBreak(FL0102, what=f"a class statement with {base.describe()} as a base")
 
 
-def _has_modelled_instances(lift: Lift, cls: type) -> bool:
+def _has_modelled_instances(tracer: Tracer, cls: type) -> bool:
     return (
         is_plain_class(cls)
         or is_subclass(cls, BaseException)
@@ -162,7 +162,7 @@ def _has_modelled_instances(lift: Lift, cls: type) -> bool:
         or is_storage_class(cls)
         or container_base(cls) is not None
         or scalar_base(cls) is not None
-        or has_modelled_new(lift, cls)
+        or has_modelled_new(tracer, cls)
     )
 
 
@@ -183,33 +183,33 @@ def _adjust(entries: dict[str, Any]) -> None:
 _OF_THE_METACLASS = frozenset({"__class__", "__dict__", "__bases__", "__mro__", "__name__", "__abstractmethods__"})
 
 
-def _template(lift: Lift, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
+def _template(tracer: Tracer, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
     odd = _OF_THE_METACLASS.intersection(entries)
     if odd:
         raise GraphBreak(FL0102, what=f"a class statement that defines {min(odd)}")
     if raw_lookup(meta, "mro") is not type.mro:
         raise GraphBreak(FL0102, what="a class statement with an mro() of its metaclass")
-    given = {"__qualname__": lift.constant(entries.pop("__qualname__", name))}
+    given = {"__qualname__": tracer.constant(entries.pop("__qualname__", name))}
     if "__module__" in entries:
-        given["__module__"] = lift.constant(entries["__module__"])
+        given["__module__"] = tracer.constant(entries["__module__"])
     if py.type_of(entries.get("__doc__")) is str:
-        given["__doc__"] = lift.constant(entries["__doc__"])
+        given["__doc__"] = tracer.constant(entries["__doc__"])
     if "__slots__" in entries:
-        given["__slots__"] = _slots(lift, entries["__slots__"])
+        given["__slots__"] = _slots(tracer, entries["__slots__"])
         _check_slots(given["__slots__"], entries)
     template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
-    if not _has_modelled_instances(lift, template):
+    if not _has_modelled_instances(tracer, template):
         raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
     return template
 
 
-def _slots(lift: Lift, given: Any) -> Any:
+def _slots(tracer: Tracer, given: Any) -> Any:
     if py.type_of(given) is list:
-        names = py.items(lift, given)
+        names = py.items(tracer, given)
         if any(py.type_of(name) is not str for name in names):
             raise GraphBreak(FL0102, what="a class statement with odd slots")
-        return [lift.constant(name) for name in names]
-    plain = lift.constant(given)
+        return [tracer.constant(name) for name in names]
+    plain = tracer.constant(given)
     if type(plain) not in (str, tuple):
         raise GraphBreak(FL0102, what="a class statement with odd slots")
     return plain
@@ -262,62 +262,62 @@ def _is_stand_in(hook: Any) -> bool:
     return getattr(function, "__code__", None) is does_nothing.__code__
 
 
-def make_type(lift: Lift, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
+def make_type(tracer: Tracer, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
     """`type.__new__(meta, name, bases, namespace, **keywords)`."""
-    inside = lift.dict_inside(namespace)
+    inside = tracer.dict_inside(namespace)
     if inside is None or py.type_of(bases) is not tuple or (isinstance(name, Value) and py.type_of(name) is not str):
         raise GraphBreak(FL0102, what="type() with three arguments")
-    plain_bases = py.items(lift, bases)
-    _check_bases(lift, plain_bases)
-    winner = most_derived(lift, meta.concrete, plain_bases)
+    plain_bases = py.items(tracer, bases)
+    _check_bases(tracer, plain_bases)
+    winner = most_derived(tracer, meta.concrete, plain_bases)
     if winner is not meta.concrete and raw_lookup(winner, "__new__") is not _own_dict(type)["__new__"]:
-        new = py.attribute(lift, lift.known_object(winner), "__new__")
-        return py.call(lift, new, [lift.known_object(winner), name, bases, namespace], keywords)
-    entries = {lift.constant(from_key(key)): value for key, value in inside.entries(lift).items()}
+        new = py.attribute(tracer, tracer.known_object(winner), "__new__")
+        return py.call(tracer, new, [tracer.known_object(winner), name, bases, namespace], keywords)
+    entries = {tracer.constant(from_key(key)): value for key, value in inside.entries(tracer).items()}
     if not all(type(key) is str for key in entries):
         raise GraphBreak(FL0102, what="type() with attributes whose names are no str")
     if "__module__" not in entries:
-        assert lift.frame is not None
-        entries["__module__"] = lift.constant(lift.frame.globals.get_key(lift, "__name__"))
-    return make_class(lift, winner, lift.constant(name), plain_bases, entries, keywords)
+        assert tracer.frame is not None
+        entries["__module__"] = tracer.constant(tracer.frame.globals.get_key(tracer, "__name__"))
+    return make_class(tracer, winner, tracer.constant(name), plain_bases, entries, keywords)
 
 
 @primitive(type.__new__)
-def _type_new(lift: Lift, meta: Any, /, *args: Any, **keywords: Any) -> Any:
+def _type_new(tracer: Tracer, meta: Any, /, *args: Any, **keywords: Any) -> Any:
     if not isinstance(meta, ClassValue) or len(args) != 3:
         raise GraphBreak(FL0102, what="type.__new__ with these arguments")
-    return make_type(lift, meta, *args, keywords)
+    return make_type(tracer, meta, *args, keywords)
 
 
 @primitive(type.__init__)
-def _type_init(lift: Lift, cls: Any, /, *args: Any, **keywords: Any) -> None:
+def _type_init(tracer: Tracer, cls: Any, /, *args: Any, **keywords: Any) -> None:
     """`type.__new__` did it all."""
 
 
 @primitive(_abc._abc_init)
-def _abc_init(lift: Lift, cls: Any, /) -> None:
+def _abc_init(tracer: Tracer, cls: Any, /) -> None:
     """What `abc` does to a new class: find out which methods are abstract, and prepare for registrations."""
     if not isinstance(cls, MadeClassValue) or not all(map(_is_plain_entry, _own_dict(cls.concrete).values())):
         raise GraphBreak(FL0102, what="abc of this class")
     inherited = [name for base in cls.bases for name in getattr(base.concrete, "__abstractmethods__", ())]
-    candidates = [*cls.entries.items(), *[(name, py.attribute(lift, cls, name)) for name in inherited]]
-    abstract = frozenset(name for name, value in candidates if _is_abstract(lift, value))
-    py.fold(lift, _abc._abc_init, cls.concrete)
+    candidates = [*cls.entries.items(), *[(name, py.attribute(tracer, cls, name)) for name in inherited]]
+    abstract = frozenset(name for name, value in candidates if _is_abstract(tracer, value))
+    py.fold(tracer, _abc._abc_init, cls.concrete)
     type.__dict__["__abstractmethods__"].__set__(cls.concrete, abstract)
     cls.is_abc = True
 
 
-def _is_abstract(lift: Lift, value: Any) -> bool:
+def _is_abstract(tracer: Tracer, value: Any) -> bool:
     kind = py.type_of(value)
     can_say = kind is types.MethodType or kind.__dictoffset__ or raw_lookup(kind, _ABSTRACT) is not NotImplemented
     if not isinstance(value, Value) or not can_say:
         return False
     if kind is property and value.source is not None:
-        lift.guard(value.source, "TYPE", property)
+        tracer.guard(value.source, "TYPE", property)
         parts = [(getattr(value.concrete, name), name) for name in ("fget", "fset", "fdel")]
-        return any(_is_abstract(lift, lift.wrap(part, value.source.child("GETATTR", name))) for part, name in parts)
-    get = lift.known_object(getattr)
-    return py.truth(lift, py.call(lift, get, [value, _ABSTRACT, False], {}))
+        return any(_is_abstract(tracer, tracer.wrap(part, value.source.child("GETATTR", name))) for part, name in parts)
+    get = tracer.known_object(getattr)
+    return py.truth(tracer, py.call(tracer, get, [value, _ABSTRACT, False], {}))
 
 
 _ABSTRACT = "__isabstractmethod__"
@@ -340,10 +340,10 @@ _PLAIN_ENTRIES = (
 
 
 @primitive(type.__setattr__)
-def _type_setattr(lift: Lift, cls: Any, name: Any, value: Any, /) -> None:
-    cls.plain_set_attribute(lift, attribute_name(lift, name), value)
+def _type_setattr(tracer: Tracer, cls: Any, name: Any, value: Any, /) -> None:
+    cls.plain_set_attribute(tracer, attribute_name(tracer, name), value)
 
 
 @primitive(type.__delattr__)
-def _type_delattr(lift: Lift, cls: Any, name: Any, /) -> None:
-    cls.plain_delete_attribute(lift, attribute_name(lift, name))
+def _type_delattr(tracer: Tracer, cls: Any, name: Any, /) -> None:
+    cls.plain_delete_attribute(tracer, attribute_name(tracer, name))

@@ -17,8 +17,8 @@ from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class DequeValue(ListValue, models=deque):
@@ -41,116 +41,116 @@ class DequeValue(ListValue, models=deque):
     def from_input(cls, obj: Any, source: Source) -> Value:
         return cls(None, obj.maxlen, source, obj)
 
-    def note_facts(self, lift: Lift) -> None:
-        super().note_facts(lift)
+    def note_facts(self, tracer: Tracer) -> None:
+        super().note_facts(tracer)
         assert self.source is not None
         bound = self.source.child("GETATTR", "maxlen")
-        lift.guard(bound, "IS" if self.limit is None else "EQUALS", self.limit)
+        tracer.guard(bound, "IS" if self.limit is None else "EQUALS", self.limit)
 
-    def make(self, lift: Lift, items: list[Any]) -> Any:
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
         return DequeValue(items, self.limit)
 
-    def iterate(self, lift: Lift) -> Any:
-        self.items(lift)
+    def iterate(self, tracer: Tracer) -> Any:
+        self.items(tracer)
         return DequeIterator(self)
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        before = list(self.items(lift))
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        before = list(self.items(tracer))
         for member in before:
-            if py.equal(lift, member, item):
+            if py.equal(tracer, member, item):
                 return True
-            now = self.items(lift)
+            now = self.items(tracer)
             if len(now) != len(before) or any(old is not new for old, new in zip(before, now, strict=True)):
                 raise_error(RuntimeError, "deque mutated during iteration")
         return False
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         raise_error(TypeError, "unhashable type: 'collections.deque'")
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return self.items(lift)[self._position(lift, key)]
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return self.items(tracer)[self._position(tracer, key)]
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        position = self._position(lift, key)
-        super().change(lift)[position] = value
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        position = self._position(tracer, key)
+        super().change(tracer)[position] = value
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        del self.change(lift)[self._position(lift, key)]
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        del self.change(tracer)[self._position(tracer, key)]
 
-    def _position(self, lift: Lift, key: Any) -> int:
+    def _position(self, tracer: Tracer, key: Any) -> int:
         if py.type_of(key) is slice:
             raise_error(TypeError, "sequence index must be integer, not 'slice'")
-        position = lift.as_index(key)
-        count = len(self.items(lift))
+        position = tracer.as_index(key)
+        count = len(self.items(tracer))
         if not -count <= position < count:
             raise_error(IndexError, "deque index out of range")
         return position
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+=":
-            self.add(lift, py.items(lift, other))
+            self.add(tracer, py.items(tracer, other))
             return self
         if operator == "+":
-            return self._joined(lift, other)
+            return self._joined(tracer, other)
         if operator in ("*", "*=") and py.has_type(other, int, bool):
-            return self._times(lift, lift.constant(other), operator == "*=")
+            return self._times(tracer, tracer.constant(other), operator == "*=")
         return NotImplemented
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "*" and py.has_type(other, int, bool):
-            return self._times(lift, lift.constant(other), False)
+            return self._times(tracer, tracer.constant(other), False)
         return NotImplemented
 
-    def _joined(self, lift: Lift, other: Any) -> Any:
-        inside = lift.deque_inside(other)
+    def _joined(self, tracer: Tracer, other: Any) -> Any:
+        inside = tracer.deque_inside(other)
         if inside is None:
             return NotImplemented
-        made = self.make(lift, list(self.items(lift)))
-        made.add(lift, list(inside.items(lift)))
+        made = self.make(tracer, list(self.items(tracer)))
+        made.add(tracer, list(inside.items(tracer)))
         return made
 
-    def _times(self, lift: Lift, times: int, in_place: bool) -> Any:
-        items = list(self.items(lift))
-        lift.spend(len(items) * max(0, times), "too many items")
+    def _times(self, tracer: Tracer, times: int, in_place: bool) -> Any:
+        items = list(self.items(tracer))
+        tracer.spend(len(items) * max(0, times), "too many items")
         if not in_place:
-            made = self.make(lift, [])
-            made.add(lift, items * times)
+            made = self.make(tracer, [])
+            made.add(tracer, items * times)
             return made
-        kept = self.change(lift)
+        kept = self.change(tracer)
         kept[:] = items * times
         if self.limit is not None:
             del kept[: max(0, len(kept) - self.limit)]
         return self
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        inside = lift.deque_inside(other)
-        return NotImplemented if inside is None else super().compare(lift, operator, inside)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        inside = tracer.deque_inside(other)
+        return NotImplemented if inside is None else super().compare(tracer, operator, inside)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        self.note(lift)
-        return self.limit if name == "maxlen" else super().attribute(lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        self.note(tracer)
+        return self.limit if name == "maxlen" else super().attribute(tracer, name)
 
-    def graph_argument(self, lift: Lift) -> Any:
+    def graph_argument(self, tracer: Tracer) -> Any:
         self.refuse("passing to a tensor operation")
 
-    def constant(self, lift: Lift) -> Any:
-        return deque([lift.constant(item) for item in self.items(lift)], self.limit)
+    def constant(self, tracer: Tracer) -> Any:
+        return deque([tracer.constant(item) for item in self.items(tracer)], self.limit)
 
     @property
     def name(self) -> str:
         return "deque"
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         limit = "" if self.limit is None else f", maxlen={self.limit}"
-        return f"{self.name}([{', '.join(lift.text(item, 'repr') for item in self.items(lift))}]{limit})"
+        return f"{self.name}([{', '.join(tracer.text(item, 'repr') for item in self.items(tracer))}]{limit})"
 
     def text_again(self) -> str | None:
         return "[...]"
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def change(self, lift: Lift) -> list[Any]:
-        items = super().change(lift)
+    def change(self, tracer: Tracer) -> list[Any]:
+        items = super().change(tracer)
         self.structure += 1
         return items
 
@@ -161,92 +161,92 @@ class DequeValue(ListValue, models=deque):
         items, self.structure = state
         super().restore(items)
 
-    def add(self, lift: Lift, new: list[Any]) -> None:
-        self.note(lift)
+    def add(self, tracer: Tracer, new: list[Any]) -> None:
+        self.note(tracer)
         if not new:
             return
         if self.limit is None:
-            super().add(lift, new)
+            super().add(tracer, new)
             self.structure += 1
             return
-        items = self.change(lift)
+        items = self.change(tracer)
         items.extend(new)
         if self.limit is not None:
             del items[: max(0, len(items) - self.limit)]
 
     @method
-    def appendleft(self, lift: Lift, item: Any, /) -> None:
-        items = self.change(lift)
+    def appendleft(self, tracer: Tracer, item: Any, /) -> None:
+        items = self.change(tracer)
         items.insert(0, item)
         if self.limit is not None:
             del items[self.limit :]
 
     @method
-    def extendleft(self, lift: Lift, iterable: Any, /) -> None:
-        for item in py.items(lift, iterable) if iterable is self else py.each(lift, iterable):
-            self.appendleft(lift, item)
+    def extendleft(self, tracer: Tracer, iterable: Any, /) -> None:
+        for item in py.items(tracer, iterable) if iterable is self else py.each(tracer, iterable):
+            self.appendleft(tracer, item)
 
     @method
-    def pop(self, lift: Lift) -> Any:  # type: ignore[override]
-        items = self.change(lift)
+    def pop(self, tracer: Tracer) -> Any:  # type: ignore[override]
+        items = self.change(tracer)
         if not items:
             raise_error(IndexError, "pop from an empty deque")
         return items.pop()
 
     @method
-    def popleft(self, lift: Lift) -> Any:
-        items = self.change(lift)
+    def popleft(self, tracer: Tracer) -> Any:
+        items = self.change(tracer)
         if not items:
             raise_error(IndexError, "pop from an empty deque")
         return items.pop(0)
 
     @method
-    def rotate(self, lift: Lift, n: Any = 1, /) -> None:
-        steps = lift.as_index(n)
-        if len(self.items(lift)) > 1:
-            items = self.change(lift)
+    def rotate(self, tracer: Tracer, n: Any = 1, /) -> None:
+        steps = tracer.as_index(n)
+        if len(self.items(tracer)) > 1:
+            items = self.change(tracer)
             steps %= len(items)
             items[:] = items[len(items) - steps :] + items[: len(items) - steps]
 
     @method
-    def insert(self, lift: Lift, index: Any, item: Any, /) -> None:
-        position = lift.as_index(index)
-        items = self.change(lift)
+    def insert(self, tracer: Tracer, index: Any, item: Any, /) -> None:
+        position = tracer.as_index(index)
+        items = self.change(tracer)
         if self.limit is not None and len(items) >= self.limit:
             raise_error(IndexError, "deque already at its maximum size")
         items.insert(position, item)
 
     @method
-    def count(self, lift: Lift, item: Any, /) -> Any:
-        before, structure, found = list(self.items(lift)), self.structure, 0
+    def count(self, tracer: Tracer, item: Any, /) -> Any:
+        before, structure, found = list(self.items(tracer)), self.structure, 0
         for member in before:
-            found += py.equal(lift, member, item)
+            found += py.equal(tracer, member, item)
             if self.structure != structure:
                 raise_error(RuntimeError, "deque mutated during iteration")
         return found
 
     @method
-    def remove(self, lift: Lift, item: Any, /) -> None:
-        position = self._found_at(lift, item)
+    def remove(self, tracer: Tracer, item: Any, /) -> None:
+        position = self._found_at(tracer, item)
         if position is not None:
-            del self.change(lift)[position]
+            del self.change(tracer)[position]
             return
-        raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
+        raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in deque")
 
     @method
-    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
-        bounds = slice(lift.as_index(start), lift.as_index(stop)).indices(len(self.items(lift)))
-        position = self._found_at(lift, item, range(*bounds))
+    def index(self, tracer: Tracer, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
+        bounds = slice(tracer.as_index(start), tracer.as_index(stop)).indices(len(self.items(tracer)))
+        position = self._found_at(tracer, item, range(*bounds))
         if position is not None:
             return position
-        raise_error(ValueError, f"{lift.text(item, 'repr')} is not in deque")
+        raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in deque")
 
-    def _found_at(self, lift: Lift, item: Any, among: range | None = None) -> int | None:
+    def _found_at(self, tracer: Tracer, item: Any, among: range | None = None) -> int | None:
         """Where the first item is that is equal to this one; None: nowhere."""
-        items = list(self.items(lift))
+        items = list(self.items(tracer))
         for position in range(len(items)) if among is None else among:
-            found = py.equal(lift, items[position], item)
-            now = self.items(lift)
+            found = py.equal(tracer, items[position], item)
+            now = self.items(tracer)
             if len(now) != len(items) or any(mine is not before for mine, before in zip(now, items, strict=True)):
                 self.refuse("a search whose comparisons change it")
             if found:
@@ -254,58 +254,58 @@ class DequeValue(ListValue, models=deque):
         return None
 
     @method
-    def clear(self, lift: Lift) -> None:
-        if self.items(lift):
-            self.change(lift).clear()
+    def clear(self, tracer: Tracer) -> None:
+        if self.items(tracer):
+            self.change(tracer).clear()
 
     @method
-    def reverse(self, lift: Lift) -> None:
-        super().change(lift).reverse()  # iterators do not notice
+    def reverse(self, tracer: Tracer) -> None:
+        super().change(tracer).reverse()  # iterators do not notice
 
-    def copy(self, lift: Lift) -> Any:
-        return self.make(lift, list(self.items(lift)))
+    def copy(self, tracer: Tracer) -> Any:
+        return self.make(tracer, list(self.items(tracer)))
 
     copy = __copy__ = method(copy)
 
     @method
-    def __reversed__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
-        self.items(lift)
+    def __reversed__(self, tracer: Tracer) -> Any:  # noqa: PLE0302  (a model)
+        self.items(tracer)
         return DequeIterator(self, backwards=True)
 
     sort = None  # type: ignore[assignment]
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self._items is not None and not self.structure:  # iterators over it go on
             for position, item in enumerate(self._items):
-                self.emit_call(generate, "__setitem__", position, item)
-                generate.pop_top()
+                self.emit_call(emit, "__setitem__", position, item)
+                emit.pop_top()
             return
         if self._items is not None:
-            self.emit_call(generate, "clear")
-            generate.pop_top()
-        self.emit_extend(generate)
+            self.emit_call(emit, "clear")
+            emit.pop_top()
+        self.emit_extend(emit)
 
-    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+    def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit a call of a method of the real deque."""
-        generate.value(self)
-        generate.load_method(name)
+        emit.value(self)
+        emit.load_method(name)
         for argument in args:
-            generate.value(argument)
-        generate.call(len(args))
+            emit.value(argument)
+        emit.call(len(args))
 
-    def emit_extend(self, generate: Generator) -> None:
-        self.emit_call(generate, "extend", ListValue(list(self.parts())))
-        generate.pop_top()
+    def emit_extend(self, emit: Emitter) -> None:
+        self.emit_call(emit, "extend", ListValue(list(self.parts())))
+        emit.pop_top()
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         # It may hold itself: it is made first and filled after.
-        generate.callable(deque)
-        generate.build_list(0)
-        generate.constant(self.limit)
-        generate.call(2)
-        generate.remember(self)
+        emit.callable(deque)
+        emit.build_list(0)
+        emit.constant(self.limit)
+        emit.call(2)
+        emit.remember(self)
         if self.parts():
-            self.emit_extend(generate)
+            self.emit_extend(emit)
 
 
 class DequeIterator(IteratorValue):
@@ -323,12 +323,12 @@ class DequeIterator(IteratorValue):
     def python_type(self) -> type:
         return type(reversed(deque()) if self.backwards else iter(deque()))
 
-    def length_hint(self, lift: Lift) -> int:
-        return len(self.owner.items(lift)) - self.position
+    def length_hint(self, tracer: Tracer) -> int:
+        return len(self.owner.items(tracer)) - self.position
 
-    def next(self, lift: Lift) -> Any:
-        items = self.owner.items(lift)
-        lift.journal.touch(self)
+    def next(self, tracer: Tracer) -> Any:
+        items = self.owner.items(tracer)
+        tracer.journal.touch(self)
         if self.owner.structure != self.structure:
             raise_error(RuntimeError, "deque mutated during iteration")
         if self.position == len(items):
@@ -345,18 +345,18 @@ class DequeIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return [self.owner]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.owner.structure != self.structure:
             raise GraphBreak(FL0107, what="an iterator over a deque that has changed")
-        generate.callable(advance)
-        self.owner.emit_call(generate, "__reversed__" if self.backwards else "__iter__")
-        generate.constant(self.position)
-        generate.call(2)
+        emit.callable(advance)
+        self.owner.emit_call(emit, "__reversed__" if self.backwards else "__iter__")
+        emit.constant(self.position)
+        emit.call(2)
 
 
-def limit_of(lift: Lift, maxlen: Any) -> int | None:
+def limit_of(tracer: Tracer, maxlen: Any) -> int | None:
     """How many items fit at most, as `deque()` is told."""
-    limit: Any = lift.constant(maxlen)
+    limit: Any = tracer.constant(maxlen)
     if limit is not None and not isinstance(limit, int):
         raise_error(TypeError, "an integer is required")
     if limit is not None and limit < 0:
@@ -365,6 +365,6 @@ def limit_of(lift: Lift, maxlen: Any) -> int | None:
 
 
 @primitive(deque)
-def _deque(lift: Lift, iterable: Any = (), maxlen: Any = None) -> Any:
-    limit = limit_of(lift, maxlen)
-    return DequeValue(py.items(lift, iterable), limit)
+def _deque(tracer: Tracer, iterable: Any = (), maxlen: Any = None) -> Any:
+    limit = limit_of(tracer, maxlen)
+    return DequeValue(py.items(tracer, iterable), limit)

@@ -22,8 +22,8 @@ from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 def is_in_order(given: OrderedDict[Any, Any]) -> bool:
@@ -31,9 +31,9 @@ def is_in_order(given: OrderedDict[Any, Any]) -> bool:
     return set(map(id, stored_keys(given))) == set(map(id, dict.__iter__(given)))
 
 
-def _unpacked(lift: Lift, pair: Any, position: int) -> list[Any]:
+def _unpacked(tracer: Tracer, pair: Any, position: int) -> list[Any]:
     """The key and the value of an item, which `OrderedDict` takes apart as the left side of an assignment would."""
-    halves = list(itertools.islice(py.each(lift, pair), 3))
+    halves = list(itertools.islice(py.each(tracer, pair), 3))
     if len(halves) < 2:
         raise_error(ValueError, f"need more than {len(halves)} value{'' if halves else 's'} to unpack")
     if len(halves) > 2:
@@ -59,57 +59,57 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         self.reordered = False
         self._namespace: DictValue | None = None
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         if not is_in_order(self.concrete):
             self.refuse("use after methods of dict changed it")
-        super().note_facts(lift)
+        super().note_facts(tracer)
 
     def real_items(self) -> Iterable[tuple[Any, Any]]:
         return stored_items(self.concrete)
 
-    def namespace(self, lift: Lift) -> DictValue:
+    def namespace(self, tracer: Tracer) -> DictValue:
         """The attributes that instances may have."""
         if self._namespace is None:
             if self.source is None:
                 self._namespace = NamespaceValue(self)
             else:
-                self._namespace = lift.wrap(instance_dict(self.concrete), self.source.child("INSTANCE_DICT"))
+                self._namespace = tracer.wrap(instance_dict(self.concrete), self.source.child("INSTANCE_DICT"))
         return self._namespace
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__dict__":
-            return self.namespace(lift)
+            return self.namespace(tracer)
         if self.source is not None or self._namespace is not None:
-            found = self.namespace(lift).get_key(lift, name) if name != "__class__" else MISSING
+            found = self.namespace(tracer).get_key(tracer, name) if name != "__class__" else MISSING
             if found is not MISSING:
                 return found
         if not hasattr(OrderedDict, name):
             raise_error(AttributeError, f"'collections.OrderedDict' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if hasattr(OrderedDict, name):
             self.refuse(f"assignment of attribute {name!r}")
-        self.namespace(lift).set_key(lift, name, value)
+        self.namespace(tracer).set_key(tracer, name, value)
 
     def changed_during_iteration(self, size_changed: bool) -> None:
         raise_error(RuntimeError, "OrderedDict mutated during iteration")
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        result = super().compare(lift, operator, other)
-        inside = lift.dict_inside(other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        result = super().compare(tracer, operator, other)
+        inside = tracer.dict_inside(other)
         if result is NotImplemented or not isinstance(inside, OrderedDictValue) or result == (operator == "!="):
             return result
-        return self._has_keys_of(lift, inside) == (operator == "==")
+        return self._has_keys_of(tracer, inside) == (operator == "==")
 
-    def _has_keys_of(self, lift: Lift, other: OrderedDictValue) -> bool:
+    def _has_keys_of(self, tracer: Tracer, other: OrderedDictValue) -> bool:
         """Whether the keys are equal one by one, now that each is known to be among the other's."""
-        mine, theirs = list(self.entries(lift)), list(other.entries(lift))
+        mine, theirs = list(self.entries(tracer)), list(other.entries(tracer))
         if all(map(is_constant, mine)) and all(map(is_constant, theirs)):
             return mine == theirs
         before = self.structure, other.structure
         for key, its in zip(mine, theirs, strict=False):
-            equal = py.equal(lift, from_key(key), from_key(its))
+            equal = py.equal(tracer, from_key(key), from_key(its))
             if (self.structure, other.structure) != before:
                 if sys.version_info < (3, 13):
                     self.refuse("comparison that changes it")
@@ -118,29 +118,29 @@ class OrderedDictValue(DictValue, models=OrderedDict):
                 return False
         return len(mine) == len(theirs)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        if not self.entries(lift):
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        if not self.entries(tracer):
             return "OrderedDict()"
         if repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})":  # since Python 3.12
-            return f"OrderedDict({super().text(lift, conversion)})"
-        pairs = [lift.tuple((from_key(key), value)) for key, value in self.entries(lift).items()]
-        return f"OrderedDict([{', '.join(lift.text(pair, 'repr') for pair in pairs)}])"
+            return f"OrderedDict({super().text(tracer, conversion)})"
+        pairs = [tracer.tuple((from_key(key), value)) for key, value in self.entries(tracer).items()]
+        return f"OrderedDict([{', '.join(tracer.text(pair, 'repr') for pair in pairs)}])"
 
     def text_again(self) -> str | None:
         return "..."
 
     @method
-    def popitem(self, lift: Lift, last: Any = True) -> Any:
-        return self.pop_last(lift, py.truth(lift, last), "dictionary is empty")
+    def popitem(self, tracer: Tracer, last: Any = True) -> Any:
+        return self.pop_last(tracer, py.truth(tracer, last), "dictionary is empty")
 
     @method
-    def move_to_end(self, lift: Lift, key: Any, last: Any = True) -> None:
-        found = py.key_of(lift, key)
-        entries = self.entries(lift)
+    def move_to_end(self, tracer: Tracer, key: Any, last: Any = True) -> None:
+        found = py.key_of(tracer, key)
+        entries = self.entries(tracer)
         if found not in entries:
             raise_error(KeyError, key)
-        at_end = py.truth(lift, last)
-        lift.journal.touch(self)
+        at_end = py.truth(tracer, last)
+        tracer.journal.touch(self)
         self.structure += 1
         self.reordered = True
         value = entries.pop(found)
@@ -155,24 +155,24 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         before, self.reordered = state
         super().restore(before)
 
-    def replay(self, generate: Generator) -> None:
-        super().replay(generate)
+    def replay(self, emit: Emitter) -> None:
+        super().replay(emit)
         if self.reordered:
             for key in self.overlay:
-                self.emit_call(generate, "move_to_end", stored_again(key))
-                generate.pop_top()
+                self.emit_call(emit, "move_to_end", stored_again(key))
+                emit.pop_top()
 
     def parts(self) -> list[Any]:
         return super().parts() if self._namespace is None else [*super().parts(), self._namespace]
 
-    def rebuild(self, generate: Generator) -> None:
-        super().rebuild(generate)
+    def rebuild(self, emit: Emitter) -> None:
+        super().rebuild(emit)
         if isinstance(self._namespace, NamespaceValue):
-            generate.fill_namespace(self._namespace)
+            emit.fill_namespace(self._namespace)
 
-    def rebuild_empty(self, generate: Generator) -> None:
-        generate.callable(OrderedDict)
-        generate.call(0)
+    def rebuild_empty(self, emit: Emitter) -> None:
+        emit.callable(OrderedDict)
+        emit.call(0)
 
 
 class DefaultDictValue(DictValue, models=defaultdict):
@@ -195,51 +195,51 @@ class DefaultDictValue(DictValue, models=defaultdict):
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DefaultDictValue(entries, factory=self._factory)
 
-    def factory(self, lift: Lift) -> Any:
+    def factory(self, tracer: Tracer) -> Any:
         if self._factory is MISSING:
             assert self.source is not None
-            self._factory = lift.wrap(self.concrete.default_factory, self.source.child("GETATTR", "default_factory"))
+            self._factory = tracer.wrap(self.concrete.default_factory, self.source.child("GETATTR", "default_factory"))
         return self._factory
 
-    def missing(self, lift: Lift, key: Any) -> Any:
-        factory = self.factory(lift)
-        if py.same(lift, factory, None):
+    def missing(self, tracer: Tracer, key: Any) -> Any:
+        factory = self.factory(tracer)
+        if py.same(tracer, factory, None):
             raise_error(KeyError, key)
-        value = py.call(lift, factory, [], {})
-        self.set_item(lift, key, value)
+        value = py.call(tracer, factory, [], {})
+        self.set_item(tracer, key, value)
         return value
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return self.factory(lift) if name == "default_factory" else super().attribute(lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return self.factory(tracer) if name == "default_factory" else super().attribute(tracer, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name != "default_factory":
-            super().set_attribute(lift, name, value)
+            super().set_attribute(tracer, name, value)
             return
-        self.note(lift)
-        lift.journal.touch(self)
+        self.note(tracer)
+        tracer.journal.touch(self)
         self._factory, self.factory_is_new = value, True
 
     @method
-    def __missing__(self, lift: Lift, key: Any, /) -> Any:
-        return self.missing(lift, key)
+    def __missing__(self, tracer: Tracer, key: Any, /) -> Any:
+        return self.missing(tracer, key)
 
-    def copy(self, lift: Lift) -> Any:
-        self.factory(lift)
-        return self.make(dict(self.entries(lift)))
+    def copy(self, tracer: Tracer) -> Any:
+        self.factory(tracer)
+        return self.make(dict(self.entries(tracer)))
 
     copy = __copy__ = method(copy)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.factory(lift)
-        return super().binary(lift, operator, other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        self.factory(tracer)
+        return super().binary(tracer, operator, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        self.factory(lift)
-        return super().reflected(lift, operator, other)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        self.factory(tracer)
+        return super().reflected(tracer, operator, other)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return f"defaultdict({lift.text(self.factory(lift), 'repr')}, {super().text(lift, 'repr')})"
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return f"defaultdict({tracer.text(self.factory(tracer), 'repr')}, {super().text(tracer, 'repr')})"
 
     def state(self) -> Any:
         return super().state(), self._factory, self.factory_is_new
@@ -248,58 +248,60 @@ class DefaultDictValue(DictValue, models=defaultdict):
         before, self._factory, self.factory_is_new = state
         super().restore(before)
 
-    def replay(self, generate: Generator) -> None:
-        super().replay(generate)
+    def replay(self, emit: Emitter) -> None:
+        super().replay(emit)
         if self.factory_is_new:
-            generate.value(self._factory)
-            generate.source(self.source)
-            generate.store_attribute("default_factory")
+            emit.value(self._factory)
+            emit.source(self.source)
+            emit.store_attribute("default_factory")
 
     def parts(self) -> list[Any]:
         return [*super().parts(), *([] if self._factory is MISSING else [self._factory])]
 
-    def rebuild_empty(self, generate: Generator) -> None:
-        generate.callable(defaultdict)
-        generate.value(self._factory)
-        generate.call(1)
+    def rebuild_empty(self, emit: Emitter) -> None:
+        emit.callable(defaultdict)
+        emit.value(self._factory)
+        emit.call(1)
 
 
-def fill(lift: Lift, result: DictValue, source: Any, kwargs: dict[str, Any]) -> Value:
+def fill(tracer: Tracer, result: DictValue, source: Any, kwargs: dict[str, Any]) -> Value:
     """`result.update(source, **kwargs)`, for the constructors."""
-    for key, value in pairs(lift, source, result.halves):
-        result.set_item(lift, key, value)
+    for key, value in pairs(tracer, source, result.halves):
+        result.set_item(tracer, key, value)
     for name, value in kwargs.items():
-        result.set_key(lift, name, value)
+        result.set_key(tracer, name, value)
     return result
 
 
 @primitive(dict)
-def _dict(lift: Lift, source: Any = (), /, **kwargs: Any) -> Any:
-    return fill(lift, DictValue({}), source, kwargs)
+def _dict(tracer: Tracer, source: Any = (), /, **kwargs: Any) -> Any:
+    return fill(tracer, DictValue({}), source, kwargs)
 
 
 @primitive(OrderedDict)
-def _ordered_dict(lift: Lift, source: Any = (), /, **kwargs: Any) -> Any:
-    return fill(lift, OrderedDictValue({}), source, kwargs)
+def _ordered_dict(tracer: Tracer, source: Any = (), /, **kwargs: Any) -> Any:
+    return fill(tracer, OrderedDictValue({}), source, kwargs)
 
 
 @primitive(defaultdict)
-def _default_dict(lift: Lift, factory: Any = None, source: Any = (), /, **kwargs: Any) -> Any:
-    if not py.same(lift, factory, None) and not py.truth(lift, lift.call(lift.known_object(callable), [factory])):
+def _default_dict(tracer: Tracer, factory: Any = None, source: Any = (), /, **kwargs: Any) -> Any:
+    if not py.same(tracer, factory, None) and not py.truth(
+        tracer, tracer.call(tracer.known_object(callable), [factory])
+    ):
         raise_error(TypeError, "first argument must be callable or None")
-    return fill(lift, DefaultDictValue({}, factory=factory), source, kwargs)
+    return fill(tracer, DefaultDictValue({}, factory=factory), source, kwargs)
 
 
 @primitive(dict.__dict__["fromkeys"], OrderedDict.__dict__["fromkeys"])
-def _fromkeys(lift: Lift, cls: Any, keys: Any, value: Any = None, /) -> Any:
-    cls.note(lift)
+def _fromkeys(tracer: Tracer, cls: Any, keys: Any, value: Any = None, /) -> Any:
+    cls.note(tracer)
     makers: dict[Any, Any] = {dict: DictValue, OrderedDict: OrderedDictValue}
     made_by = next((maker for kind, maker in makers.items() if kind is cls.concrete), None)
-    result = py.call(lift, cls, [], {}) if made_by is None else made_by({})
+    result = py.call(tracer, cls, [], {}) if made_by is None else made_by({})
     if cls.concrete is dict:
-        for key in py.keys(lift, keys):
-            result.set_key(lift, key, value)
+        for key in py.keys(tracer, keys):
+            result.set_key(tracer, key, value)
     else:
-        for item in py.items(lift, keys):
-            py.set_item(lift, result, item, value)
+        for item in py.items(tracer, keys):
+            py.set_item(tracer, result, item, value)
     return result

@@ -13,9 +13,9 @@ from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
     from framelift.values.containers.dicts import DictValue
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class DictView(Value):
@@ -32,64 +32,64 @@ class DictView(Value):
     def python_type(self) -> type:
         return type(getattr({}, self.part)())
 
-    def listed(self, lift: Lift) -> list[Any]:
-        return [_pick(lift, self.part, key, value) for key, value in self.owner.entries(lift).items()]
+    def listed(self, tracer: Tracer) -> list[Any]:
+        return [_pick(tracer, self.part, key, value) for key, value in self.owner.entries(tracer).items()]
 
-    def length(self, lift: Lift) -> Any:
-        return self.owner.length(lift)
+    def length(self, tracer: Tracer) -> Any:
+        return self.owner.length(tracer)
 
-    def truth(self, lift: Lift) -> bool:
-        return self.owner.truth(lift)
+    def truth(self, tracer: Tracer) -> bool:
+        return self.owner.truth(tracer)
 
-    def iterate(self, lift: Lift) -> Any:
-        return DictIterator(self.owner, self.part, lift)
+    def iterate(self, tracer: Tracer) -> Any:
+        return DictIterator(self.owner, self.part, tracer)
 
-    def contains(self, lift: Lift, item: Any) -> Any:
+    def contains(self, tracer: Tracer, item: Any) -> Any:
         if self.part == "keys":
-            return self.owner.contains(lift, item)
-        return any(py.equal(lift, member, item) for member in self.listed(lift))
+            return self.owner.contains(tracer, item)
+        return any(py.equal(tracer, member, item) for member in self.listed(tracer))
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return f"dict_{self.part}([{', '.join(lift.text(item, 'repr') for item in self.listed(lift))}])"
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return f"dict_{self.part}([{', '.join(tracer.text(item, 'repr') for item in self.listed(tracer))}])"
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "items" and isinstance(other, DictView) and other.part == "items":
-            return self._compare_items(lift, operator, other)
-        return lift.as_set(self).compare(lift, operator, other) if self.part != "values" else NotImplemented
+            return self._compare_items(tracer, operator, other)
+        return tracer.as_set(self).compare(tracer, operator, other) if self.part != "values" else NotImplemented
 
-    def _compare_items(self, lift: Lift, operator: str, other: DictView) -> bool:
+    def _compare_items(self, tracer: Tracer, operator: str, other: DictView) -> bool:
         """As sets, but values are looked up and compared: they may have no hash."""
-        mine, theirs = self.owner.entries(lift), other.owner.entries(lift)
+        mine, theirs = self.owner.entries(tracer), other.owner.entries(tracer)
         smaller, larger = (theirs, mine) if operator in (">", ">=") else (mine, theirs)
         sizes_fit = py.COMPARE[operator if operator != "!=" else "=="](len(mine), len(theirs))
         pairs = list(smaller.items())  # a comparison may change the dicts
-        equal = sizes_fit and all(key in larger and py.equal(lift, larger[key], value) for key, value in pairs)
+        equal = sizes_fit and all(key in larger and py.equal(tracer, larger[key], value) for key, value in pairs)
         return equal != (operator == "!=")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):
             return NotImplemented
-        return lift.as_set(self).binary(lift, operator, lift.as_set(other))
+        return tracer.as_set(self).binary(tracer, operator, tracer.as_set(other))
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):
             return NotImplemented
-        return lift.copied_set(other).binary(lift, operator, lift.as_set(self))
+        return tracer.copied_set(other).binary(tracer, operator, tracer.as_set(self))
 
     @method
-    def isdisjoint(self, lift: Lift, other: Any, /) -> Any:
+    def isdisjoint(self, tracer: Tracer, other: Any, /) -> Any:
         if self.part == "values":
             raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
-        return lift.as_set(self).isdisjoint(lift, other)
+        return tracer.as_set(self).isdisjoint(tracer, other)
 
     def parts(self) -> list[Any]:
         return [self.owner]
 
-    def rebuild(self, generate: Generator) -> None:
-        self.owner.emit_call(generate, self.part)
+    def rebuild(self, emit: Emitter) -> None:
+        self.owner.emit_call(emit, self.part)
 
 
 class DictIterator(IteratorValue):
@@ -97,11 +97,11 @@ class DictIterator(IteratorValue):
 
     __slots__ = ("owner", "part", "keys", "position", "structure", "backwards")
 
-    def __init__(self, owner: DictValue, part: str, lift: Lift, backwards: bool = False) -> None:
+    def __init__(self, owner: DictValue, part: str, tracer: Tracer, backwards: bool = False) -> None:
         super().__init__()
         self.owner: DictValue | None = owner
         self.part = part
-        self.keys = list(owner.entries(lift))
+        self.keys = list(owner.entries(tracer))
         self.backwards = backwards
         if backwards:
             self.keys.reverse()
@@ -112,12 +112,12 @@ class DictIterator(IteratorValue):
     def python_type(self) -> type:
         return type(iter(getattr({}, self.part)()))
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         owner = self.owner
         if owner is None:
             raise Exhausted
-        entries = owner.entries(lift)
-        lift.journal.touch(self)
+        entries = owner.entries(tracer)
+        tracer.journal.touch(self)
         if owner.structure != self.structure:
             if owner.looks_ahead:
                 self.owner = None  # it fails once
@@ -128,15 +128,15 @@ class DictIterator(IteratorValue):
         key = self.keys[self.position]
         self.position += 1
         self._look_ahead()
-        return _pick(lift, self.part, key, entries[key])
+        return _pick(tracer, self.part, key, entries[key])
 
     def _look_ahead(self) -> None:
         if self.owner is not None and self.owner.looks_ahead and self.position == len(self.keys):
             self.owner = None
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return reduced(tracer, iter, [tracer.new_list(self.to_come(tracer))])
 
     def state(self) -> Any:
         return self.owner, self.position
@@ -147,30 +147,30 @@ class DictIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return [] if self.owner is None else [self.owner]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.owner is None:
-            generate.build_map(0)
-            generate.load_method(self.part)
-            generate.call(0)
-            generate.get_iter()
+            emit.build_map(0)
+            emit.load_method(self.part)
+            emit.call(0)
+            emit.get_iter()
             return
         if self.owner.structure != self.structure:
             raise GraphBreak(FL0107, what="an iterator over a dict that has changed")
-        generate.callable(advance)
+        emit.callable(advance)
         if self.backwards:
-            generate.callable(reversed)
-            self.owner.emit_call(generate, self.part)
-            generate.call(1)
+            emit.callable(reversed)
+            self.owner.emit_call(emit, self.part)
+            emit.call(1)
         else:
-            self.owner.emit_call(generate, self.part)
-            generate.get_iter()
-        generate.constant(self.position)
-        generate.call(2)
+            self.owner.emit_call(emit, self.part)
+            emit.get_iter()
+        emit.constant(self.position)
+        emit.call(2)
 
 
-def _pick(lift: Lift, part: str, key: Any, value: Any) -> Any:
+def _pick(tracer: Tracer, part: str, key: Any, value: Any) -> Any:
     if part == "keys":
         return from_key(key)
     if part == "values":
         return value
-    return lift.tuple((from_key(key), value))
+    return tracer.tuple((from_key(key), value))

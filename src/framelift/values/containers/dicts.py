@@ -27,8 +27,8 @@ from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 MISSING: Any = object()
 DELETED: Any = object()
@@ -40,15 +40,17 @@ _GUARDED_BY_IDENTITY = (type, abc.ABCMeta, types.BuiltinFunctionType)
 _STR = {id(str)}
 
 
-def _is_pinned(lift: Lift, key: Any) -> bool:
+def _is_pinned(tracer: Tracer, key: Any) -> bool:
     """Whether a part of a key is guarded to be the very object it is, and equal to no other."""
     if not isinstance(key, Identity):
         return False
     obj = key.value.concrete
     if type(obj) is types.FunctionType and key.value.source is not None:
-        lift.guard(key.value.source, "IS", obj)
+        tracer.guard(key.value.source, "IS", obj)
         return True
-    return has_type(obj, _GUARDED_BY_IDENTITY) or any(base is type for base in mro_of(type(obj))) or key.value.pin(lift)
+    return (
+        has_type(obj, _GUARDED_BY_IDENTITY) or any(base is type for base in mro_of(type(obj))) or key.value.pin(tracer)
+    )
 
 
 def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:
@@ -60,10 +62,10 @@ def _is_tuple_of(candidate: Any, parts: tuple[Any, ...]) -> bool:
     )
 
 
-def halves_of(lift: Lift, pair: Any, position: int) -> list[Any]:
+def halves_of(tracer: Tracer, pair: Any, position: int) -> list[Any]:
     """The key and the value of an item that `dict()` takes for a pair."""
     try:
-        halves = py.items(lift, pair)
+        halves = py.items(tracer, pair)
     except Raised as raised:
         error = raised.value
         if not (isinstance(error, ExceptionValue) and issubclass(error.cls, TypeError)):
@@ -115,54 +117,54 @@ class DictValue(Value, models=dict):
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def get_key(self, lift: Lift, key: Any) -> Any:
+    def get_key(self, tracer: Tracer, key: Any) -> Any:
         """The value under `key` (as made by `py.key_of`), or MISSING; notes what was found."""
         found = self.overlay.get(key, MISSING)
         if found is not MISSING:
             return MISSING if found is DELETED else found
-        if is_unknown_number(key) and not all(map(is_unknown_number, self.entries(lift))):
+        if is_unknown_number(key) and not all(map(is_unknown_number, self.entries(tracer))):
             self.refuse("looking up a number that is not known yet")
         if self.complete:
             return MISSING
         assert self.source is not None
         if type(key) is not str and not is_constant(key):
-            return self._get_object(lift, key)
+            return self._get_object(tracer, key)
         real = self._look_up(key)
         if real is MISSING:
-            lift.guard(self.source, "KEY_ABSENT", key)
+            tracer.guard(self.source, "KEY_ABSENT", key)
             return MISSING
         source = self.source.item(key)
-        found = self.overlay[key] = lift.wrap(real, source)
-        lift.require(source)
+        found = self.overlay[key] = tracer.wrap(real, source)
+        tracer.require(source)
         return found
 
-    def _get_object(self, lift: Lift, key: Any) -> Any:
+    def _get_object(self, tracer: Tracer, key: Any) -> Any:
         """Look up an object that is equal to itself only, such as a class, or a tuple of such objects."""
         assert self.source is not None
         if type(key) is ReferenceKey and isinstance(key.referent, Identity):
-            return self._get_reference(lift, key, key.referent)
+            return self._get_reference(tracer, key, key.referent)
         parts = key.keys if type(key) is TupleKey else (key,)
-        if all(is_constant(part) or _is_pinned(lift, part) for part in parts):
+        if all(is_constant(part) or _is_pinned(tracer, part) for part in parts):
             if isinstance(key, Identity):
-                return self._get_known(lift, key, key.value.concrete)
+                return self._get_known(tracer, key, key.value.concrete)
             same = (candidate for candidate, _ in self.real_items() if _is_tuple_of(candidate, parts))
             found = next(same, MISSING)
             if found is not MISSING:
-                return self._get_known(lift, key, found)
-        self.fill(lift)
-        return self.get_key(lift, key)
+                return self._get_known(tracer, key, found)
+        self.fill(tracer)
+        return self.get_key(tracer, key)
 
-    def _get_reference(self, lift: Lift, key: ReferenceKey, referent: Identity) -> Any:
+    def _get_reference(self, tracer: Tracer, key: ReferenceKey, referent: Identity) -> Any:
         """Look up a weak reference to an object that is equal to itself only."""
         obj, source = referent.value.concrete, referent.value.source
         if source is None or source.is_new:
             return MISSING  # nothing that was there before refers to it
-        lift.guard(source, "IS", obj)
+        tracer.guard(source, "IS", obj)
         same = (k for k, _ in self.real_items() if type(k) is weakref.ReferenceType and k() is obj)
         stored = next(same, MISSING)
-        return self._get_known(lift, key, weakref.ref(obj), stored)
+        return self._get_known(tracer, key, weakref.ref(obj), stored)
 
-    def _get_known(self, lift: Lift, key: Any, obj: Any, stored: Any = None) -> Any:
+    def _get_known(self, tracer: Tracer, key: Any, obj: Any, stored: Any = None) -> Any:
         """Look up an object; `stored` is the key that the dict has for it, where that is another one."""
         assert self.source is not None
         wanted = obj if stored is None else stored
@@ -170,11 +172,11 @@ class DictValue(Value, models=dict):
         if not can_be_held(obj):
             self.refuse("looking up a key that cannot be guarded")
         if value is MISSING:
-            lift.guard(self.source, "KEY_ABSENT", obj)
+            tracer.guard(self.source, "KEY_ABSENT", obj)
             return MISSING
         source = self.source.item(obj)
-        lift.require(source)
-        found = self.overlay[key] = lift.wrap(value, source)
+        tracer.require(source)
+        found = self.overlay[key] = tracer.wrap(value, source)
         return found
 
     def _look_up(self, key: Any) -> Any:
@@ -198,7 +200,7 @@ class DictValue(Value, models=dict):
         items: Iterable[tuple[Any, Any]] = self.concrete.items()
         return items
 
-    def fill(self, lift: Lift) -> None:
+    def fill(self, tracer: Tracer) -> None:
         """Read every entry of the input, in order."""
         if self.complete:
             return
@@ -207,14 +209,14 @@ class DictValue(Value, models=dict):
         real_keys = tuple([key for key, _ in real_items])
         if not all(map(can_be_held, real_keys)):
             self.refuse("reading keys of which one cannot be guarded")
-        lift.guard(self.source, "DICT_KEYS", real_keys)
-        keys = [given_key(lift, self, key) for key in real_keys]
+        tracer.guard(self.source, "DICT_KEYS", real_keys)
+        keys = [given_key(tracer, self, key) for key in real_keys]
         self._objects = {key for key in keys if not is_constant(key)}
         overlay, self.overlay, self.complete = self.overlay, {}, True
         for key, (real_key, value) in zip(keys, real_items, strict=True):
             known = overlay.get(key, MISSING)
             if known is MISSING:
-                known = lift.wrap(value, self.source.item(real_key))
+                known = tracer.wrap(value, self.source.item(real_key))
             if known is not DELETED and not self.written.get(key):
                 self.overlay[key] = known
         for key in self.written:
@@ -225,91 +227,93 @@ class DictValue(Value, models=dict):
         """Whether the input has the key."""
         return self._look_up(key) is not MISSING or key in self._objects
 
-    def entries(self, lift: Lift) -> dict[Any, Any]:
-        self.fill(lift)
+    def entries(self, tracer: Tracer) -> dict[Any, Any]:
+        self.fill(tracer)
         return self.overlay
 
-    def truth(self, lift: Lift) -> bool:
-        return given_truth(lift, self) if self._has_its_length else bool(self.entries(lift))
+    def truth(self, tracer: Tracer) -> bool:
+        return given_truth(tracer, self) if self._has_its_length else bool(self.entries(tracer))
 
-    def length(self, lift: Lift) -> Any:
-        return given_length(lift, self) if self._has_its_length else len(self.entries(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return given_length(tracer, self) if self._has_its_length else len(self.entries(tracer))
 
     @property
     def _has_its_length(self) -> bool:
         """Whether an input has as many entries as it came with, and not all of them are known."""
         return not self.complete and not self.written
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        found = self.get_key(lift, py.key_of(lift, key))
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        found = self.get_key(tracer, py.key_of(tracer, key))
         if found is MISSING:
-            return self.missing(lift, key)
+            return self.missing(tracer, key)
         return found
 
-    def missing(self, lift: Lift, key: Any) -> Any:
+    def missing(self, tracer: Tracer, key: Any) -> Any:
         raise_error(KeyError, key)
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return self.get_key(lift, py.key_of(lift, item)) is not MISSING
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return self.get_key(tracer, py.key_of(tracer, item)) is not MISSING
 
-    def iterate(self, lift: Lift) -> Any:
-        return DictIterator(self, "keys", lift)
+    def iterate(self, tracer: Tracer) -> Any:
+        return DictIterator(self, "keys", tracer)
 
     def changed_during_iteration(self, size_changed: bool) -> None:
         if size_changed:
             raise_error(RuntimeError, "dictionary changed size during iteration")
         self.refuse("iteration while keys are exchanged")
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        inside = lift.dict_inside(other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        inside = tracer.dict_inside(other)
         if operator not in ("==", "!=") or inside is None:
             return NotImplemented
-        mine, theirs = self.entries(lift), inside.entries(lift)
+        mine, theirs = self.entries(tracer), inside.entries(tracer)
         pairs = list(mine.items())  # a comparison may change the dicts
         equal = len(mine) == len(theirs) and all(
-            key in theirs and py.equal(lift, value, theirs[key]) for key, value in pairs
+            key in theirs and py.equal(tracer, value, theirs[key]) for key, value in pairs
         )
         return equal == (operator == "==")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "|" and isinstance(other, DictValue):
-            return self.make(dict(self.entries(lift)) | other.entries(lift))
+            return self.make(dict(self.entries(tracer)) | other.entries(tracer))
         if operator == "|=":
-            self.update(lift, other)
+            self.update(tracer, other)
             return self
         return NotImplemented
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "|" and isinstance(other, DictValue):
-            return self.make(dict(other.entries(lift)) | self.entries(lift))
+            return self.make(dict(other.entries(tracer)) | self.entries(tracer))
         return NotImplemented
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return {lift.constant(from_key(k)): lift.graph_argument(v) for k, v in self.entries(lift).items()}
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return {tracer.constant(from_key(k)): tracer.graph_argument(v) for k, v in self.entries(tracer).items()}
 
-    def constant(self, lift: Lift) -> Any:
-        return {lift.constant(from_key(k)): lift.constant(v) for k, v in self.entries(lift).items()}
+    def constant(self, tracer: Tracer) -> Any:
+        return {tracer.constant(from_key(k)): tracer.constant(v) for k, v in self.entries(tracer).items()}
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        shown = (f"{lift.text(from_key(k), 'repr')}: {lift.text(v, 'repr')}" for k, v in self.entries(lift).items())
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        shown = (
+            f"{tracer.text(from_key(k), 'repr')}: {tracer.text(v, 'repr')}" for k, v in self.entries(tracer).items()
+        )
         return "{" + ", ".join(shown) + "}"
 
     def text_again(self) -> str | None:
         return "{...}" if self.python_type() is dict else None
 
-    def stored_keys(self, lift: Lift) -> list[Any] | None:
-        return list(self.entries(lift)) if self.python_type() is dict else None
+    def stored_keys(self, tracer: Tracer) -> list[Any] | None:
+        return list(self.entries(tracer)) if self.python_type() is dict else None
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def set_key(self, lift: Lift, key: Any, value: Any) -> None:
-        lift.journal.touch(self)
+    def set_key(self, tracer: Tracer, key: Any, value: Any) -> None:
+        tracer.journal.touch(self)
         present = self.overlay.get(key, DELETED) is not DELETED
         if not present:
             self.structure += 1
@@ -322,11 +326,11 @@ class DictValue(Value, models=dict):
                 self.written.setdefault(key, False)
         self.overlay[key] = value
 
-    def delete_key(self, lift: Lift, key: Any) -> None:
+    def delete_key(self, tracer: Tracer, key: Any) -> None:
         """Delete a key that is there."""
         if not is_constant(key):
-            self.fill(lift)
-        lift.journal.touch(self)
+            self.fill(tracer)
+        tracer.journal.touch(self)
         self.structure += 1
         if self.source is None:
             del self.overlay[key]
@@ -334,28 +338,28 @@ class DictValue(Value, models=dict):
         if self.complete:
             del self.overlay[key]
         else:
-            self._note_presence(lift, key)
+            self._note_presence(tracer, key)
             self.overlay[key] = DELETED
         self.written.pop(key, None)
         self.written[key] = True
 
-    def _note_presence(self, lift: Lift, key: Any) -> None:
+    def _note_presence(self, tracer: Tracer, key: Any) -> None:
         """Whether replay finds the key: the program may have written it without looking."""
         assert self.source is not None
         plain = key.value.concrete if isinstance(key, Identity) else key
         if self._look_up(key) is MISSING:
-            lift.guard(self.source, "KEY_ABSENT", plain)
+            tracer.guard(self.source, "KEY_ABSENT", plain)
         else:
-            lift.require(self.source.item(plain))
+            tracer.require(self.source.item(plain))
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        self.set_key(lift, py.key_of(lift, key), value)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        self.set_key(tracer, py.key_of(tracer, key), value)
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        found = py.key_of(lift, key)
-        if self.get_key(lift, found) is MISSING:
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        found = py.key_of(tracer, key)
+        if self.get_key(tracer, found) is MISSING:
             raise_error(KeyError, key)
-        self.delete_key(lift, found)
+        self.delete_key(tracer, found)
 
     def state(self) -> Any:
         return dict(self.overlay), self.complete, dict(self.written)
@@ -378,148 +382,150 @@ class DictValue(Value, models=dict):
             return False
         return found.source is self.source.item(key)
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         for key, replace in self.written.items():
             present = self.overlay.get(key, DELETED)
             if replace and self._is_stored(key):
-                self.emit_delete(generate, stored_again(key))
+                self.emit_delete(emit, stored_again(key))
             if present is not DELETED:
-                self.emit_store(generate, stored_again(key), present)
+                self.emit_store(emit, stored_again(key), present)
 
-    def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
-        generate.value(value)
-        generate.source(self.source)
-        generate.value(key)
-        generate.store_subscript()
+    def emit_store(self, emit: Emitter, key: Any, value: Any) -> None:
+        emit.value(value)
+        emit.source(self.source)
+        emit.value(key)
+        emit.store_subscript()
 
-    def emit_delete(self, generate: Generator, key: Any) -> None:
-        generate.source(self.source)
-        generate.value(key)
-        generate.delete_subscript()
+    def emit_delete(self, emit: Emitter, key: Any) -> None:
+        emit.source(self.source)
+        emit.value(key)
+        emit.delete_subscript()
 
-    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+    def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit a call of a method of the real dict."""
-        generate.value(self)
-        generate.load_method(name)
+        emit.value(self)
+        emit.load_method(name)
         for argument in args:
-            generate.value(argument)
-        generate.call(len(args))
+            emit.value(argument)
+        emit.call(len(args))
 
     # -- methods -------------------------------------------------------------------------------------------------
 
     @method
-    def get(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
-        found = self.get_key(lift, py.key_of(lift, key))
+    def get(self, tracer: Tracer, key: Any, default: Any = None, /) -> Any:
+        found = self.get_key(tracer, py.key_of(tracer, key))
         return default if found is MISSING else found
 
     @method
-    def keys(self, lift: Lift) -> Any:
+    def keys(self, tracer: Tracer) -> Any:
         return DictView(self, "keys")
 
     @method
-    def values(self, lift: Lift) -> Any:
+    def values(self, tracer: Tracer) -> Any:
         return DictView(self, "values")
 
-    def items(self, lift: Lift) -> Any:
+    def items(self, tracer: Tracer) -> Any:
         return DictView(self, "items")
 
     items = method(items)
 
     @method
-    def setdefault(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
-        name = py.key_of(lift, key)
-        found = self.get_key(lift, name)
+    def setdefault(self, tracer: Tracer, key: Any, default: Any = None, /) -> Any:
+        name = py.key_of(tracer, key)
+        found = self.get_key(tracer, name)
         if found is MISSING:
-            self.set_key(lift, name, default)
+            self.set_key(tracer, name, default)
             return default
         return found
 
     @method
-    def pop(self, lift: Lift, key: Any, default: Any = MISSING) -> Any:
-        name = py.key_of(lift, key)
-        found = self.get_key(lift, name)
+    def pop(self, tracer: Tracer, key: Any, default: Any = MISSING) -> Any:
+        name = py.key_of(tracer, key)
+        found = self.get_key(tracer, name)
         if found is MISSING:
             if default is MISSING:
                 raise_error(KeyError, key)
             return default
-        self.delete_key(lift, name)
+        self.delete_key(tracer, name)
         return found
 
     @method
-    def popitem(self, lift: Lift) -> Any:
-        return self.pop_last(lift, True, "popitem(): dictionary is empty")
+    def popitem(self, tracer: Tracer) -> Any:
+        return self.pop_last(tracer, True, "popitem(): dictionary is empty")
 
-    def pop_last(self, lift: Lift, last: bool, complaint: str) -> Any:
-        entries = self.entries(lift)
+    def pop_last(self, tracer: Tracer, last: bool, complaint: str) -> Any:
+        entries = self.entries(tracer)
         if not entries:
             raise_error(KeyError, complaint)
         key = next(reversed(entries)) if last else next(iter(entries))
         value = entries[key]
-        self.delete_key(lift, key)
-        return lift.tuple((from_key(key), value))
+        self.delete_key(tracer, key)
+        return tracer.tuple((from_key(key), value))
 
     @method
-    def clear(self, lift: Lift) -> None:
-        for key in list(self.entries(lift)):
-            self.delete_key(lift, key)
+    def clear(self, tracer: Tracer) -> None:
+        for key in list(self.entries(tracer)):
+            self.delete_key(tracer, key)
 
     @method
-    def copy(self, lift: Lift) -> Any:
-        return self.make(dict(self.entries(lift)))
+    def copy(self, tracer: Tracer) -> Any:
+        return self.make(dict(self.entries(tracer)))
 
     @method
-    def update(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
-        size = len(other.entries(lift)) if isinstance(other, DictValue) else 0
-        for key, value in each_pair(lift, other, self.halves):
-            self.set_item(lift, key, value)
-            if isinstance(other, DictValue) and other is not self and len(other.entries(lift)) != size:
+    def update(self, tracer: Tracer, other: Any = (), /, **kwargs: Any) -> None:
+        size = len(other.entries(tracer)) if isinstance(other, DictValue) else 0
+        for key, value in each_pair(tracer, other, self.halves):
+            self.set_item(tracer, key, value)
+            if isinstance(other, DictValue) and other is not self and len(other.entries(tracer)) != size:
                 raise_error(RuntimeError, "dict mutated during update")
         for name, value in kwargs.items():
-            self.set_key(lift, name, value)
+            self.set_key(tracer, name, value)
 
     # -- the way back ---------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
         return [v for k, v in self.overlay.items()] + [from_key(k) for k in self.overlay]
 
-    def rebuild(self, generate: Generator) -> None:
-        self.rebuild_empty(generate)
-        self.rebuild_entries(generate)
+    def rebuild(self, emit: Emitter) -> None:
+        self.rebuild_empty(emit)
+        self.rebuild_entries(emit)
 
-    def rebuild_entries(self, generate: Generator) -> None:
+    def rebuild_entries(self, emit: Emitter) -> None:
         """Fill the new dict on top of the stack, which is known from now on: entries may refer to it."""
-        generate.remember(self)
+        emit.remember(self)
         for key, value in self.overlay.items():
-            generate.copy_top()
-            generate.value(value)
-            generate.swap()
-            generate.value(stored_again(key))
-            generate.store_subscript()
+            emit.copy_top()
+            emit.value(value)
+            emit.swap()
+            emit.value(stored_again(key))
+            emit.store_subscript()
 
-    def rebuild_empty(self, generate: Generator) -> None:
-        generate.build_map(0)
+    def rebuild_empty(self, emit: Emitter) -> None:
+        emit.build_map(0)
 
 
-def pairs(lift: Lift, other: Any, halves: Callable[[Lift, Any, int], list[Any]] = halves_of) -> list[tuple[Any, Any]]:
+def pairs(
+    tracer: Tracer, other: Any, halves: Callable[[Tracer, Any, int], list[Any]] = halves_of
+) -> list[tuple[Any, Any]]:
     """(key, value) pairs of a mapping or an iterable of pairs, as `dict()` reads its argument."""
-    return list(each_pair(lift, other, halves))
+    return list(each_pair(tracer, other, halves))
 
 
 def each_pair(
-    lift: Lift, other: Any, halves: Callable[[Lift, Any, int], list[Any]] = halves_of
+    tracer: Tracer, other: Any, halves: Callable[[Tracer, Any, int], list[Any]] = halves_of
 ) -> Iterator[tuple[Any, Any]]:
     """The same one by one, with what happens between two of them."""
     if not isinstance(other, DictValue):
-        other = lift.mergeable(other)
+        other = tracer.mergeable(other)
     if isinstance(other, DictValue):
-        other.note(lift)
-        yield from [(from_key(key), value) for key, value in other.entries(lift).items()]
+        other.note(tracer)
+        yield from [(from_key(key), value) for key, value in other.entries(tracer).items()]
         return
-    if isinstance(other, Value) and not isinstance(other, IteratorValue) and lift.has_attribute(other, "keys"):
-        keys = py.items(lift, py.call(lift, py.attribute(lift, other, "keys"), [], {}))
+    if isinstance(other, Value) and not isinstance(other, IteratorValue) and tracer.has_attribute(other, "keys"):
+        keys = py.items(tracer, py.call(tracer, py.attribute(tracer, other, "keys"), [], {}))
         for key in keys:
-            yield key, py.item(lift, other, key)
+            yield key, py.item(tracer, other, key)
         return
-    for position, pair in enumerate(py.each(lift, other)):
-        key, value = halves(lift, pair, position)
+    for position, pair in enumerate(py.each(tracer, other)):
+        key, value = halves(tracer, pair, position)
         yield key, value

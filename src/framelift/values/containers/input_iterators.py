@@ -24,17 +24,17 @@ from framelift.values.containers.iterators import (
 from framelift.values.core.base import Exhausted, Value
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
-def _replay_asking(generate: Generator, source: Source | None, times: int) -> None:
+def _replay_asking(emit: Emitter, source: Source | None, times: int) -> None:
     if times:
-        generate.callable(advance)
-        generate.source(source)
-        generate.constant(times)
-        generate.call(2)
-        generate.pop_top()
+        emit.callable(advance)
+        emit.source(source)
+        emit.constant(times)
+        emit.call(2)
+        emit.pop_top()
 
 
 class WalkingIterator(IteratorValue, models=WALKING):
@@ -55,27 +55,27 @@ class WalkingIterator(IteratorValue, models=WALKING):
     def python_type(self) -> type:
         return type(self.concrete)
 
-    def below(self, lift: Lift) -> list[Any]:
+    def below(self, tracer: Tracer) -> list[Any]:
         """The iterators that advance when this one is asked: only itself."""
         return [self]
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         assert self.source is not None
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         sequence, positions = self._items()
         if not self.ended:
-            self._refuse_changed(lift)
+            self._refuse_changed(tracer)
         ahead = self.asked
         self.asked += 1
         if self.ended or ahead >= len(positions):
             if not self.ended:
-                lift.guard(self.source, "NOTHING_AHEAD", ahead)
+                tracer.guard(self.source, "NOTHING_AHEAD", ahead)
             self.ended = True
             raise Exhausted
-        lift.spend(1, "too many items of an iterator")
+        tracer.spend(1, "too many items of an iterator")
         source = self.source.child("AHEAD", ahead)
-        lift.require(source)
-        return lift.wrap(sequence[positions[ahead]], source)
+        tracer.require(source)
+        return tracer.wrap(sequence[positions[ahead]], source)
 
     def _items(self) -> tuple[Any, range]:
         """What is ahead as the frame is entered: nothing of that changes while it is captured."""
@@ -86,7 +86,7 @@ class WalkingIterator(IteratorValue, models=WALKING):
                 self.refuse("next() after the dict has changed its size")
         return self._ahead
 
-    def _refuse_changed(self, lift: Lift) -> None:
+    def _refuse_changed(self, tracer: Tracer) -> None:
         """What it walks is known from now on, whatever way the program takes to it, and must be as it was at entry."""
         assert self.source is not None
         walked = sequence_of(self.concrete)
@@ -94,8 +94,8 @@ class WalkingIterator(IteratorValue, models=WALKING):
             if walked is not MISSING and type(walked) is not tuple:
                 self.refuse(f"next() of one that walks a {type(walked).__name__}")
             return
-        value = lift.wrap(walked, self.source.child("ITERATED"))
-        if any(changed is value for changed in lift.journal.changed):
+        value = tracer.wrap(walked, self.source.child("ITERATED"))
+        if any(changed is value for changed in tracer.journal.changed):
             self.refuse("next() after what it walks was changed")
 
     def state(self) -> Any:
@@ -104,8 +104,8 @@ class WalkingIterator(IteratorValue, models=WALKING):
     def restore(self, state: Any) -> None:
         self.asked, self.through, self.ended = state
 
-    def replay(self, generate: Generator) -> None:
-        _replay_asking(generate, self.source, self.asked - self.through)
+    def replay(self, emit: Emitter) -> None:
+        _replay_asking(emit, self.source, self.asked - self.through)
 
 
 class ComposedIterator(DerivedIterator, models=COMPOSED):
@@ -123,43 +123,43 @@ class ComposedIterator(DerivedIterator, models=COMPOSED):
         self.asked = 0
         self.through = 0
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        super().note_facts(lift)
+        super().note_facts(tracer)
         kind, parts, *flags = self.concrete.__reduce__()
         reduced = self.source.child("REDUCED")
-        lift.guard(reduced, "LENGTH", 2 + len(flags))
+        tracer.guard(reduced, "LENGTH", 2 + len(flags))
         where = reduced.child("TUPLE_ITEM", 1)
-        lift.guard(where, "LENGTH", len(parts))
-        values = [lift.wrap(part, where.child("TUPLE_ITEM", index)) for index, part in enumerate(parts)]
+        tracer.guard(where, "LENGTH", len(parts))
+        values = [tracer.wrap(part, where.child("TUPLE_ITEM", index)) for index, part in enumerate(parts)]
         if kind is enumerate:
             self.counter = values.pop()
         elif kind is filter and parts[0] is None:
-            values[0] = lift.constant(values[0])
+            values[0] = tracer.constant(values[0])
         elif flags:
             self.step = strict_zip_step
         self.inputs = values
 
-    def below(self, lift: Lift) -> list[Any]:
+    def below(self, tracer: Tracer) -> list[Any]:
         if self.kind is enumerate:
             return [self]
         if self.kind is not zip:
             self.refuse("next()")
-        return [leaf for part in self.inputs for leaf in _below(lift, self, part)]
+        return [leaf for part in self.inputs for leaf in _below(tracer, self, part)]
 
-    def next(self, lift: Lift) -> Any:
-        self.note(lift)
+    def next(self, tracer: Tracer) -> Any:
+        self.note(tracer)
         if self.kind is not enumerate:
-            return super().next(lift)
-        lift.journal.touch(self)
-        leaves = _below(lift, self, self.inputs[0])
+            return super().next(tracer)
+        tracer.journal.touch(self)
+        leaves = _below(tracer, self, self.inputs[0])
         before = [leaf.asked for leaf in leaves]
         self.asked += 1
         try:
-            return super().next(lift)
+            return super().next(tracer)
         finally:
             for leaf, asked in zip(leaves, before, strict=True):
-                lift.journal.touch(leaf)
+                tracer.journal.touch(leaf)
                 leaf.through += leaf.asked - asked
 
     def state(self) -> Any:
@@ -169,8 +169,8 @@ class ComposedIterator(DerivedIterator, models=COMPOSED):
         inner, self.asked, self.through = state
         super().restore(inner)
 
-    def replay(self, generate: Generator) -> None:
-        _replay_asking(generate, self.source, self.asked - self.through)
+    def replay(self, emit: Emitter) -> None:
+        _replay_asking(emit, self.source, self.asked - self.through)
 
 
 _STEPS: dict[type, Callable[..., Any]] = {
@@ -181,8 +181,8 @@ _STEPS: dict[type, Callable[..., Any]] = {
 }
 
 
-def _below(lift: Lift, asking: Value, part: Any) -> list[Any]:
+def _below(tracer: Tracer, asking: Value, part: Any) -> list[Any]:
     if not isinstance(part, (WalkingIterator, ComposedIterator)):
         asking.refuse("next()")
-    part.note(lift)
-    return part.below(lift)
+    part.note(tracer)
+    return part.below(tracer)

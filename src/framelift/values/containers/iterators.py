@@ -13,8 +13,8 @@ from framelift.values.core.exceptions import as_end, is_raised
 from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 def advance(iterator: Any, times: int) -> Any:
@@ -32,43 +32,43 @@ class IteratorValue(Value):
     # Whether an exception thrown at a generator that waits for it in a `yield from` is thrown at it first.
     takes_throws = False
 
-    def close_value(self, lift: Lift) -> Any:
+    def close_value(self, tracer: Tracer) -> Any:
         """`close()`, of those that take throws."""
         raise NotImplementedError
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any:
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any:
         """`throw(exception)`, of those that take throws."""
         raise NotImplementedError
 
-    def iterate(self, lift: Lift) -> Any:
+    def iterate(self, tracer: Tracer) -> Any:
         return self
 
     def python_type(self) -> type:
         return type(iter(()))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
+    def contains(self, tracer: Tracer, item: Any) -> Any:
         try:
-            while not py.equal(lift, self.next(lift), item):
+            while not py.equal(tracer, self.next(tracer), item):
                 pass
         except Exhausted:
             return False
         return True
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
-    def to_come(self, lift: Lift) -> list[Any]:
+    def to_come(self, tracer: Tracer) -> list[Any]:
         """The items to come, which stay to come."""
         before = self.state()
         try:
-            return py.items(lift, self)
+            return py.items(tracer, self)
         finally:
             self.restore(before)
 
 
-def reduced(lift: Lift, make: Callable[..., Any], args: Sequence[Any], *state: Any) -> Any:
+def reduced(tracer: Tracer, make: Callable[..., Any], args: Sequence[Any], *state: Any) -> Any:
     """What `__reduce__` gives: what makes the iterator, of what, and perhaps where it is."""
-    return lift.tuple([lift.known_object(make), lift.tuple(list(args)), *state])
+    return tracer.tuple([tracer.known_object(make), tracer.tuple(list(args)), *state])
 
 
 _ListIterator: type = type(iter([]))
@@ -79,10 +79,10 @@ _STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
 
 
 # What such an iterator walks, made of its items.
-_CONTAINERS: dict[type, Callable[[Lift, list[Any]], Any]] = {
-    _ListIterator: lambda lift, items: lift.new_list(items),
-    _TupleIterator: lambda lift, items: lift.tuple(items),
-    **dict.fromkeys(_STRING_ITERATORS, lambda lift, items: "".join(items)),
+_CONTAINERS: dict[type, Callable[[Tracer, list[Any]], Any]] = {
+    _ListIterator: lambda tracer, items: tracer.new_list(items),
+    _TupleIterator: lambda tracer, items: tracer.tuple(items),
+    **dict.fromkeys(_STRING_ITERATORS, lambda tracer, items: "".join(items)),
 }
 
 
@@ -106,34 +106,34 @@ class SequenceIterator(IteratorValue):
     def python_type(self) -> type:
         return self.kind
 
-    def next(self, lift: Lift) -> Any:
-        lift.journal.touch(self)
+    def next(self, tracer: Tracer) -> Any:
+        tracer.journal.touch(self)
         if self.items is None or self.position >= len(self.items):
             self.items = None
             raise Exhausted
         self.position += 1
         return self.items[self.position - 1]
 
-    def length_hint(self, lift: Lift) -> Any:
+    def length_hint(self, tracer: Tracer) -> Any:
         return len(self.remaining())
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
         if self.kind is _SetIterator:
-            return reduced(lift, iter, [lift.new_list(self.remaining())])
+            return reduced(tracer, iter, [tracer.new_list(self.remaining())])
         make = _CONTAINERS.get(self.kind)
         if make is None:
             self.refuse("__reduce__()")
         if self.items is None:
-            return reduced(lift, iter, [make(lift, [])])
-        return reduced(lift, iter, [make(lift, self.items) if self.owner is None else self.owner], self.position)
+            return reduced(tracer, iter, [make(tracer, [])])
+        return reduced(tracer, iter, [make(tracer, self.items) if self.owner is None else self.owner], self.position)
 
     @method
-    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+    def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if self.kind not in _CONTAINERS:
             self.refuse("__setstate__()")
-        lift.journal.touch(self)
-        position = max(0, lift.as_index(index))
+        tracer.journal.touch(self)
+        position = max(0, tracer.as_index(index))
         if self.items is not None:
             self.position = position if self.kind is _ListIterator else min(position, len(self.items))
 
@@ -149,33 +149,33 @@ class SequenceIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return self.remaining() if self.owner is None else [self.owner]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.owner is not None and self.items is not None and self.kind is _ListIterator:
-            generate.value(self.owner)
-            generate.get_iter()
-            generate.copy_top()
-            generate.load_method("__setstate__")
-            generate.constant(self.position)
-            generate.call(1)
-            generate.pop_top()
+            emit.value(self.owner)
+            emit.get_iter()
+            emit.copy_top()
+            emit.load_method("__setstate__")
+            emit.constant(self.position)
+            emit.call(1)
+            emit.pop_top()
             return
         rest = self.remaining()
         if self.kind in _STRING_ITERATORS:
-            generate.constant("".join(rest))
+            emit.constant("".join(rest))
         elif self.kind in (_ListIterator, _TupleIterator, _SetIterator):  # of a set that cannot change
             for item in rest:
-                generate.value(item)
-            (generate.build_list if self.kind is _ListIterator else generate.build_tuple)(len(rest))
+                emit.value(item)
+            (emit.build_list if self.kind is _ListIterator else emit.build_tuple)(len(rest))
         elif self.kind is reversed:
-            generate.callable(reversed)
+            emit.callable(reversed)
             for item in rest[::-1]:
-                generate.value(item)
-            generate.build_tuple(len(rest))
-            generate.call(1)
+                emit.value(item)
+            emit.build_tuple(len(rest))
+            emit.call(1)
             return
         else:
             raise GraphBreak(FL0107, what=f"a {self.kind.__name__}", born=self.born)
-        generate.get_iter()
+        emit.get_iter()
 
 
 class RangeIterator(IteratorValue):
@@ -191,8 +191,8 @@ class RangeIterator(IteratorValue):
     def python_type(self) -> type:
         return type(iter(self.range))
 
-    def next(self, lift: Lift) -> Any:
-        lift.journal.touch(self)
+    def next(self, tracer: Tracer) -> Any:
+        tracer.journal.touch(self)
         try:
             number = self.range[self.position]
         except IndexError:  # asked this way because len() fails for the longest ranges
@@ -200,21 +200,21 @@ class RangeIterator(IteratorValue):
         self.position += 1
         return number
 
-    def length_hint(self, lift: Lift) -> Any:
+    def length_hint(self, tracer: Tracer) -> Any:
         return len(self.range) - self.position
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
         if sys.version_info >= (3, 12):
-            return reduced(lift, iter, [self.range[self.position :]], None)
-        return reduced(lift, iter, [self.range], self.position)
+            return reduced(tracer, iter, [self.range[self.position :]], None)
+        return reduced(tracer, iter, [self.range], self.position)
 
     @method
-    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+    def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if sys.version_info >= (3, 12):
             self.refuse("__setstate__()")
-        lift.journal.touch(self)
-        self.position = min(max(0, lift.as_index(index)), len(self.range))
+        tracer.journal.touch(self)
+        self.position = min(max(0, tracer.as_index(index)), len(self.range))
 
     def state(self) -> Any:
         return self.position
@@ -222,15 +222,15 @@ class RangeIterator(IteratorValue):
     def restore(self, state: Any) -> None:
         self.position = state
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.constant(self.range[self.position :])
-        generate.get_iter()
+    def rebuild(self, emit: Emitter) -> None:
+        emit.constant(self.range[self.position :])
+        emit.get_iter()
 
 
-def ask_for_length(lift: Lift, sequence: Any) -> None:
+def ask_for_length(tracer: Tracer, sequence: Any) -> None:
     """Have a sequence say its length, for who would only like to know it: it may have none."""
     try:
-        py.length(lift, sequence)
+        py.length(tracer, sequence)
     except Raised as raised:
         if not is_raised(raised, TypeError):
             raise
@@ -245,7 +245,7 @@ class DerivedIterator(IteratorValue):
     __slots__ = ("kind", "step", "inputs", "counter", "finished")
 
     def __init__(
-        self, kind: type, step: Callable[[Lift, DerivedIterator], Any], inputs: list[Any], counter: Any = None
+        self, kind: type, step: Callable[[Tracer, DerivedIterator], Any], inputs: list[Any], counter: Any = None
     ) -> None:
         super().__init__()
         self.kind = kind
@@ -257,40 +257,40 @@ class DerivedIterator(IteratorValue):
     def python_type(self) -> type:
         return self.kind
 
-    def next(self, lift: Lift) -> Any:
-        lift.journal.touch(self)
+    def next(self, tracer: Tracer) -> Any:
+        tracer.journal.touch(self)
         try:
-            return self.step(lift, self)
+            return self.step(tracer, self)
         except Raised as raised:
             raise as_end(raised) from None
 
-    def ask_length(self, lift: Lift) -> None:
+    def ask_length(self, tracer: Tracer) -> None:
         if self.kind is reversed and not self.finished:
-            ask_for_length(lift, self.inputs[0])
+            ask_for_length(tracer, self.inputs[0])
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
         if self.kind in (reversed, _ListReversed):
-            return self._reduced_reversed(lift)
+            return self._reduced_reversed(tracer)
         if self.kind not in _COMPOSED or type(self) is StrictZip:
             self.refuse("__reduce__()")
-        return reduced(lift, self.kind, self.parts())
+        return reduced(tracer, self.kind, self.parts())
 
-    def _reduced_reversed(self, lift: Lift) -> Any:
+    def _reduced_reversed(self, tracer: Tracer) -> Any:
         if not self.finished:
-            return reduced(lift, reversed, self.inputs, self.counter)
+            return reduced(tracer, reversed, self.inputs, self.counter)
         if self.kind is reversed:
-            return reduced(lift, reversed, [()])
-        return reduced(lift, iter if sys.version_info < (3, 13) else reversed, [lift.new_list([])])
+            return reduced(tracer, reversed, [()])
+        return reduced(tracer, iter if sys.version_info < (3, 13) else reversed, [tracer.new_list([])])
 
     @method
-    def __setstate__(self, lift: Lift, index: Any) -> None:  # noqa: PLE0302
+    def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if self.kind not in (reversed, _ListReversed):
             self.refuse("__setstate__()")
-        last = lift.constant(py.length(lift, self.inputs[0])) - 1
-        lift.journal.touch(self)
+        last = tracer.constant(py.length(tracer, self.inputs[0])) - 1
+        tracer.journal.touch(self)
         if not self.finished:
-            self.counter = min(max(-1, lift.as_index(index)), last)
+            self.counter = min(max(-1, tracer.as_index(index)), last)
 
     def state(self) -> Any:
         return self.counter, self.finished
@@ -301,27 +301,27 @@ class DerivedIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return self.inputs if self.counter is None else [*self.inputs, self.counter]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.kind in (reversed, _ListReversed):
-            self._rebuild_reversed(generate)
+            self._rebuild_reversed(emit)
             return
         if self.kind not in _COMPOSED:
             raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
-        generate.callable(self.kind)
+        emit.callable(self.kind)
         for part in self.parts():
-            generate.value(part)
-        generate.call(len(self.parts()))
+            emit.value(part)
+        emit.call(len(self.parts()))
 
-    def _rebuild_reversed(self, generate: Generator) -> None:
+    def _rebuild_reversed(self, emit: Emitter) -> None:
         """By the position: one below zero is the end."""
-        generate.callable(reversed)
-        generate.value(self.inputs[0])
-        generate.call(1)
-        generate.copy_top()
-        generate.load_method("__setstate__")
-        generate.value(-1 if self.finished else self.counter)
-        generate.call(1)
-        generate.pop_top()
+        emit.callable(reversed)
+        emit.value(self.inputs[0])
+        emit.call(1)
+        emit.copy_top()
+        emit.load_method("__setstate__")
+        emit.value(-1 if self.finished else self.counter)
+        emit.call(1)
+        emit.pop_top()
 
 
 class ReversedObject(DerivedIterator):
@@ -333,7 +333,7 @@ class ReversedObject(DerivedIterator):
         super().__init__(reversed, reversed_step, [sequence], last)
         self.born = born
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what=f"reversed() of {py.describe(self.inputs[0])}", born=self.born)
 
 
@@ -349,13 +349,13 @@ class AskedIterator(IteratorValue):
         super().__init__()
         self.asked = asked
 
-    def next(self, lift: Lift) -> Any:
-        return self.asked.next(lift)
+    def next(self, tracer: Tracer) -> Any:
+        return self.asked.next(tracer)
 
     def parts(self) -> list[Any]:
         return [self.asked]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what="what a model iterates over")
 
 
@@ -364,45 +364,45 @@ class StrictZip(DerivedIterator):
 
     __slots__ = ()
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what="a strict zip")
 
 
-def enumerate_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def enumerate_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of an `enumerate`."""
-    item = py.next_item(lift, iterator.inputs[0])
+    item = py.next_item(tracer, iterator.inputs[0])
     index = iterator.counter
-    iterator.counter = py.binary(lift, "+", index, 1)
-    return lift.tuple((index, item))
+    iterator.counter = py.binary(tracer, "+", index, 1)
+    return tracer.tuple((index, item))
 
 
-def zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def zip_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of a `zip`."""
     if not iterator.inputs:
         raise Exhausted
-    return lift.tuple([py.next_item(lift, part) for part in iterator.inputs])
+    return tracer.tuple([py.next_item(tracer, part) for part in iterator.inputs])
 
 
-def strict_zip_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def strict_zip_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of a `zip(strict=True)`."""
     row: list[Any] = []
     for position, part in enumerate(iterator.inputs, 1):
         try:
-            row.append(py.next_item(lift, part))
+            row.append(py.next_item(tracer, part))
         except Exhausted:
             if position > 1:
                 _complain(position, "shorter")
             for other, longer in enumerate(iterator.inputs[1:], 2):
-                _must_be_exhausted(lift, longer, other)
+                _must_be_exhausted(tracer, longer, other)
             raise
     if not row:
         raise Exhausted
-    return lift.tuple(row)
+    return tracer.tuple(row)
 
 
-def _must_be_exhausted(lift: Lift, iterator: Any, position: int) -> None:
+def _must_be_exhausted(tracer: Tracer, iterator: Any, position: int) -> None:
     try:
-        py.next_item(lift, iterator)
+        py.next_item(tracer, iterator)
     except Exhausted:
         return
     _complain(position, "longer")
@@ -413,51 +413,51 @@ def _complain(position: int, how: str) -> None:
     py.raise_error(ValueError, f"zip() argument {position} is {how} than {others}")
 
 
-def map_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def map_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of a `map`."""
     function, *parts = iterator.inputs
-    return py.call(lift, function, [py.next_item(lift, part) for part in parts], {})
+    return py.call(tracer, function, [py.next_item(tracer, part) for part in parts], {})
 
 
-def filter_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def filter_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of a `filter`."""
     function, part = iterator.inputs
     while True:
-        item = py.next_item(lift, part)
-        if py.truth(lift, item if function is None else py.call(lift, function, [item], {})):
+        item = py.next_item(tracer, part)
+        if py.truth(tracer, item if function is None else py.call(tracer, function, [item], {})):
             return item
 
 
-def reversed_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def reversed_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """`reversed(sequence)`, by its length and its items."""
-    if iterator.finished or not py.truth(lift, py.compare(lift, ">=", iterator.counter, 0)):
+    if iterator.finished or not py.truth(tracer, py.compare(tracer, ">=", iterator.counter, 0)):
         iterator.finished = True
         raise Exhausted
     try:
-        item = py.item(lift, iterator.inputs[0], iterator.counter)
+        item = py.item(tracer, iterator.inputs[0], iterator.counter)
     except Raised as raised:
         iterator.finished = True
         if issubclass(py.type_of(raised.value), (IndexError, StopIteration)):
             raise Exhausted from None
         raise
-    iterator.counter = py.binary(lift, "-", iterator.counter, 1)
+    iterator.counter = py.binary(tracer, "-", iterator.counter, 1)
     return item
 
 
-def sentinel_step(lift: Lift, iterator: DerivedIterator) -> Any:
+def sentinel_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """`iter(function, sentinel)`."""
     if iterator.finished:
         raise Exhausted
     function, sentinel = iterator.inputs
     try:
-        item = py.call(lift, function, [], {})
+        item = py.call(tracer, function, [], {})
     except Raised as raised:
         if not issubclass(py.type_of(raised.value), StopIteration):
             raise
         iterator.finished = True
         raise Exhausted from None
     # The call itself may have asked for more, and come to the end.
-    if iterator.finished or py.equal(lift, sentinel, item):
+    if iterator.finished or py.equal(tracer, sentinel, item):
         iterator.finished = True
         raise Exhausted
     return item

@@ -8,7 +8,7 @@ from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import Value
 
 if TYPE_CHECKING:
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
 
 
 class NamespaceValue(DictValue):
@@ -23,27 +23,27 @@ class NamespaceValue(DictValue):
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DictValue(entries)
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.owner)
-        generate.pop_top()
-        if generate.is_remembered(self):
-            generate.load_remembered(self)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.owner)
+        emit.pop_top()
+        if emit.is_remembered(self):
+            emit.load_remembered(self)
         else:
-            self._take_real(generate)
-            generate.remember(self)
+            self._take_real(emit)
+            emit.remember(self)
 
-    def fill_real(self, generate: Generator) -> None:
+    def fill_real(self, emit: Emitter) -> None:
         """Fill the real `__dict__` of the owner, which was just made and lies on top of the stack."""
         if all(type(name) is str for name in self.overlay):
-            generate.store_attributes(self.owner, self.overlay)
+            emit.store_attributes(self.owner, self.overlay)
             return
-        self._take_real(generate)
-        self.rebuild_entries(generate)
-        generate.pop_top()
+        self._take_real(emit)
+        self.rebuild_entries(emit)
+        emit.pop_top()
 
-    def _take_real(self, generate: Generator) -> None:
-        generate.known_object(object)
-        generate.load_method("__getattribute__")
-        generate.load_remembered(self.owner)
-        generate.constant("__dict__")
-        generate.call(2)
+    def _take_real(self, emit: Emitter) -> None:
+        emit.known_object(object)
+        emit.load_method("__getattribute__")
+        emit.load_remembered(self.owner)
+        emit.constant("__dict__")
+        emit.call(2)

@@ -22,8 +22,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.protocol import COMPARE
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 _TEXT_AGAIN: dict[type, str] = {list: "[...]", tuple: "(...)"}
@@ -47,105 +47,106 @@ class SequenceValue(Value):
     def python_type(self) -> type:
         return self.kind
 
-    def items(self, lift: Lift) -> list[Any]:
+    def items(self, tracer: Tracer) -> list[Any]:
         if self._items is None:
             assert self.source is not None
-            self.note(lift)
-            lift.guard(self.source, "LENGTH", len(self.concrete))
+            self.note(tracer)
+            tracer.guard(self.source, "LENGTH", len(self.concrete))
             self._items = [
-                lift.wrap(item, self.source.child(self.item_access, index)) for index, item in enumerate(self.concrete)
+                tracer.wrap(item, self.source.child(self.item_access, index))
+                for index, item in enumerate(self.concrete)
             ]
         return self._items
 
-    def truth(self, lift: Lift) -> bool:
-        return given_truth(lift, self) if self._is_unread else bool(self.items(lift))
+    def truth(self, tracer: Tracer) -> bool:
+        return given_truth(tracer, self) if self._is_unread else bool(self.items(tracer))
 
-    def length(self, lift: Lift) -> Any:
-        return given_length(lift, self) if self._is_unread else len(self.items(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return given_length(tracer, self) if self._is_unread else len(self.items(tracer))
 
     @property
     def _is_unread(self) -> bool:
         """Whether nothing is known of an input's items yet."""
         return self._items is None and not self.parts()
 
-    def iterate(self, lift: Lift) -> Any:
-        return SequenceIterator(self.items(lift), type(iter(self.kind())), self if self.kind is list else None)
+    def iterate(self, tracer: Tracer) -> Any:
+        return SequenceIterator(self.items(tracer), type(iter(self.kind())), self if self.kind is list else None)
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        index = _position(lift, key, self.kind.__name__)
-        items = self.items(lift)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        index = _position(tracer, key, self.kind.__name__)
+        items = self.items(tracer)
         if isinstance(index, slice):
-            return self.make(lift, items[index])
+            return self.make(tracer, items[index])
         try:
             return items[index]
         except IndexError:
             raise_error(IndexError, f"{self.kind.__name__} index out of range")
 
     @abstractmethod
-    def make(self, lift: Lift, items: list[Any]) -> Any:
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
         """A sequence of this kind: what slicing, joining and repeating give."""
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return any(py.equal(lift, member, item) for member in self.items(lift))
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return any(py.equal(tracer, member, item) for member in self.items(tracer))
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
         raise_error(TypeError, f"'{self.python_type().__name__}' object does not support item assignment")
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
         raise_error(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         raise_error(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+" and is_sequence(other, self.kind):
-            return self.make(lift, self.items(lift) + py.items(lift, other))
+            return self.make(tracer, self.items(tracer) + py.items(tracer, other))
         if operator == "*" and py.has_type(other, int, bool):
-            return self._repeated(lift, lift.constant(other))
+            return self._repeated(tracer, tracer.constant(other))
         if operator == "+" and py.has_type(other, *_PLAIN_OPERANDS):
             kind, given = self.kind.__name__, py.type_of(other).__name__
             raise_error(TypeError, f'can only concatenate {kind} (not "{given}") to {kind}')
         return NotImplemented
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "*" and py.has_type(other, int, bool):
-            return self._repeated(lift, lift.constant(other))
+            return self._repeated(tracer, tracer.constant(other))
         if operator == "+" and is_sequence(other, self.kind):
-            return self.make(lift, py.items(lift, other) + self.items(lift))
+            return self.make(tracer, py.items(tracer, other) + self.items(tracer))
         return NotImplemented
 
-    def _repeated(self, lift: Lift, times: int) -> Any:
-        items = self.items(lift)
-        lift.spend(len(items) * times if times > 0 else 0, "too many items")
-        return self.make(lift, items * times if times > 0 else [])
+    def _repeated(self, tracer: Tracer, times: int) -> Any:
+        items = self.items(tracer)
+        tracer.spend(len(items) * times if times > 0 else 0, "too many items")
+        return self.make(tracer, items * times if times > 0 else [])
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not is_sequence(other, self.kind):
             return NotImplemented
         # The very lists: a comparison of items may change them.
-        mine, theirs = self.items(lift), other.items(lift) if isinstance(other, SequenceValue) else list(other)
+        mine, theirs = self.items(tracer), other.items(tracer) if isinstance(other, SequenceValue) else list(other)
         if operator in ("==", "!=") and len(mine) != len(theirs):
             return operator == "!="
         index = 0
-        while index < min(len(mine), len(theirs)) and py.equal(lift, mine[index], theirs[index]):
+        while index < min(len(mine), len(theirs)) and py.equal(tracer, mine[index], theirs[index]):
             index += 1
         if index >= min(len(mine), len(theirs)):
             return COMPARE[operator](len(mine), len(theirs))
         if operator in ("==", "!="):
             return operator == "!="
-        return py.compare(lift, operator, mine[index], theirs[index])
+        return py.compare(tracer, operator, mine[index], theirs[index])
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return self.kind(lift.graph_argument(item) for item in self.items(lift))
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return self.kind(tracer.graph_argument(item) for item in self.items(tracer))
 
-    def constant(self, lift: Lift) -> Any:
-        return self.kind(lift.constant(item) for item in self.items(lift))
+    def constant(self, tracer: Tracer) -> Any:
+        return self.kind(tracer.constant(item) for item in self.items(tracer))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        shown = [lift.text(item, "repr") for item in self.items(lift)]
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        shown = [tracer.text(item, "repr") for item in self.items(tracer)]
         if self.kind is tuple:
             return f"({shown[0]},)" if len(shown) == 1 else f"({', '.join(shown)})"
         return f"[{', '.join(shown)}]"
@@ -157,19 +158,19 @@ class SequenceValue(Value):
         return self._items or []
 
     @method
-    def index(self, lift: Lift, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
-        items = self.items(lift)
-        bounds = slice(lift.as_index(start), lift.as_index(stop)).indices(len(items))
+    def index(self, tracer: Tracer, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
+        items = self.items(tracer)
+        bounds = slice(tracer.as_index(start), tracer.as_index(stop)).indices(len(items))
         for position in range(*bounds):
-            if position < len(items) and py.equal(lift, items[position], item):
+            if position < len(items) and py.equal(tracer, items[position], item):
                 return position
         if self.kind is list:
-            raise_error(ValueError, f"{lift.text(item, 'repr')} is not in list")
+            raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in list")
         raise_error(ValueError, "tuple.index(x): x not in tuple")
 
     @method
-    def count(self, lift: Lift, item: Any, /) -> Any:
-        return sum(py.equal(lift, member, item) for member in self.items(lift))
+    def count(self, tracer: Tracer, item: Any, /) -> Any:
+        return sum(py.equal(tracer, member, item) for member in self.items(tracer))
 
 
 _PLAIN_OPERANDS = (int, float, bool, str, bytes, complex, type(None), list, tuple, dict, set, frozenset)
@@ -187,33 +188,33 @@ class TupleValue(SequenceValue, models=tuple):
 
     __slots__ = ()
 
-    def know_items(self, lift: Lift) -> None:
+    def know_items(self, tracer: Tracer) -> None:
         """Its items are what they are: guards keep none of it alive, and must not read from it what may be gone."""
         if self._items is None:
-            self._items = [item if is_constant(item) else lift.known_object(item) for item in self.concrete]
+            self._items = [item if is_constant(item) else tracer.known_object(item) for item in self.concrete]
 
-    def make(self, lift: Lift, items: list[Any]) -> Any:
-        return lift.tuple(items)
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
+        return tracer.tuple(items)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+" and py.type_of(other) is torch.Size:
-            return lift.size(self.items(lift) + py.items(lift, other))
-        return super().binary(lift, operator, other)
+            return tracer.size(self.items(tracer) + py.items(tracer, other))
+        return super().binary(tracer, operator, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+" and py.type_of(other) is torch.Size:
-            return lift.size(py.items(lift, other) + self.items(lift))
-        return super().reflected(lift, operator, other)
+            return tracer.size(py.items(tracer, other) + self.items(tracer))
+        return super().reflected(tracer, operator, other)
 
-    def key(self, lift: Lift) -> Any:
-        items = self.items(lift)
-        keys = tuple(py.key_of(lift, item) for item in items)
+    def key(self, tracer: Tracer) -> Any:
+        items = self.items(tracer)
+        keys = tuple(py.key_of(tracer, item) for item in items)
         return keys if is_constant(keys) else TupleKey(self, keys)
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         for item in self.parts():
-            generate.value(item)
-        generate.build_tuple(len(self.parts()))
+            emit.value(item)
+        emit.build_tuple(len(self.parts()))
 
 
 class ListValue(SequenceValue, models=list):
@@ -233,31 +234,31 @@ class ListValue(SequenceValue, models=list):
         # How often it was changed: sorting looks whether somebody interferes.
         self.edits = 0
 
-    def items(self, lift: Lift) -> list[Any]:
+    def items(self, tracer: Tracer) -> list[Any]:
         if self._items is None and self._appended:
-            lift.journal.touch(self)
-            super().items(lift).extend(self._appended)
+            tracer.journal.touch(self)
+            super().items(tracer).extend(self._appended)
             self._appended = []
-        return super().items(lift)
+        return super().items(tracer)
 
-    def make(self, lift: Lift, items: list[Any]) -> Any:
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
         return ListValue(items)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         raise_error(TypeError, "unhashable type: 'list'")
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def change(self, lift: Lift) -> list[Any]:
+    def change(self, tracer: Tracer) -> list[Any]:
         """The items, about to be changed in place."""
-        items = self.items(lift)
-        lift.journal.touch(self)
+        items = self.items(tracer)
+        tracer.journal.touch(self)
         self.edits += 1
         return items
 
-    def add(self, lift: Lift, new: list[Any]) -> None:
+    def add(self, tracer: Tracer, new: list[Any]) -> None:
         """Put items at the end, without looking at what is there."""
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.edits += 1
         (self._appended if self._items is None else self._items).extend(new)
 
@@ -274,29 +275,31 @@ class ListValue(SequenceValue, models=list):
     def parts(self) -> list[Any]:
         return self._appended if self._items is None else self._items
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self._items is None:
-            generate.source(self.source)
-            generate.load_method("extend")
-        generate.list_of(self.parts())
+            emit.source(self.source)
+            emit.load_method("extend")
+        emit.list_of(self.parts())
         if self._items is None:
-            generate.call(1)
-            generate.pop_top()
+            emit.call(1)
+            emit.pop_top()
             return
-        generate.source(self.source)
-        generate.constant(slice(None))
-        generate.store_subscript()
+        emit.source(self.source)
+        emit.constant(slice(None))
+        emit.store_subscript()
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        index = _position(lift, key, "list")
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        index = _position(tracer, key, "list")
         if isinstance(index, slice):
             if not (defines(py.type_of(value), "__iter__") or defines(py.type_of(value), "__getitem__")):
                 # The words differ between versions.
                 raise GraphBreak(FL0102, what=f"assignment of {py.describe(value)} to a slice")
-            new = py.listed(lift, py.iterate(lift, value))  # not the object but its iterator is asked for the length
+            new = py.listed(
+                tracer, py.iterate(tracer, value)
+            )  # not the object but its iterator is asked for the length
         else:
             new = value
-        items = self.change(lift)
+        items = self.change(tracer)
         try:
             items[index] = new
         except IndexError:
@@ -304,44 +307,44 @@ class ListValue(SequenceValue, models=list):
         except ValueError as error:
             raise_error(ValueError, *error.args)
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        index = _position(lift, key, "list")
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        index = _position(tracer, key, "list")
         try:
-            del self.change(lift)[index]
+            del self.change(tracer)[index]
         except IndexError:
             raise_error(IndexError, "list assignment index out of range")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+=":
-            self.extend(lift, other)
+            self.extend(tracer, other)
             return self
         if operator == "*=" and py.has_type(other, int, bool):
-            repeated = self._repeated(lift, lift.constant(other)).items(lift)
-            self.change(lift)[:] = repeated
+            repeated = self._repeated(tracer, tracer.constant(other)).items(tracer)
+            self.change(tracer)[:] = repeated
             return self
-        return super().binary(lift, operator, other)
+        return super().binary(tracer, operator, other)
 
     @method
-    def append(self, lift: Lift, item: Any, /) -> None:
-        self.add(lift, [item])
+    def append(self, tracer: Tracer, item: Any, /) -> None:
+        self.add(tracer, [item])
 
     @method
-    def extend(self, lift: Lift, iterable: Any, /) -> None:
+    def extend(self, tracer: Tracer, iterable: Any, /) -> None:
         if not isinstance(iterable, Value) or iterable is self or py.has_type(iterable, list, tuple):
-            self.add(lift, py.listed(lift, iterable))
+            self.add(tracer, py.listed(tracer, iterable))
             return
-        for item in py.each(lift, iterable, asks_length=self.kind is list):
-            self.add(lift, [item])
+        for item in py.each(tracer, iterable, asks_length=self.kind is list):
+            self.add(tracer, [item])
 
     @method
-    def insert(self, lift: Lift, index: Any, item: Any, /) -> None:
-        position = lift.as_index(index)
-        self.change(lift).insert(position, item)
+    def insert(self, tracer: Tracer, index: Any, item: Any, /) -> None:
+        position = tracer.as_index(index)
+        self.change(tracer).insert(position, item)
 
     @method
-    def pop(self, lift: Lift, index: Any = -1, /) -> Any:
-        position = lift.as_index(index)
-        items = self.change(lift)
+    def pop(self, tracer: Tracer, index: Any = -1, /) -> Any:
+        position = tracer.as_index(index)
+        items = self.change(tracer)
         if not items:
             raise_error(IndexError, "pop from empty list")
         if not -len(items) <= position < len(items):
@@ -349,48 +352,48 @@ class ListValue(SequenceValue, models=list):
         return items.pop(position)
 
     @method
-    def remove(self, lift: Lift, item: Any, /) -> None:
-        for position, member in enumerate(self.items(lift)):
-            if py.equal(lift, member, item):
-                del self.change(lift)[position]
+    def remove(self, tracer: Tracer, item: Any, /) -> None:
+        for position, member in enumerate(self.items(tracer)):
+            if py.equal(tracer, member, item):
+                del self.change(tracer)[position]
                 return
         raise_error(ValueError, "list.remove(x): x not in list")
 
     @method
-    def clear(self, lift: Lift) -> None:
-        self.change(lift).clear()
+    def clear(self, tracer: Tracer) -> None:
+        self.change(tracer).clear()
 
     @method
-    def reverse(self, lift: Lift) -> None:
-        self.change(lift).reverse()
+    def reverse(self, tracer: Tracer) -> None:
+        self.change(tracer).reverse()
 
     @method
-    def copy(self, lift: Lift) -> Any:
-        return ListValue(list(self.items(lift)))
+    def copy(self, tracer: Tracer) -> Any:
+        return ListValue(list(self.items(tracer)))
 
     @method
-    def sort(self, lift: Lift, *, key: Any = None, reverse: Any = False) -> None:
-        backwards = direction(lift, reverse)
-        items = self.change(lift)
+    def sort(self, tracer: Tracer, *, key: Any = None, reverse: Any = False) -> None:
+        backwards = direction(tracer, reverse)
+        items = self.change(tracer)
         before = list(items)
         items.clear()  # a list is empty while it is sorted
         edits = self.edits
         order = list(range(len(before)))
         try:
-            sort_positions(lift, order, before, key, backwards)
+            sort_positions(tracer, order, before, key, backwards)
         finally:  # where a comparison fails, the list stays as far as it was sorted
             was_changed = self.edits != edits
             items[:] = [before[i] for i in order]
         if was_changed:
             raise_error(ValueError, "list modified during sort")
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         # The list may be reachable from itself: it is made first and filled after.
-        generate.build_list(0)
-        generate.remember(self)
+        emit.build_list(0)
+        emit.remember(self)
         if self.parts():
-            generate.list_of(self.parts())
-            generate.list_extend()
+            emit.list_of(self.parts())
+            emit.list_extend()
 
 
 class _SortKey:
@@ -398,64 +401,64 @@ class _SortKey:
 
     __slots__ = ("lift", "value")
 
-    def __init__(self, lift: Lift, value: Any) -> None:
-        self.lift = lift
+    def __init__(self, tracer: Tracer, value: Any) -> None:
+        self.lift = tracer
         self.value = value
 
     def __lt__(self, other: _SortKey) -> bool:
         return py.truth(self.lift, py.compare(self.lift, "<", self.value, other.value))
 
 
-def _position(lift: Lift, key: Any, kind: str) -> int | slice:
+def _position(tracer: Tracer, key: Any, kind: str) -> int | slice:
     """A key of a sequence: an int or a slice of ints."""
     if py.type_of(key) is slice:
-        return plain_slice(lift, key)
-    if not _has_index(lift, key):
+        return plain_slice(tracer, key)
+    if not _has_index(tracer, key):
         raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_in_errors(py.type_of(key))}")
-    return lift.as_index(key)
+    return tracer.as_index(key)
 
 
-def plain_slice(lift: Lift, key: Any) -> slice:
+def plain_slice(tracer: Tracer, key: Any) -> slice:
     """A slice of ints. The step is asked first for its number."""
-    start, stop, step = [py.attribute(lift, key, name) for name in ("start", "stop", "step")]
-    step = _bound(lift, step)
+    start, stop, step = [py.attribute(tracer, key, name) for name in ("start", "stop", "step")]
+    step = _bound(tracer, step)
     if step == 0:
         raise_error(ValueError, "slice step cannot be zero")
-    return slice(_bound(lift, start), _bound(lift, stop), step)
+    return slice(_bound(tracer, start), _bound(tracer, stop), step)
 
 
-def _bound(lift: Lift, bound: Any) -> int | None:
-    if py.same(lift, bound, None):
+def _bound(tracer: Tracer, bound: Any) -> int | None:
+    if py.same(tracer, bound, None):
         return None
-    if not _has_index(lift, bound):
+    if not _has_index(tracer, bound):
         raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
-    return lift.as_index(bound)
+    return tracer.as_index(bound)
 
 
-def _has_index(lift: Lift, value: Any) -> bool:
+def _has_index(tracer: Tracer, value: Any) -> bool:
     """Whether a value has an `__index__`; noted if it has none."""
     return raw_lookup(py.type_of(value), "__index__") is not NotImplemented or (
-        class_lookup(lift, lift.type_of(value), "__index__") is not None
+        class_lookup(tracer, tracer.type_of(value), "__index__") is not None
     )
 
 
-def direction(lift: Lift, reverse: Any) -> bool:
+def direction(tracer: Tracer, reverse: Any) -> bool:
     """Whether `reverse` says so; before Python 3.12 it had to be an integer."""
     if not issubclass(py.type_of(reverse), int):
         raise GraphBreak(FL0102, what=f"a sort with reverse={py.describe(reverse)}")
-    return py.truth(lift, reverse)
+    return py.truth(tracer, reverse)
 
 
-def sort_items(lift: Lift, items: list[Any], key: Any, reverse: bool) -> list[Any]:
+def sort_items(tracer: Tracer, items: list[Any], key: Any, reverse: bool) -> list[Any]:
     """A stable sort, comparing as the program would."""
     order = list(range(len(items)))
-    sort_positions(lift, order, items, key, reverse)
+    sort_positions(tracer, order, items, key, reverse)
     return [items[i] for i in order]
 
 
-def sort_positions(lift: Lift, order: list[int], items: list[Any], key: Any, reverse: bool) -> None:
+def sort_positions(tracer: Tracer, order: list[int], items: list[Any], key: Any, reverse: bool) -> None:
     """Sort the positions of items by the items."""
-    if key is not None and py.same(lift, key, None):
+    if key is not None and py.same(tracer, key, None):
         key = None
-    keys = [item if key is None else py.call(lift, key, [item], {}) for item in items]
-    order.sort(key=lambda i: _SortKey(lift, keys[i]), reverse=reverse)
+    keys = [item if key is None else py.call(tracer, key, [item], {}) for item in items]
+    order.sort(key=lambda i: _SortKey(tracer, keys[i]), reverse=reverse)

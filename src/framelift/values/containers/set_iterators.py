@@ -17,9 +17,9 @@ from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
     from framelift.values.containers.sets import SetValue
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class SetIterator(IteratorValue):
@@ -37,23 +37,23 @@ class SetIterator(IteratorValue):
         return type(iter(set()))
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return reduced(lift, iter, [lift.new_list(self.to_come(lift))])
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return reduced(tracer, iter, [tracer.new_list(self.to_come(tracer))])
 
-    def length_hint(self, lift: Lift) -> Any:
-        if self.owner is None or len(self.owner.members(lift)) != len(self.keys):
+    def length_hint(self, tracer: Tracer) -> Any:
+        if self.owner is None or len(self.owner.members(tracer)) != len(self.keys):
             return 0
         return len(self.keys) - self.position
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         if self.owner is None:
             raise Exhausted
-        members = self.owner.members(lift)
+        members = self.owner.members(tracer)
         if len(members) != len(self.keys):
             raise_error(RuntimeError, "Set changed size during iteration")
         if not members.issuperset(self.keys):
             self.refuse("iteration over a set that is changed meanwhile")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         if self.position == len(self.keys):
             self.owner = None
             raise Exhausted
@@ -72,21 +72,21 @@ class SetIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return self.rest() if self.owner is None else [self.owner, *self.rest()]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.owner is not None and self.owner.keeps_order(self.keys):
-            generate.callable(walked)
-            generate.value(self.owner)
-            generate.constant(self.position)
-            generate.call(2)
+            emit.callable(walked)
+            emit.value(self.owner)
+            emit.constant(self.position)
+            emit.call(2)
             return
         if self.owner is not None:
-            generate.callable(RestOfSet)
-            generate.value(self.owner)
-        generate.list_of(self.rest())
-        generate.get_iter()
+            emit.callable(RestOfSet)
+            emit.value(self.owner)
+        emit.list_of(self.rest())
+        emit.get_iter()
         if self.owner is not None:
-            generate.constant(len(self.keys))
-            generate.call(3)
+            emit.constant(len(self.keys))
+            emit.call(3)
 
 
 def walked(members: set[Any], count: int) -> Iterator[Any]:

@@ -28,8 +28,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _OPERATORS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 _IN_PLACE = {
@@ -92,129 +92,129 @@ class SetValue(Value, models=(set, frozenset)):
     def python_type(self) -> type:
         return self.kind
 
-    def members(self, lift: Lift) -> set[Any]:
+    def members(self, tracer: Tracer) -> set[Any]:
         if self._members is None:
             assert self.source is not None
             real = tuple(self.concrete)
             if not all(map(can_be_held, real)):
                 self.refuse("use with members of which one cannot be guarded")
-            if lift.steps.owns_arguments and not all(map(_can_be_known, real)) and _leads_to_argument(self.source):
+            if tracer.steps.owns_arguments and not all(map(_can_be_known, real)) and _leads_to_argument(self.source):
                 self.refuse("use with members that may have been made in this call")  # guards would fit no other
-            lift.guard(self.source, "SET_EQUALS", real)
-            self._members = {given_key(lift, self, member) for member in real}
+            tracer.guard(self.source, "SET_EQUALS", real)
+            self._members = {given_key(tracer, self, member) for member in real}
         members: set[Any] = self._members
         return members
 
     def make(self, members: Any, ordered: bool) -> Any:
         return SetValue(members, self.kind, ordered=ordered)
 
-    def in_order(self, lift: Lift) -> bool:
+    def in_order(self, tracer: Tracer) -> bool:
         """Whether the order of the members is the real set's."""
-        members = self.members(lift)
+        members = self.members(tracer)
         return len(members) < 2 or (self.ordered and all(map(_has_known_hash, members)))
 
-    def listed(self, lift: Lift, purpose: str) -> list[Any]:
+    def listed(self, tracer: Tracer, purpose: str) -> list[Any]:
         """The members in the order of the real set."""
-        if self.in_order(lift):
-            return list(self.members(lift))
+        if self.in_order(tracer):
+            return list(self.members(tracer))
         if self.source is None or self.log:
             self.refuse(f"{purpose} in an order that is not known")
         order = tuple(self.concrete)
-        lift.guard(self.source, "SET_ORDER", order)
-        return [given_key(lift, self, member) for member in order]
+        tracer.guard(self.source, "SET_ORDER", order)
+        return [given_key(tracer, self, member) for member in order]
 
-    def sortable(self, lift: Lift) -> list[Any] | None:
+    def sortable(self, tracer: Tracer) -> list[Any] | None:
         """The members for a use that does not depend on their order because they have one of their own; or None."""
-        members = self.members(lift)
+        members = self.members(tracer)
         kinds = {type(member) for member in members}
         return list(members) if len(kinds) == 1 and kinds.pop() in _TOTALLY_ORDERED else None
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def truth(self, lift: Lift) -> bool:
-        return given_truth(lift, self) if self._members is None else bool(self._members)
+    def truth(self, tracer: Tracer) -> bool:
+        return given_truth(tracer, self) if self._members is None else bool(self._members)
 
-    def length(self, lift: Lift) -> Any:
-        return given_length(lift, self) if self._members is None else len(self._members)
+    def length(self, tracer: Tracer) -> Any:
+        return given_length(tracer, self) if self._members is None else len(self._members)
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        key = _sought(lift, item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        key = _sought(tracer, item)
         if self._members is None and isinstance(key, Identity) and _is_class(key.value.concrete):
             if not all(map(_can_be_known, self.concrete)):
-                return self._contains_class(lift, key.value)
+                return self._contains_class(tracer, key.value)
         if self._members is None and type(key) is ReferenceKey and isinstance(key.referent, Identity):
-            return self._contains_reference(lift, key.referent.value)
-        if is_unknown_number(key) and not all(map(is_unknown_number, self.members(lift))):
+            return self._contains_reference(tracer, key.referent.value)
+        if is_unknown_number(key) and not all(map(is_unknown_number, self.members(tracer))):
             self.refuse("looking for a number that is not known yet")
-        return key in self.members(lift)
+        return key in self.members(tracer)
 
-    def _contains_class(self, lift: Lift, value: Value) -> bool:
+    def _contains_class(self, tracer: Tracer, value: Value) -> bool:
         """Whether an input that was not read has a class as a member: only that is guarded."""
         assert self.source is not None
         found = any(member is value.concrete for member in self.concrete)
-        lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", value.concrete)
+        tracer.guard(self.source, "MEMBER" if found else "NO_MEMBER", value.concrete)
         return found
 
-    def _contains_reference(self, lift: Lift, value: Value) -> bool:
+    def _contains_reference(self, tracer: Tracer, value: Value) -> bool:
         """Look for a weak reference to an object that is equal to itself only."""
         if value.source is None or value.source.is_new:
             return False  # nothing that was there before refers to it
         assert self.source is not None
-        lift.guard(value.source, "IS", value.concrete)
+        tracer.guard(value.source, "IS", value.concrete)
         stored = (member for member in self.concrete if type(member) is ReferenceType)
         found = any(member() is value.concrete for member in stored)
-        lift.guard(self.source, "MEMBER" if found else "NO_MEMBER", ref(value.concrete))
+        tracer.guard(self.source, "MEMBER" if found else "NO_MEMBER", ref(value.concrete))
         return found
 
-    def iterate(self, lift: Lift) -> Any:
-        return SetIterator(self, self.listed(lift, "iteration"))
+    def iterate(self, tracer: Tracer) -> Any:
+        return SetIterator(self, self.listed(tracer, "iteration"))
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         if self.kind is set:
             raise_error(TypeError, "unhashable type: 'set'")
-        if not all(map(is_constant, self.members(lift))):
+        if not all(map(is_constant, self.members(tracer))):
             self.refuse("use as a key with members that are not plain constants")
-        return frozenset(self.members(lift))
+        return frozenset(self.members(tracer))
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _as_set(lift, other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        theirs = _as_set(tracer, other)
         if theirs is None:
             return NotImplemented
-        return py.COMPARE[operator](self.members(lift), theirs.members(lift))
+        return py.COMPARE[operator](self.members(tracer), theirs.members(tracer))
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _as_set(lift, other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        theirs = _as_set(tracer, other)
         if theirs is None or py.has_type(other, *_VIEWS):  # a view of a dict makes a set of its own
             return NotImplemented
         if operator in _IN_PLACE and self.kind is set:
-            self.change(lift, _IN_PLACE[operator], theirs)
+            self.change(tracer, _IN_PLACE[operator], theirs)
             return self
         name = _OPERATORS.get(operator.removesuffix("="))
-        return NotImplemented if name is None else self.combine(lift, name, theirs)
+        return NotImplemented if name is None else self.combine(tracer, name, theirs)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        theirs = _as_set(lift, other)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        theirs = _as_set(tracer, other)
         name = _OPERATORS.get(operator)
         if theirs is None or name is None or py.has_type(other, *_VIEWS):
             return NotImplemented
-        return theirs.combine(lift, name, self)
+        return theirs.combine(tracer, name, self)
 
-    def combine(self, lift: Lift, name: str, *others: SetValue) -> Any:
+    def combine(self, tracer: Tracer, name: str, *others: SetValue) -> Any:
         """`self.<name>(*others)`: a new set."""
-        ordered = all(part.in_order(lift) for part in (self, *others))
-        real = self.members(lift) if self.kind is set else frozenset(self.members(lift))
-        return self.make(getattr(real, name)(*[other.operand(lift) for other in others]), ordered)
+        ordered = all(part.in_order(tracer) for part in (self, *others))
+        real = self.members(tracer) if self.kind is set else frozenset(self.members(tracer))
+        return self.make(getattr(real, name)(*[other.operand(tracer) for other in others]), ordered)
 
-    def operand(self, lift: Lift) -> Any:
-        return self.members(lift)
+    def operand(self, tracer: Tracer) -> Any:
+        return self.members(tracer)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if self.kind is frozenset and name in _CHANGING:
             raise_error(AttributeError, f"'frozenset' object has no attribute '{name}'")
-        return method_of(self, lift, name)
+        return method_of(self, tracer, name)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        shown = ", ".join(lift.text(item, "repr") for item in py.items(lift, self))
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        shown = ", ".join(tracer.text(item, "repr") for item in py.items(tracer, self))
         if self.kind is frozenset:
             return f"frozenset({{{shown}}})" if shown else "frozenset()"
         return f"{{{shown}}}" if shown else "set()"
@@ -222,24 +222,24 @@ class SetValue(Value, models=(set, frozenset)):
     def text_again(self) -> str | None:
         return f"{self.kind.__name__}(...)"
 
-    def stored_keys(self, lift: Lift) -> list[Any] | None:
-        return list(self.members(lift)) if self.in_order(lift) else None
+    def stored_keys(self, tracer: Tracer) -> list[Any] | None:
+        return list(self.members(tracer)) if self.in_order(tracer) else None
 
-    def constant(self, lift: Lift) -> Any:
-        return self.kind(lift.constant(from_key(key)) for key in self.listed(lift, "use"))
+    def constant(self, tracer: Tracer) -> Any:
+        return self.kind(tracer.constant(from_key(key)) for key in self.listed(tracer, "use"))
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def change(self, lift: Lift, name: str, *operands: Any) -> Any:
+    def change(self, tracer: Tracer, name: str, *operands: Any) -> Any:
         """Run the method `name` on the members; operands are keys, or other sets."""
-        members = self.members(lift)
-        lift.journal.touch(self)
-        plain = [operand.operand(lift) if isinstance(operand, SetValue) else operand for operand in operands]
-        self.ordered = self.ordered and all(o.in_order(lift) for o in operands if isinstance(o, SetValue))
+        members = self.members(tracer)
+        tracer.journal.touch(self)
+        plain = [operand.operand(tracer) if isinstance(operand, SetValue) else operand for operand in operands]
+        self.ordered = self.ordered and all(o.in_order(tracer) for o in operands if isinstance(o, SetValue))
         result = getattr(members, name)(*plain)
         if self.source is not None:
             # Operands may change later: what is replayed is what they were.
-            kept = [_kept(lift, operand) if isinstance(operand, SetValue) else operand for operand in operands]
+            kept = [_kept(tracer, operand) if isinstance(operand, SetValue) else operand for operand in operands]
             self.log.append((name, tuple(kept)))
         return result
 
@@ -254,119 +254,119 @@ class SetValue(Value, models=(set, frozenset)):
         self._members = before
         del self.log[length:]
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         for name, operands in self.log:
             plain = [operand if isinstance(operand, SetValue) else stored_again(operand) for operand in operands]
-            self.emit_change(generate, name, plain)
-            generate.pop_top()
+            self.emit_change(emit, name, plain)
+            emit.pop_top()
 
-    def emit_change(self, generate: Generator, name: str, operands: list[Any]) -> None:
-        generate.source(self.source)
-        generate.load_method(name)
+    def emit_change(self, emit: Emitter, name: str, operands: list[Any]) -> None:
+        emit.source(self.source)
+        emit.load_method(name)
         for operand in operands:
-            generate.value(operand)
-        generate.call(len(operands))
+            emit.value(operand)
+        emit.call(len(operands))
 
     @method
-    def add(self, lift: Lift, item: Any, /) -> None:
-        self.change(lift, "add", py.key_of(lift, item))
+    def add(self, tracer: Tracer, item: Any, /) -> None:
+        self.change(tracer, "add", py.key_of(tracer, item))
 
     @method
-    def discard(self, lift: Lift, item: Any, /) -> None:
-        self.change(lift, "discard", _sought(lift, item))
+    def discard(self, tracer: Tracer, item: Any, /) -> None:
+        self.change(tracer, "discard", _sought(tracer, item))
 
     @method
-    def remove(self, lift: Lift, item: Any, /) -> None:
-        key = _sought(lift, item)
-        if key not in self.members(lift):
+    def remove(self, tracer: Tracer, item: Any, /) -> None:
+        key = _sought(tracer, item)
+        if key not in self.members(tracer):
             raise_error(KeyError, item)
-        self.change(lift, "discard", key)
+        self.change(tracer, "discard", key)
 
     @method
-    def pop(self, lift: Lift) -> Any:
-        if not self.members(lift):
+    def pop(self, tracer: Tracer) -> Any:
+        if not self.members(tracer):
             raise_error(KeyError, "pop from an empty set")
-        if not self.in_order(lift):
+        if not self.in_order(tracer):
             self.refuse("pop() from an order that is not known")
-        return from_key(self.change(lift, "pop"))
+        return from_key(self.change(tracer, "pop"))
 
     @method
-    def clear(self, lift: Lift) -> None:
-        self.change(lift, "clear")
+    def clear(self, tracer: Tracer) -> None:
+        self.change(tracer, "clear")
         self.ordered = True
 
     @method
-    def copy(self, lift: Lift) -> Any:
+    def copy(self, tracer: Tracer) -> Any:
         if self.python_type() is frozenset:
             return self
-        members = self.members(lift)
+        members = self.members(tracer)
         return self.make(members.copy(), self.ordered)
 
     @method
-    def update(self, lift: Lift, *others: Any) -> None:
+    def update(self, tracer: Tracer, *others: Any) -> None:
         for other in others:
-            if _is_made_on_the_way(lift, other):
-                for item in py.each(lift, other):
-                    self.add(lift, item)
+            if _is_made_on_the_way(tracer, other):
+                for item in py.each(tracer, other):
+                    self.add(tracer, item)
             else:
-                self.change(lift, "update", as_operand(lift, other))
+                self.change(tracer, "update", as_operand(tracer, other))
 
     @method
-    def intersection_update(self, lift: Lift, *others: Any) -> None:
-        self.change(lift, "intersection_update", *self._to_intersect(lift, others))
+    def intersection_update(self, tracer: Tracer, *others: Any) -> None:
+        self.change(tracer, "intersection_update", *self._to_intersect(tracer, others))
 
     @method
-    def difference_update(self, lift: Lift, *others: Any) -> None:
+    def difference_update(self, tracer: Tracer, *others: Any) -> None:
         for other in others:  # one after the other: those before one that cannot be iterated count
-            if _is_made_on_the_way(lift, other):
-                for item in py.each(lift, other):
-                    self.change(lift, "discard", py.key_of(lift, item))
+            if _is_made_on_the_way(tracer, other):
+                for item in py.each(tracer, other):
+                    self.change(tracer, "discard", py.key_of(tracer, item))
             else:
-                self.change(lift, "difference_update", as_operand(lift, other))
+                self.change(tracer, "difference_update", as_operand(tracer, other))
 
     @method
-    def symmetric_difference_update(self, lift: Lift, other: Any, /) -> None:
-        self.change(lift, "symmetric_difference_update", as_operand(lift, other))
+    def symmetric_difference_update(self, tracer: Tracer, other: Any, /) -> None:
+        self.change(tracer, "symmetric_difference_update", as_operand(tracer, other))
 
     @method
-    def union(self, lift: Lift, *others: Any) -> Any:
-        return self.combine(lift, "union", *[as_operand(lift, other) for other in others])
+    def union(self, tracer: Tracer, *others: Any) -> Any:
+        return self.combine(tracer, "union", *[as_operand(tracer, other) for other in others])
 
     @method
-    def intersection(self, lift: Lift, *others: Any) -> Any:
-        return self.combine(lift, "intersection", *self._to_intersect(lift, others))
+    def intersection(self, tracer: Tracer, *others: Any) -> Any:
+        return self.combine(tracer, "intersection", *self._to_intersect(tracer, others))
 
-    def _to_intersect(self, lift: Lift, others: Iterable[Any]) -> Iterator[SetValue]:
+    def _to_intersect(self, tracer: Tracer, others: Iterable[Any]) -> Iterator[SetValue]:
         """Operands of an intersection: one that is no set is read until all that can be in it were found."""
-        left = self.members(lift)
+        left = self.members(tracer)
         for other in others:
-            operand = as_operand(lift, other) if _is_set(lift, other) else _read_until_met(lift, left, other)
-            left = left & operand.members(lift)
+            operand = as_operand(tracer, other) if _is_set(tracer, other) else _read_until_met(tracer, left, other)
+            left = left & operand.members(tracer)
             yield operand
 
     @method
-    def difference(self, lift: Lift, *others: Any) -> Any:
-        return self.combine(lift, "difference", *[as_operand(lift, other) for other in others])
+    def difference(self, tracer: Tracer, *others: Any) -> Any:
+        return self.combine(tracer, "difference", *[as_operand(tracer, other) for other in others])
 
     @method
-    def symmetric_difference(self, lift: Lift, other: Any, /) -> Any:
-        return self.combine(lift, "symmetric_difference", as_operand(lift, other))
+    def symmetric_difference(self, tracer: Tracer, other: Any, /) -> Any:
+        return self.combine(tracer, "symmetric_difference", as_operand(tracer, other))
 
     @method
-    def issubset(self, lift: Lift, other: Any, /) -> Any:
-        return self.members(lift).issubset(as_operand(lift, other).members(lift))
+    def issubset(self, tracer: Tracer, other: Any, /) -> Any:
+        return self.members(tracer).issubset(as_operand(tracer, other).members(tracer))
 
     @method
-    def issuperset(self, lift: Lift, other: Any, /) -> Any:
-        if _is_set(lift, other):
-            return self.members(lift).issuperset(as_operand(lift, other).members(lift))
-        return all(map(self.members(lift).__contains__, _keys_one_by_one(lift, other)))
+    def issuperset(self, tracer: Tracer, other: Any, /) -> Any:
+        if _is_set(tracer, other):
+            return self.members(tracer).issuperset(as_operand(tracer, other).members(tracer))
+        return all(map(self.members(tracer).__contains__, _keys_one_by_one(tracer, other)))
 
     @method
-    def isdisjoint(self, lift: Lift, other: Any, /) -> Any:
-        if _is_set(lift, other):
-            return self.members(lift).isdisjoint(as_operand(lift, other).members(lift))
-        return not any(map(self.members(lift).__contains__, _keys_one_by_one(lift, other)))
+    def isdisjoint(self, tracer: Tracer, other: Any, /) -> Any:
+        if _is_set(tracer, other):
+            return self.members(tracer).isdisjoint(as_operand(tracer, other).members(tracer))
+        return not any(map(self.members(tracer).__contains__, _keys_one_by_one(tracer, other)))
 
     # -- the way back ---------------------------------------------------------------------------------------------
 
@@ -390,22 +390,22 @@ class SetValue(Value, models=(set, frozenset)):
                 return found, way
         raise GraphBreak(FL0107, what=f"a {self.kind.__name__} with its order")
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         members, way = self.ordered_members(self.kind, copied_set if self.kind is set else frozen_copied_set)
         parts = [stored_again(member) for member in members]
         may_hold_itself = way is set and any(isinstance(part, Value) for part in parts)
         if may_hold_itself:  # then it is made first and filled after
-            generate.callable(set)
-            generate.call(0)
-            generate.remember(self)
-            generate.load_method("update")
+            emit.callable(set)
+            emit.call(0)
+            emit.remember(self)
+            emit.load_method("update")
         else:
-            generate.callable(way)
-        generate.list_of(parts)
-        generate.call(1)
+            emit.callable(way)
+        emit.list_of(parts)
+        emit.call(1)
         if may_hold_itself:
-            generate.pop_top()
-            generate.load_remembered(self)
+            emit.pop_top()
+            emit.load_remembered(self)
 
 
 def copied_set(members: list[Any]) -> set[Any]:
@@ -448,46 +448,46 @@ class ListedSet(SetValue):
         super().__init__(set(keys))
         self.keys = keys
 
-    def in_order(self, lift: Lift) -> bool:
+    def in_order(self, tracer: Tracer) -> bool:
         return True
 
-    def operand(self, lift: Lift) -> Any:
+    def operand(self, tracer: Tracer) -> Any:
         return self.keys
 
     def parts(self) -> list[Any]:
         return [from_key(key) for key in self.keys]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.list_of([stored_again(key) for key in self.keys])
+    def rebuild(self, emit: Emitter) -> None:
+        emit.list_of([stored_again(key) for key in self.keys])
 
 
-def _sought(lift: Lift, item: Any) -> Any:
+def _sought(tracer: Tracer, item: Any) -> Any:
     """The key of something that is looked for: Python looks for a set as if it were frozen."""
-    inside = lift.unhashable_set(item)
-    return py.key_of(lift, item) if inside is None else frozenset(inside.members(lift))
+    inside = tracer.unhashable_set(item)
+    return py.key_of(tracer, item) if inside is None else frozenset(inside.members(tracer))
 
 
-def make_set(lift: Lift, iterable: Any, kind: type = set) -> SetValue:
+def make_set(tracer: Tracer, iterable: Any, kind: type = set) -> SetValue:
     """`kind(iterable)`."""
-    operand = as_operand(lift, iterable)
-    return SetValue(kind(operand.operand(lift)), kind, ordered=operand.in_order(lift))
+    operand = as_operand(tracer, iterable)
+    return SetValue(kind(operand.operand(tracer)), kind, ordered=operand.in_order(tracer))
 
 
-def _is_made_on_the_way(lift: Lift, iterable: Any) -> bool:
+def _is_made_on_the_way(tracer: Tracer, iterable: Any) -> bool:
     """Whether code of the program's may run between two items."""
     if not isinstance(iterable, Value) or py.has_type(iterable, list, tuple, dict, *_VIEWS):
         return False
-    return not _is_set(lift, iterable)
+    return not _is_set(tracer, iterable)
 
 
-def _is_set(lift: Lift, iterable: Any) -> bool:
-    return _as_set(lift, lift.set_inside(iterable)) is not None
+def _is_set(tracer: Tracer, iterable: Any) -> bool:
+    return _as_set(tracer, tracer.set_inside(iterable)) is not None
 
 
-def _read_until_met(lift: Lift, members: Collection[Any], iterable: Any) -> ListedSet:
+def _read_until_met(tracer: Tracer, members: Collection[Any], iterable: Any) -> ListedSet:
     keys: list[Any] = []
     met: set[Any] = set()
-    for key in _keys_one_by_one(lift, iterable):
+    for key in _keys_one_by_one(tracer, iterable):
         keys.append(key)
         if key in members:
             met.add(key)
@@ -496,37 +496,37 @@ def _read_until_met(lift: Lift, members: Collection[Any], iterable: Any) -> List
     return ListedSet(keys)
 
 
-def _keys_one_by_one(lift: Lift, iterable: Any) -> Iterator[Any]:
+def _keys_one_by_one(tracer: Tracer, iterable: Any) -> Iterator[Any]:
     """The items as keys, for who may stop before the last: that is not asked for then."""
     if isinstance(iterable, Value):
-        iterable.note(lift)
-    for item in py.each(lift, iterable):
-        yield py.key_of(lift, item)
+        iterable.note(tracer)
+    for item in py.each(tracer, iterable):
+        yield py.key_of(tracer, item)
 
 
-def as_operand(lift: Lift, iterable: Any) -> SetValue:
+def as_operand(tracer: Tracer, iterable: Any) -> SetValue:
     """Any iterable as the argument of a set's method."""
     if isinstance(iterable, Value):
-        iterable.note(lift)
-    found = _as_set(lift, lift.set_inside(iterable))
-    return ListedSet(py.keys(lift, iterable)) if found is None or py.has_type(iterable, *_VIEWS) else found
+        iterable.note(tracer)
+    found = _as_set(tracer, tracer.set_inside(iterable))
+    return ListedSet(py.keys(tracer, iterable)) if found is None or py.has_type(iterable, *_VIEWS) else found
 
 
 _VIEWS: Iterable[type] = (type({}.keys()), type({}.items()))
 
 
-def _as_set(lift: Lift, other: Any) -> SetValue | None:
+def _as_set(tracer: Tracer, other: Any) -> SetValue | None:
     """Another set-like operand; None when it is no set."""
     if isinstance(other, SetValue):
         return other
     if type(other) is frozenset:
         return SetValue(other, frozenset)
     if py.has_type(other, *_VIEWS):
-        return SetValue(set(py.keys(lift, other)), ordered=False)
+        return SetValue(set(py.keys(tracer, other)), ordered=False)
     return None
 
 
-def _kept(lift: Lift, operand: SetValue) -> SetValue:
+def _kept(tracer: Tracer, operand: SetValue) -> SetValue:
     if isinstance(operand, ListedSet) or (operand.source is None and operand.kind is frozenset):
         return operand
-    return SetValue(frozenset(operand.members(lift)), frozenset, ordered=operand.ordered)
+    return SetValue(frozenset(operand.members(tracer)), frozenset, ordered=operand.ordered)

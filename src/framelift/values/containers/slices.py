@@ -10,8 +10,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.lengths import given_length, given_truth
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _BOUNDS = ("start", "stop", "step")
 
@@ -32,45 +32,45 @@ class SliceValue(Value, models=slice):
     def python_type(self) -> type:
         return slice
 
-    def bounds(self, lift: Lift) -> tuple[Any, Any, Any]:
+    def bounds(self, tracer: Tracer) -> tuple[Any, Any, Any]:
         if self.source is not None:
-            self.note(lift)
+            self.note(tracer)
             start, stop, step = [
-                lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name)) for name in _BOUNDS
+                tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name)) for name in _BOUNDS
             ]
             self._bounds = (start, stop, step)
         return self._bounds
 
-    def constant(self, lift: Lift) -> Any:
-        return slice(*map(lift.constant, self.bounds(lift)))
+    def constant(self, tracer: Tracer) -> Any:
+        return slice(*map(tracer.constant, self.bounds(tracer)))
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return slice(*map(lift.graph_argument, self.bounds(lift)))
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return slice(*map(tracer.graph_argument, self.bounds(tracer)))
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _BOUNDS:
-            return self.bounds(lift)[_BOUNDS.index(name)]
-        return lift.constant_attribute(self.constant(lift), name)
+            return self.bounds(tracer)[_BOUNDS.index(name)]
+        return tracer.constant_attribute(self.constant(tracer), name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not slice:
             return NotImplemented
-        theirs = [py.attribute(lift, other, name) for name in _BOUNDS]
-        return py.compare(lift, operator, lift.tuple(self.bounds(lift)), lift.tuple(theirs))
+        theirs = [py.attribute(tracer, other, name) for name in _BOUNDS]
+        return py.compare(tracer, operator, tracer.tuple(self.bounds(tracer)), tracer.tuple(theirs))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return f"slice({', '.join(lift.text(bound, 'repr') for bound in self.bounds(lift))})"
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return f"slice({', '.join(tracer.text(bound, 'repr') for bound in self.bounds(tracer))})"
 
-    def key(self, lift: Lift) -> Any:
-        return py.key_of(lift, self.constant(lift))
+    def key(self, tracer: Tracer) -> Any:
+        return py.key_of(tracer, self.constant(tracer))
 
     def parts(self) -> list[Any]:
         return list(self._bounds)
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         for bound in self._bounds:
-            generate.value(bound)
-        generate.build_slice()
+            emit.value(bound)
+        emit.build_slice()
 
 
 class RangeValue(Value, models=range):
@@ -78,44 +78,44 @@ class RangeValue(Value, models=range):
 
     __slots__ = ()
 
-    def constant(self, lift: Lift) -> Any:
+    def constant(self, tracer: Tracer) -> Any:
         assert self.source is not None
-        self.note(lift)
+        self.note(tracer)
         for name in _BOUNDS:
-            lift.guard(self.source.child("GETATTR", name), "EQUALS", getattr(self.concrete, name))
+            tracer.guard(self.source.child("GETATTR", name), "EQUALS", getattr(self.concrete, name))
         return self.concrete
 
-    def truth(self, lift: Lift) -> bool:
-        return given_truth(lift, self)
+    def truth(self, tracer: Tracer) -> bool:
+        return given_truth(tracer, self)
 
-    def length(self, lift: Lift) -> Any:
-        return given_length(lift, self)
+    def length(self, tracer: Tracer) -> Any:
+        return given_length(tracer, self)
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.constant(lift), key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return py.item(tracer, self.constant(tracer), key)
 
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.constant(lift))
+    def iterate(self, tracer: Tracer) -> Any:
+        return py.iterate(tracer, self.constant(tracer))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.constant(lift), item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return py.contains(tracer, self.constant(tracer), item)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _BOUNDS:
             assert self.source is not None
-            return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
-        return lift.constant_attribute(self.constant(lift), name)
+            return tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+        return tracer.constant_attribute(self.constant(tracer), name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not range:
             return NotImplemented
-        return py.compare(lift, operator, self.constant(lift), lift.constant(other))
+        return py.compare(tracer, operator, self.constant(tracer), tracer.constant(other))
 
-    def key(self, lift: Lift) -> Any:
-        return self.constant(lift)
+    def key(self, tracer: Tracer) -> Any:
+        return self.constant(tracer)
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return self.constant(lift)
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return self.constant(tracer)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return repr(self.constant(lift))
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return repr(self.constant(tracer))

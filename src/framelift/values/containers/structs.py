@@ -10,8 +10,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class StructSequenceValue(SequenceValue):
@@ -30,26 +30,26 @@ class StructSequenceValue(SequenceValue):
     def python_type(self) -> type:
         return self.cls
 
-    def make(self, lift: Lift, items: list[Any]) -> Any:
-        return lift.tuple(items)
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
+        return tracer.tuple(items)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         fields = [field for field in dir(self.cls) if not field.startswith("_")]
         if name in fields and name not in ("count", "index", "n_fields", "n_sequence_fields", "n_unnamed_fields"):
-            items = self.items(lift)
+            items = self.items(tracer)
             return items[_position(self.cls, name, len(items))]
         if name.startswith("n_"):
             return getattr(self.cls, name)
         if not hasattr(self.cls, name):
             raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(self.cls)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(self.cls)
         for item in self.parts():
-            generate.value(item)
-        generate.build_tuple(len(self.parts()))
-        generate.call(1)
+            emit.value(item)
+        emit.build_tuple(len(self.parts()))
+        emit.call(1)
 
 
 _HEAPTYPE = 1 << 9

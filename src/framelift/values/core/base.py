@@ -13,8 +13,8 @@ from framelift.breaks import FL0107, FL0201, GraphBreak
 from framelift.guards.source import Source
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class Raised(Exception):
@@ -85,24 +85,24 @@ class Value:
     def python_type(self) -> type:
         return type(self.concrete)
 
-    def guarded_type(self, lift: Lift) -> type:
+    def guarded_type(self, tracer: Tracer) -> type:
         """The type, with the guard that makes it so."""
-        self.note(lift)
+        self.note(tracer)
         return self.python_type()
 
     def is_exactly(self, cls: type) -> bool:
         """Whether looking a method up finds that of the C type `cls`, and none of the user's."""
         return self.python_type() is cls
 
-    def note(self, lift: Lift) -> None:
+    def note(self, tracer: Tracer) -> None:
         """Note the guard that makes this model valid; called before any operation looks at the value."""
         if not self.noted:
             self.noted = True
-            self.note_facts(lift)
+            self.note_facts(tracer)
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "TYPE", type(self.concrete))
+        tracer.guard(self.source, "TYPE", type(self.concrete))
 
     def describe(self) -> str:
         return self.python_type().__name__
@@ -112,29 +112,29 @@ class Value:
     def refuse(self, operation: str) -> NoReturn:
         raise GraphBreak(FL0201, operation=operation, type=self.describe())
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         return True
 
-    def length(self, lift: Lift) -> Any:
-        lift.refuse_operation(self, "len()")
+    def length(self, tracer: Tracer) -> Any:
+        tracer.refuse_operation(self, "len()")
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        lift.refuse_operation(self, "indexing")
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        tracer.refuse_operation(self, "indexing")
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        lift.refuse_operation(self, "item assignment")
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        tracer.refuse_operation(self, "item assignment")
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        lift.refuse_operation(self, "item deletion")
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        tracer.refuse_operation(self, "item deletion")
 
-    def iterate(self, lift: Lift) -> Any:
-        lift.refuse_operation(self, "iteration")
+    def iterate(self, tracer: Tracer) -> Any:
+        tracer.refuse_operation(self, "iteration")
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         """The next item of an iterator; raises Exhausted at its end."""
-        lift.refuse_operation(self, "next()")
+        tracer.refuse_operation(self, "next()")
 
-    def length_hint(self, lift: Lift) -> Any:
+    def length_hint(self, tracer: Tracer) -> Any:
         """How many items an iterator has left, where its type says so."""
         self.refuse("__length_hint__()")
 
@@ -142,36 +142,36 @@ class Value:
         """Let go of the real object: the capture is over."""
         self.concrete = None
 
-    def ask_length(self, lift: Lift) -> None:
+    def ask_length(self, tracer: Tracer) -> None:
         """Have the program's own methods say how many items there are; nobody needs to know."""
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        lift.refuse_operation(self, "'in'")
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        tracer.refuse_operation(self, "'in'")
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        lift.refuse_operation(self, "calling")
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        tracer.refuse_operation(self, "calling")
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         self.refuse(f"attribute {name!r}")
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         self.refuse(f"assignment of attribute {name!r}")
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         self.refuse(f"deletion of attribute {name!r}")
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         """What C code keeps in the object, by the descriptor that reads it."""
         self.refuse(f"attribute {descriptor.__name__!r}")
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        lift.refuse_operation(self, f"unary {operator}")
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        tracer.refuse_operation(self, f"unary {operator}")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         """`self <operator> other`, or NotImplemented."""
         return NotImplemented
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         """`other <operator> self`, or NotImplemented."""
         return NotImplemented
 
@@ -179,52 +179,52 @@ class Value:
         """Whether the operand on the right, of a subclass of `other`, has a reflected operator of its own."""
         return True
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         """`self <operator> other`, or NotImplemented. The default is identity, as for `object`."""
         if operator in ("==", "!="):
             return NotImplemented
         self.refuse(f"comparison {operator}")
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         """`self is other`, where the two are different values of one program."""
         mine, theirs = self.source, other.source
         if mine is not None and theirs is not None and not (mine.is_new or theirs.is_new):
-            lift.guards.relate("DISTINCT", (mine, theirs))
+            tracer.guards.relate("DISTINCT", (mine, theirs))
         return False
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
         """`self is constant` for a plain constant such as None."""
         if self.source is not None and not self.noted:
-            lift.guard(self.source, "NOT_IS", constant)
+            tracer.guard(self.source, "NOT_IS", constant)
         return False
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         """What stands for this value as a key of a modelled dict or set: its identity, unless equality says more."""
         if self.source is not None and not self.source.is_new:
-            lift.inputs.keyed[id(self)] = self
+            tracer.inputs.keyed[id(self)] = self
         return Identity(self)
 
-    def pin(self, lift: Lift) -> bool:
+    def pin(self, tracer: Tracer) -> bool:
         """Note which object this is, if it is an input that is equal to itself only, for every class of its kind."""
         return False
 
-    def stored_keys(self, lift: Lift) -> list[Any] | None:
+    def stored_keys(self, tracer: Tracer) -> list[Any] | None:
         """The members or keys of a hash table, in order, as `py.key_of` makes them; None for what is no such table."""
         return None
 
-    def constant(self, lift: Lift) -> Any:
+    def constant(self, tracer: Tracer) -> Any:
         """The plain Python constant this value is, with the guards that make it so."""
         self.refuse("use as a constant")
 
-    def as_index(self, lift: Lift) -> Any:
+    def as_index(self, tracer: Tracer) -> Any:
         """What `operator.index` gives: something that is an int, or else no index."""
         return self
 
-    def graph_argument(self, lift: Lift) -> Any:
+    def graph_argument(self, tracer: Tracer) -> Any:
         """What the graph gets when this value is passed to a tensor operation."""
         self.refuse("passing to a tensor operation")
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         """`str()` or `repr()` of the value."""
         self.refuse(f"{conversion}()")
 
@@ -232,11 +232,11 @@ class Value:
         """What stands for the value in its own text; None where it cannot be in there."""
         return None
 
-    def format(self, lift: Lift, spec: Any) -> str:
+    def format(self, tracer: Tracer, spec: Any) -> str:
         """`format(self, spec)`: without a specification that is `str(self)`."""
-        if lift.constant(spec):
+        if tracer.constant(spec):
             self.refuse("format() with a specification")
-        return lift.text(self, "str")
+        return tracer.text(self, "str")
 
     # -- change -----------------------------------------------------------------------------------------------------
 
@@ -251,15 +251,15 @@ class Value:
         """Whether nobody could tell the present state from what `state()` returned; False where that is not known."""
         return False
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         """Emit code that brings the real object behind this input to its final state."""
 
-    def put_back(self, generate: Generator) -> None:
+    def put_back(self, emit: Emitter) -> None:
         """Emit code that takes back what was done to the real object before the graph ran, which has raised."""
 
     # -- the way back -----------------------------------------------------------------------------------------------
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         """Emit code that leaves this object on the stack, for values the program made."""
         raise GraphBreak(FL0107, what=self.describe())
 
@@ -288,17 +288,17 @@ class KnownObject(Value):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        self.note(tracer)
+        other.note(tracer)
         return self.concrete is other.concrete
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
-        self.note(lift)
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
+        self.note(tracer)
         return False
 
 

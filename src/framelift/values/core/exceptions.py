@@ -11,9 +11,9 @@ from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.values.core.base import Exhausted, Raised, Value
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
     from framelift.values.containers.dicts import DictValue
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _name_of = type.__dict__["__name__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
@@ -56,60 +56,60 @@ class ExceptionValue(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def be_thrown(self, lift: Lift) -> None:
+    def be_thrown(self, tracer: Tracer) -> None:
         """It is thrown at a generator: unlike `raise`, that gives it no context."""
         if self.traceback is None:
-            lift.journal.touch(self)
-            self.traceback = TracebackValue(lift.steps.count)
+            tracer.journal.touch(self)
+            self.traceback = TracebackValue(tracer.steps.count)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
-    def namespace(self, lift: Lift) -> DictValue:
+    def namespace(self, tracer: Tracer) -> DictValue:
         if self._namespace is None:
-            self._namespace = lift.fresh_namespace(self)
+            self._namespace = tracer.fresh_namespace(self)
         return self._namespace
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else None
         if name == "code" and issubclass(self.cls, SystemExit):
-            return self.args[0] if len(self.args) == 1 else lift.tuple(self.args) if self.args else None
-        return lift.instance_attribute(self, name)
+            return self.args[0] if len(self.args) == 1 else tracer.tuple(self.args) if self.args else None
+        return tracer.instance_attribute(self, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        self._refuse_own(lift, "__setattr__")
-        lift.set_instance_attribute(self, name, value)
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        self._refuse_own(tracer, "__setattr__")
+        tracer.set_instance_attribute(self, name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
-        self._refuse_own(lift, "__delattr__")
-        lift.delete_instance_attribute(self, name)
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        self._refuse_own(tracer, "__delattr__")
+        tracer.delete_instance_attribute(self, name)
 
-    def _refuse_own(self, lift: Lift, *names: str) -> None:
+    def _refuse_own(self, tracer: Tracer, *names: str) -> None:
         """Leave operations to Python for which the class has methods of its own."""
         for name in names:
-            if lift.has_own(self.cls, name):
+            if tracer.has_own(self.cls, name):
                 self.refuse(f"its own {name}")
 
-    def truth(self, lift: Lift) -> bool:
-        self._refuse_own(lift, "__bool__", "__len__")
+    def truth(self, tracer: Tracer) -> bool:
+        self._refuse_own(tracer, "__bool__", "__len__")
         return True
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        self._refuse_own(lift, "__eq__", "__ne__")
-        return super().compare(lift, operator, other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        self._refuse_own(tracer, "__eq__", "__ne__")
+        return super().compare(tracer, operator, other)
 
-    def key(self, lift: Lift) -> Any:
-        self._refuse_own(lift, "__hash__", "__eq__")
-        return super().key(lift)
+    def key(self, tracer: Tracer) -> Any:
+        self._refuse_own(tracer, "__hash__", "__eq__")
+        return super().key(tracer)
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ == "__suppress_context__":
             return self.suppress_context
         if descriptor.__name__ in self.missing and descriptor.__objclass__ in (AttributeError, NameError):
             return self.missing[descriptor.__name__]
         if self.given is None:
             self.refuse(f"attribute {descriptor.__name__!r}")
-        return lift.from_constant(descriptor.__get__(self._sample()))
+        return tracer.from_constant(descriptor.__get__(self._sample()))
 
     def _sample(self) -> BaseException:
         """A real exception with the attributes that this one has from its arguments."""
@@ -119,66 +119,66 @@ class ExceptionValue(Value):
         sample: BaseException = _base_in_c(self.cls)(*self.given)
         return sample
 
-    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+    def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         if descriptor.__name__ != "__suppress_context__":
             self.refuse(f"assignment of attribute {descriptor.__name__!r}")
-        lift.journal.touch(self)
-        self.suppress_context = bool(lift.constant(value))
+        tracer.journal.touch(self)
+        self.suppress_context = bool(tracer.constant(value))
 
-    def delete_slot(self, lift: Lift, descriptor: Any) -> None:
+    def delete_slot(self, tracer: Tracer, descriptor: Any) -> None:
         self.refuse(f"deletion of attribute {descriptor.__name__!r}")
 
-    def computed(self, lift: Lift, descriptor: Any) -> Any:
+    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
         """An attribute that C code computes."""
         name = descriptor.__name__
         if name == "args":
-            return lift.tuple(self.args)
+            return tracer.tuple(self.args)
         if name == "__cause__":
             return self.cause
         if name == "__context__":
-            return lift.handled_outside() if self.context is None and self.traceback is not None else self.context
+            return tracer.handled_outside() if self.context is None and self.traceback is not None else self.context
         if name == "__traceback__":
             return self.traceback
         if name == "__dict__":
-            return self.namespace(lift)
+            return self.namespace(tracer)
         if name == "__class__":
-            return lift.known_object(self.cls)
+            return tracer.known_object(self.cls)
         raise GraphBreak(FL0203, type=_name_of(self.cls), name=name)
 
-    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
-        lift.journal.touch(self)
+    def set_computed(self, tracer: Tracer, name: str, value: Any) -> None:
+        tracer.journal.touch(self)
         if name == "args" and self.given is None:
-            self.args = tuple(lift.items(value))
+            self.args = tuple(tracer.items(value))
         elif name == "__cause__" and (value is None or isinstance(value, ExceptionValue)):
             self.cause, self.suppress_context = value, True
         elif name == "__context__" and (value is None or isinstance(value, ExceptionValue)):
             self.context = value
         elif name == "__traceback__" and (value is None or isinstance(value, TracebackValue)):
             self.traceback = value
-        elif name in _HISTORY and not issubclass(lift.type_of(value), _HISTORY[name][0]):
+        elif name in _HISTORY and not issubclass(tracer.type_of(value), _HISTORY[name][0]):
             raise_error(TypeError, _HISTORY[name][1])
         else:
             self.refuse(f"assignment of {name}")
 
     # -- text ----------------------------------------------------------------------------------------------------
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        self._refuse_own(lift, "__format__")
-        return super().format(lift, spec)
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        self._refuse_own(tracer, "__format__")
+        return super().format(tracer, spec)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        method = lift.own_text_method(self, conversion)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        method = tracer.own_text_method(self, conversion)
         if method is not None:
             return method
-        return self.plain_text(lift, conversion)
+        return self.plain_text(tracer, conversion)
 
-    def plain_text(self, lift: Lift, conversion: str) -> str:
+    def plain_text(self, tracer: Tracer, conversion: str) -> str:
         """`BaseException.__str__` or `__repr__`, or what the C base class makes of them."""
         if conversion == "str" and self.given is not None and not _says_arguments(_base_in_c(self.cls)):
             return str(self._sample())
-        return plain_text(lift, self.cls, self.args, conversion)
+        return plain_text(tracer, self.cls, self.args, conversion)
 
-    def trace(self, lift: Lift) -> Any:
+    def trace(self, tracer: Tracer) -> Any:
         """Its traceback."""
         return self.traceback
 
@@ -196,24 +196,24 @@ class ExceptionValue(Value):
     def parts(self) -> list[Any]:
         return list(self.args)
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         is_exact = self.given is not None and self.real is None and _base_in_c(self.cls) is self.cls
         self.refuse_history()
         if not (is_exact or _can_be_made(self.cls)):
             raise GraphBreak(FL0107, what=self.describe())
         if is_exact:
-            generate.callable(self.cls)
+            emit.callable(self.cls)
         else:
-            generate.known_object(BaseException)
-            generate.load_method("__new__")
-            generate.known_object(self.cls)
+            emit.known_object(BaseException)
+            emit.load_method("__new__")
+            emit.known_object(self.cls)
         arguments = self.args if self.given is None else self.given
         for argument in arguments:
-            generate.value(argument)
-        generate.call(len(arguments) + (not is_exact))
-        generate.remember(self)
+            emit.value(argument)
+        emit.call(len(arguments) + (not is_exact))
+        emit.remember(self)
         if self._namespace is not None:
-            generate.fill_namespace(self._namespace)
+            emit.fill_namespace(self._namespace)
 
     def refuse_history(self) -> None:
         """A traceback could not be made again, and what belongs to one that was raised is not worth the code."""
@@ -221,7 +221,7 @@ class ExceptionValue(Value):
             born = 1 if self.traceback is None else self.traceback.born
             raise GraphBreak(FL0107, what=self.describe(), born=born)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         return self is other
 
     def describe(self) -> str:
@@ -246,37 +246,37 @@ class ExceptionGroupValue(ExceptionValue):
         self.message = message
         self.exceptions = exceptions
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ in ("message", "exceptions"):
             return getattr(self, descriptor.__name__)
-        return super().get_slot(lift, descriptor)
+        return super().get_slot(tracer, descriptor)
 
-    def plain_text(self, lift: Lift, conversion: str) -> str:
+    def plain_text(self, tracer: Tracer, conversion: str) -> str:
         if conversion == "repr":
-            return super().plain_text(lift, conversion)
-        count = len(lift.items(self.exceptions))
-        return f"{lift.text(self.message, 'str')} ({count} sub-exception{'s' if count != 1 else ''})"
+            return super().plain_text(tracer, conversion)
+        count = len(tracer.items(self.exceptions))
+        return f"{tracer.text(self.message, 'str')} ({count} sub-exception{'s' if count != 1 else ''})"
 
     def parts(self) -> list[Any]:
         return [*self.args, self.message, self.exceptions]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         self.refuse_history()
-        generate.known_object(BaseExceptionGroup)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
-        generate.value(self.message)
-        generate.value(self.exceptions)
-        generate.call(3)
-        generate.remember(self)
-        generate.copy_top()
+        emit.known_object(BaseExceptionGroup)
+        emit.load_method("__new__")
+        emit.known_object(self.cls)
+        emit.value(self.message)
+        emit.value(self.exceptions)
+        emit.call(3)
+        emit.remember(self)
+        emit.copy_top()
         for argument in self.args:
-            generate.value(argument)
-        generate.build_tuple(len(self.args))
-        generate.swap()
-        generate.store_attribute("args")
+            emit.value(argument)
+        emit.build_tuple(len(self.args))
+        emit.swap()
+        emit.store_attribute("args")
         if self._namespace is not None:
-            generate.fill_namespace(self._namespace)
+            emit.fill_namespace(self._namespace)
 
 
 class TracebackValue(Value):
@@ -292,26 +292,26 @@ class TracebackValue(Value):
         # The instruction of the outermost frame that raised the exception.
         self.born = born
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
     def python_type(self) -> type:
         return types.TracebackType
 
 
-def plain_text(lift: Lift, cls: type, args: Sequence[Any], conversion: str) -> str:
+def plain_text(tracer: Tracer, cls: type, args: Sequence[Any], conversion: str) -> str:
     """`BaseException.__str__` or `__repr__`, or what the C base class has instead, for one made of these arguments."""
     if conversion == "repr":
-        shown = ", ".join(lift.text(argument, "repr") for argument in args)
+        shown = ", ".join(tracer.text(argument, "repr") for argument in args)
         return f"{_name_of(cls)}({shown})"
     base = _base_in_c(cls)
     if _says_arguments(base):
         if not args:
             return ""
         if len(args) == 1:
-            return lift.text(args[0], "repr" if base is KeyError else "str")
-        return lift.text(lift.tuple(args), "repr")
-    plain = [lift.constant(argument) for argument in args]
+            return tracer.text(args[0], "repr" if base is KeyError else "str")
+        return tracer.text(tracer.tuple(args), "repr")
+    plain = [tracer.constant(argument) for argument in args]
     try:
         return str(base(*plain))
     except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from framelift.values.core.base import Identity, Value
 from framelift.values.core.constants import is_constant
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 T = TypeVar("T")
 
@@ -65,12 +65,12 @@ class EqualKey:
 
     __slots__ = ("lift", "value", "hash", "answers", "has_effects")
 
-    def __init__(self, lift: Lift, value: Any, hash: int | None = None) -> None:
-        self.lift = lift
+    def __init__(self, tracer: Tracer, value: Any, hash: int | None = None) -> None:
+        self.lift = tracer
         self.value = value
         # Whether the program can tell how often it was asked.
         self.has_effects = False
-        self.hash: int = self._asked(lambda: value.hashed(lift)) if hash is None else hash
+        self.hash: int = self._asked(lambda: value.hashed(tracer)) if hash is None else hash
         self.answers: dict[int, tuple[object, bool]] = {}
 
     def _asked(self, ask: Callable[[], T]) -> T:
@@ -92,11 +92,11 @@ class EqualKey:
         return self.hash
 
 
-def given_key(lift: Lift, container: Value, obj: Any) -> Any:
+def given_key(tracer: Tracer, container: Value, obj: Any) -> Any:
     """What stands for a key or member of an input, whose keys are guarded: objects by identity."""
     if is_constant(obj):
         return obj
-    key = py.key_of(lift, lift.known_object(obj))
+    key = py.key_of(tracer, tracer.known_object(obj))
     if isinstance(key, EqualKey) and key.has_effects:
         container.refuse("reading keys whose __hash__ has effects")  # the container itself need not ask them
     return key

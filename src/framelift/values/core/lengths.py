@@ -8,25 +8,25 @@ from framelift.guards.quantity import Quantity
 from framelift.values.core.base import Value
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
-def given_length(lift: Lift, container: Value) -> Any:
+def given_length(tracer: Tracer, container: Value) -> Any:
     """`len(container)`: a symbol, if it was seen to change."""
     assert container.source is not None
     length = len(container.concrete)
-    symbolic = lift.inputs.symbolic_number(lift, Quantity(container.source, "LENGTH"), length)
+    symbolic = tracer.inputs.symbolic_number(tracer, Quantity(container.source, "LENGTH"), length)
     if symbolic is not None:
         return symbolic
-    lift.guard(container.source, "LENGTH", length)
+    tracer.guard(container.source, "LENGTH", length)
     return length
 
 
-def given_truth(lift: Lift, container: Value) -> bool:
+def given_truth(tracer: Tracer, container: Value) -> bool:
     """`bool(container)`: how many items there are does not matter if there are any."""
     assert container.source is not None
     if container.concrete:
-        lift.guard(container.source, "NONEMPTY", None)
+        tracer.guard(container.source, "NONEMPTY", None)
         return True
-    lift.guard(container.source, "LENGTH", 0)
+    tracer.guard(container.source, "LENGTH", 0)
     return False

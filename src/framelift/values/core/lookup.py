@@ -18,7 +18,7 @@ from framelift.values.core.base import Value
 from framelift.values.numbers.scalars import ScalarValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 # A user's metaclass may intercept attribute access on a class: these descriptors read the real thing.
 _mro = type.__dict__["__mro__"].__get__
@@ -44,10 +44,10 @@ class Found:
         self.is_data_descriptor: bool | None = None
         self._is_noted = False
 
-    def note_identity(self, lift: Lift) -> None:
+    def note_identity(self, tracer: Tracer) -> None:
         """Guard the very object."""
         if not self._is_noted:
-            lift.guard(self.source, "IS", self.raw)
+            tracer.guard(self.source, "IS", self.raw)
             self._is_noted = True
 
 
@@ -159,92 +159,92 @@ def raw_lookup(cls: type, name: str) -> Any:
     return NotImplemented
 
 
-def class_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+def class_lookup(tracer: Tracer, cls: type, name: str) -> Found | None:
     """Look `name` up along the MRO of `cls`, noting the outcome."""
-    if lift.made.active:
-        if lift.made.of(cls) is not None:
-            return _made_lookup(lift, cls, name)
-        if name in lift.made.names:
-            return _changed_lookup(lift, cls, name)
-    return _real_lookup(lift, cls, name)
+    if tracer.made.active:
+        if tracer.made.of(cls) is not None:
+            return _made_lookup(tracer, cls, name)
+        if name in tracer.made.names:
+            return _changed_lookup(tracer, cls, name)
+    return _real_lookup(tracer, cls, name)
 
 
-def _changed_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+def _changed_lookup(tracer: Tracer, cls: type, name: str) -> Found | None:
     """Look up an attribute that the program assigned to some class; those before it in the MRO must not get one."""
     mro = mro_of(cls)
     for position, base in enumerate(mro):
-        found = lift.made.assigned(lift, base, name)
+        found = tracer.made.assigned(tracer, base, name)
         if found is not None:
             if position:
-                note_bases(lift, cls)
+                note_bases(tracer, cls)
             for before in mro[:position]:
-                note_own(lift, before, name)
+                note_own(tracer, before, name)
             return found
         if name in _namespace(base):
-            if any(lift.made.assigned(lift, later, name) is not None for later in mro[position + 1 :]):
-                note_own(lift, base, name)
+            if any(tracer.made.assigned(tracer, later, name) is not None for later in mro[position + 1 :]):
+                note_own(tracer, base, name)
             break
-    return _real_lookup(lift, cls, name)
+    return _real_lookup(tracer, cls, name)
 
 
-def note_own(lift: Lift, cls: type, name: str) -> bool:
+def note_own(tracer: Tracer, cls: type, name: str) -> bool:
     """Whether a class has something of that name itself, whatever its bases have; noted."""
     owns = name in _namespace(cls)
-    if lift.made.active:
-        if lift.made.of(cls) is not None:
+    if tracer.made.active:
+        if tracer.made.of(cls) is not None:
             return owns
-        if name in lift.made.names and lift.made.assigned(lift, cls, name) is not None:
+        if name in tracer.made.names and tracer.made.assigned(tracer, cls, name) is not None:
             return True
     if flags_of(cls) & _HEAPTYPE and not flags_of(cls) & _IMMUTABLE:
-        lift.guard(lift.sources.known(cls), "TYPE_OWNS" if owns else "TYPE_LACKS", name)
+        tracer.guard(tracer.sources.known(cls), "TYPE_OWNS" if owns else "TYPE_LACKS", name)
     return owns
 
 
-def _real_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+def _real_lookup(tracer: Tracer, cls: type, name: str) -> Found | None:
     key = (id(cls), name)  # the source keeps the class; hashing it could run its metaclass
-    known = lift.lookups.get(key, NotImplemented)
+    known = tracer.lookups.get(key, NotImplemented)
     if known is not NotImplemented:
         return known
-    source = lift.sources.known(cls)
+    source = tracer.sources.known(cls)
     raw = raw_lookup(cls, name)
     found = None
     if raw is NotImplemented:
-        lift.guard(source, "TYPE_ABSENT", name)
+        tracer.guard(source, "TYPE_ABSENT", name)
     else:
         found = Found(raw, source.child("TYPE_LOOKUP", name))
-        lift.require(found.source)
-    lift.lookups[key] = found
+        tracer.require(found.source)
+    tracer.lookups[key] = found
     return found
 
 
-def _made_lookup(lift: Lift, cls: type, name: str) -> Found | None:
+def _made_lookup(tracer: Tracer, cls: type, name: str) -> Found | None:
     """Look up in a class the program made: what real bases say is noted about those."""
     owner = next((base for base in mro_of(cls) if name in _namespace(base)), None)
     for base in mro_of(cls):
-        if lift.made.of(base) is not None:
+        if tracer.made.of(base) is not None:
             if base is owner:
-                return Found(_namespace(base)[name], lift.sources.known(base).child("TYPE_LOOKUP", name))
+                return Found(_namespace(base)[name], tracer.sources.known(base).child("TYPE_LOOKUP", name))
             continue
-        found = class_lookup(lift, base, name)
+        found = class_lookup(tracer, base, name)
         if found is not None and owner is next(other for other in mro_of(base) if name in _namespace(other)):
             return found
     return None
 
 
-def note_bases(lift: Lift, cls: type) -> None:
+def note_bases(tracer: Tracer, cls: type) -> None:
     """Note what a class inherits from, where that can change: only classes written in Python can get other bases."""
     if not _is_written_in_python(cls) or type(cls) is not type:
         return
-    if lift.made.active and lift.made.of(cls) is not None:
+    if tracer.made.active and tracer.made.of(cls) is not None:
         for base in mro_of(cls)[1:]:
-            if lift.made.of(base) is None:
-                note_bases(lift, base)
+            if tracer.made.of(base) is None:
+                note_bases(tracer, base)
         return
-    order = lift.sources.known(cls).child("GETATTR", "__mro__")
+    order = tracer.sources.known(cls).child("GETATTR", "__mro__")
     mro = mro_of(cls)
-    lift.guard(order, "LENGTH", len(mro))
+    tracer.guard(order, "LENGTH", len(mro))
     for index, base in enumerate(mro[1:-1], 1):
-        lift.guard(order.child("TUPLE_ITEM", index), "IS", base)
+        tracer.guard(order.child("TUPLE_ITEM", index), "IS", base)
 
 
 def defines(cls: type, name: str) -> bool:
@@ -258,79 +258,81 @@ def is_data_descriptor(raw: Any) -> bool:
     return defines(kind, "__set__") or defines(kind, "__delete__")
 
 
-def note_if_data_descriptor(lift: Lift, found: Found) -> bool:
+def note_if_data_descriptor(tracer: Tracer, found: Found) -> bool:
     """Whether a class attribute goes before the instance's own, noting what that depends on."""
     if found.is_data_descriptor is None:
         kind = type(found.raw)
-        lift.guard(found.source, "TYPE", kind)
+        tracer.guard(found.source, "TYPE", kind)
         if id(kind) in _KNOWN_KINDS:
             found.is_data_descriptor = id(kind) in _DATA_KINDS
         else:
             # What a class written in Python defines may change.
             for name in ("__set__", "__delete__") if flags_of(kind) & _HEAPTYPE else ():
-                class_lookup(lift, kind, name)
+                class_lookup(tracer, kind, name)
             found.is_data_descriptor = is_data_descriptor(found.raw)
     return found.is_data_descriptor
 
 
-def has_default(lift: Lift, cls: type, name: str, default: Any) -> bool:
+def has_default(tracer: Tracer, cls: type, name: str, default: Any) -> bool:
     """Whether a class inherits a method that C code provides, such as `object.__eq__`; noted if so."""
-    found = lift.lookups.get((id(cls), name))
+    found = tracer.lookups.get((id(cls), name))
     if found is None:
         if raw_lookup(cls, name) is not default:
             return False
-        found = class_lookup(lift, cls, name)
+        found = class_lookup(tracer, cls, name)
         assert found is not None
     elif found.raw is not default:
         return False
-    found.note_identity(lift)
+    found.note_identity(tracer)
     return True
 
 
-def bind(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def bind(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     """What reading the class attribute `found` through an instance (or, with None, the class) gives."""
     raw, source = found.raw, found.source
     kind = type(raw)
     if kind is types.FunctionType:
-        function = lift.wrap(raw, source)
-        function.note(lift)
-        return function.bind(lift, instance, cls)
+        function = tracer.wrap(raw, source)
+        function.note(tracer)
+        return function.bind(tracer, instance, cls)
     handler = _BINDERS.get(id(kind))
     if handler is not None:
-        return handler(lift, found, instance, cls)
+        return handler(tracer, found, instance, cls)
     getter = raw_lookup(kind, "__get__")
     if getter is NotImplemented:
         if flags_of(kind) & _HEAPTYPE:
-            lift.guard(source, "TYPE", kind)
-            class_lookup(lift, kind, "__get__")
-        return lift.wrap(raw, source)
+            tracer.guard(source, "TYPE", kind)
+            class_lookup(tracer, kind, "__get__")
+        return tracer.wrap(raw, source)
     if type(getter) is types.FunctionType:
-        descriptor = lift.wrap(raw, source)
-        descriptor.note(lift)
-        method = class_lookup(lift, kind, "__get__")
+        descriptor = tracer.wrap(raw, source)
+        descriptor.note(tracer)
+        method = class_lookup(tracer, kind, "__get__")
         assert method is not None
-        return py.call(lift, lift.wrap(method.raw, method.source), [descriptor, instance, lift.known_object(cls)], {})
+        return py.call(
+            tracer, tracer.wrap(method.raw, method.source), [descriptor, instance, tracer.known_object(cls)], {}
+        )
     if getter is _GET_PROPERTY and raw_lookup(kind, "fget") is _FGET:
-        class_lookup(lift, kind, "__get__")
-        return _bind_property(lift, found, instance, cls)
+        class_lookup(tracer, kind, "__get__")
+        return _bind_property(tracer, found, instance, cls)
     if isinstance(raw, type):
-        return lift.wrap(raw, source)
+        return tracer.wrap(raw, source)
     raise GraphBreak(FL0203, type=name_of(cls), name=f"descriptor of type {name_of(kind)}")
 
 
 _GET_PROPERTY, _FGET = property.__dict__["__get__"], property.__dict__["fget"]
 
 
-def _bind_property(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def _bind_property(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     """Of a property, or of a class that adds something to it but the way it is read."""
     if instance is None:
-        return lift.wrap(found.raw, found.source)
-    lift.guard(found.source, "TYPE", type(found.raw))
+        return tracer.wrap(found.raw, found.source)
+    tracer.guard(found.source, "TYPE", type(found.raw))
     if found.raw.fget is None:
-        lift.guard(found.source.child("GETATTR", "fget"), "IS", None)
+        tracer.guard(found.source.child("GETATTR", "fget"), "IS", None)
         py.raise_error(AttributeError, property_error(found.raw, "__get__", cls))
-    getter = lift.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
-    return py.call(lift, getter, [instance], {})
+    getter = tracer.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
+    return py.call(tracer, getter, [instance], {})
 
 
 def property_error(raw: property, method: str, cls: type, *args: Any) -> str:
@@ -342,41 +344,41 @@ def property_error(raw: property, method: str, cls: type, *args: Any) -> str:
     raise AssertionError("the property has a function for it")
 
 
-def _bind_static(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    lift.guard(found.source, "TYPE", staticmethod)
-    return lift.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
+def _bind_static(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    tracer.guard(found.source, "TYPE", staticmethod)
+    return tracer.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
 
 
-def _bind_class(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    lift.guard(found.source, "TYPE", classmethod)
+def _bind_class(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    tracer.guard(found.source, "TYPE", classmethod)
     inner = type(found.raw.__func__)
     if inner is not types.FunctionType and defines(inner, "__get__"):  # which some versions ask, and others do not
         raise GraphBreak(FL0203, type=name_of(cls), name=f"classmethod of a {name_of(inner)}")
-    function = lift.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
-    return lift.bound_method(function, lift.known_object(cls))
+    function = tracer.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
+    return tracer.bound_method(function, tracer.known_object(cls))
 
 
-def _bind_slot(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def _bind_slot(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     if instance is None:
-        return lift.wrap(found.raw, found.source)
-    found.note_identity(lift)
-    return instance.get_slot(lift, found.raw)
+        return tracer.wrap(found.raw, found.source)
+    found.note_identity(tracer)
+    return instance.get_slot(tracer, found.raw)
 
 
-def _bind_getset(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    found.note_identity(lift)
-    return lift.getset(found.raw, instance, cls)
+def _bind_getset(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    found.note_identity(tracer)
+    return tracer.getset(found.raw, instance, cls)
 
 
-def _bind_wrapper(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    found.note_identity(lift)
-    function = lift.wrap(found.raw, found.source)
+def _bind_wrapper(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    found.note_identity(tracer)
+    function = tracer.wrap(found.raw, found.source)
     if type(found.raw) is types.ClassMethodDescriptorType:
-        return lift.bound_method(function, lift.known_object(cls))
-    return function if instance is None else lift.bound_method(function, instance)
+        return tracer.bound_method(function, tracer.known_object(cls))
+    return function if instance is None else tracer.bound_method(function, instance)
 
 
-Binder = Callable[["Lift", Found, Any, type], Any]
+Binder = Callable[["Tracer", Found, Any, type], Any]
 
 # By the identity of the type: hashing a class may run its metaclass.
 _BINDERS: dict[int, Binder] = {
@@ -408,18 +410,18 @@ _DATA = (int, float, str, bool, type(None), tuple, list, dict)
 _KNOWN_KINDS = _DATA_KINDS | frozenset(map(id, (*_PLAIN_KINDS, *_DATA)))
 
 
-def special_method(lift: Lift, value: Value, cls: type, name: str) -> Any:
+def special_method(tracer: Tracer, value: Value, cls: type, name: str) -> Any:
     """The special method `name` looked up on the type and bound to `value`; None where the type has none.
 
     A class may say None: then the method is a value that cannot be called.
     """
-    found = class_lookup(lift, cls, name)
+    found = class_lookup(tracer, cls, name)
     if found is None:
         return None
-    method = bind(lift, found, value, cls)
+    method = bind(tracer, found, value, cls)
     return ScalarValue(None, None) if method is None else method
 
 
-def is_blocked(lift: Lift, method: Any) -> bool:
+def is_blocked(tracer: Tracer, method: Any) -> bool:
     """Whether a class says None in the place of a special method."""
-    return isinstance(method, Value) and method.python_type() is type(None) and lift.constant(method) is None
+    return isinstance(method, Value) and method.python_type() is type(None) and tracer.constant(method) is None

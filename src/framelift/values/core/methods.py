@@ -17,8 +17,8 @@ from framelift.values.core.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.core.primitives import Arity
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,22 +29,22 @@ def method(function: F) -> F:
     return function
 
 
-def method_of(value: Value, lift: Lift, name: str) -> Any:
+def method_of(value: Value, tracer: Tracer, name: str) -> Any:
     """The bound method `name` of a value whose type is built in."""
     model = getattr(type(value), name, None)
     if hasattr(model, "fits"):
         return MethodValue(value, name)
     kind = value.python_type()
     if name == "__class__":
-        return lift.known_object(kind)
+        return tracer.known_object(kind)
     inherited = raw_lookup(kind, name)
     if inherited is NotImplemented:
         raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
     if name in OPERATOR_METHODS:
         return OperatorMethodValue(value, name)
-    if lift.model_of(inherited) is not None:
-        owner = lift.known_object(kind) if type(inherited) is ClassMethodDescriptorType else value
-        return lift.bound_method(lift.known_object(inherited), owner)
+    if tracer.model_of(inherited) is not None:
+        owner = tracer.known_object(kind) if type(inherited) is ClassMethodDescriptorType else value
+        return tracer.bound_method(tracer.known_object(inherited), owner)
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
@@ -53,27 +53,27 @@ class Bound(Value):
 
     __slots__ = ()
 
-    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
+    def bound_to(self, tracer: Tracer) -> tuple[Any, str] | None:
         """The object and the name of its method; None for a function that is bound to nothing."""
         raise NotImplementedError
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         """Methods bound to one object are equal, however often they are looked up."""
-        mine = self.bound_to(lift)
+        mine = self.bound_to(tracer)
         if operator not in ("==", "!=") or mine is None or not isinstance(other, Bound):
-            return super().compare(lift, operator, other)
-        its = other.bound_to(lift)
+            return super().compare(tracer, operator, other)
+        its = other.bound_to(tracer)
         alike = its is not None and mine[1] == its[1] and self.python_type() is other.python_type()
-        equal = alike and its is not None and py.same(lift, mine[0], its[0])
+        equal = alike and its is not None and py.same(tracer, mine[0], its[0])
         return equal == (operator == "==")
 
-    def key(self, lift: Lift) -> Any:
-        return super().key(lift) if self.bound_to(lift) is None else key_of_method(lift, self)
+    def key(self, tracer: Tracer) -> Any:
+        return super().key(tracer) if self.bound_to(tracer) is None else key_of_method(tracer, self)
 
 
-def key_of_method(lift: Lift, bound: Bound) -> MethodKey:
+def key_of_method(tracer: Tracer, bound: Bound) -> MethodKey:
     """What stands for a method; all have one hash, as there are few, and whether two are equal is asked anyway."""
-    return MethodKey(lift, bound, hash(Bound))
+    return MethodKey(tracer, bound, hash(Bound))
 
 
 class BoundBuiltin(Bound):
@@ -90,7 +90,7 @@ class BoundBuiltin(Bound):
         found = raw_lookup(py.type_of(self.owner), self.name)
         return MethodWrapperType if type(found) is WrapperDescriptorType else BuiltinFunctionType
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__self__":
             return self.owner
         if name == "__name__":
@@ -98,17 +98,17 @@ class BoundBuiltin(Bound):
         kind = self.python_type()
         if raw_lookup(kind, name) is NotImplemented:
             raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def bound_to(self, lift: Lift) -> tuple[Any, str]:
+    def bound_to(self, tracer: Tracer) -> tuple[Any, str]:
         return self.owner, self.name
 
     def parts(self) -> list[Any]:
         return [self.owner]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.owner)
-        generate.load_attribute(self.name)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.owner)
+        emit.load_attribute(self.name)
 
 
 class MethodValue(BoundBuiltin):
@@ -116,12 +116,12 @@ class MethodValue(BoundBuiltin):
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = getattr(type(self.owner), self.name)
-        self.owner.note(lift)
+        self.owner.note(tracer)
         if not model.fits(args, kwargs):
             self.reject(args, kwargs)
-        return model(self.owner, lift, *args, **kwargs)
+        return model(self.owner, tracer, *args, **kwargs)
 
     def reject(self, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
         """The arguments do not fit."""
@@ -133,11 +133,11 @@ class OperatorMethodValue(MethodValue):
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        self.owner.note(lift)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        self.owner.note(tracer)
         if not takes(self.name, args, kwargs):
             self.reject(args, kwargs)
-        result = OPERATOR_METHODS[self.name](lift, self.owner, *args)
+        result = OPERATOR_METHODS[self.name](tracer, self.owner, *args)
         if result is NotImplemented and self.name in _OF_SEQUENCES:
             raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
         return result

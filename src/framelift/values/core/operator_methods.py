@@ -10,7 +10,7 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import Arity
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 BINARY_METHODS = {
     "+": ("__add__", "__radd__"),
@@ -34,36 +34,36 @@ UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 OperatorMethod = Callable[..., Any]
 
 
-def _next(lift: Lift, value: Value) -> Any:
+def _next(tracer: Tracer, value: Value) -> Any:
     try:
-        return value.next(lift)
+        return value.next(tracer)
     except Exhausted as exhausted:
         raise_error(StopIteration, *exhausted.args)
 
 
 OPERATOR_METHODS: dict[str, OperatorMethod] = {
-    "__len__": lambda lift, value: value.length(lift),
-    "__bool__": lambda lift, value: value.truth(lift),
-    "__getitem__": lambda lift, value, key: value.item(lift, key),
-    "__setitem__": lambda lift, value, key, item: value.set_item(lift, key, item),
-    "__delitem__": lambda lift, value, key: value.delete_item(lift, key),
-    "__contains__": lambda lift, value, item: value.contains(lift, item),
-    "__iter__": lambda lift, value: value.iterate(lift),
+    "__len__": lambda tracer, value: value.length(tracer),
+    "__bool__": lambda tracer, value: value.truth(tracer),
+    "__getitem__": lambda tracer, value, key: value.item(tracer, key),
+    "__setitem__": lambda tracer, value, key, item: value.set_item(tracer, key, item),
+    "__delitem__": lambda tracer, value, key: value.delete_item(tracer, key),
+    "__contains__": lambda tracer, value, item: value.contains(tracer, item),
+    "__iter__": lambda tracer, value: value.iterate(tracer),
     "__next__": _next,
-    "__length_hint__": lambda lift, value: value.length_hint(lift),
-    "__repr__": lambda lift, value: lift.text(value, "repr"),
-    "__str__": lambda lift, value: value.text(lift, "str"),
+    "__length_hint__": lambda tracer, value: value.length_hint(tracer),
+    "__repr__": lambda tracer, value: tracer.text(value, "repr"),
+    "__str__": lambda tracer, value: value.text(tracer, "str"),
 }
 
 
 def _add_operators() -> None:
     for symbol, name in COMPARE_METHODS.items():
-        OPERATOR_METHODS[name] = lambda lift, value, other, _s=symbol: value.compare(lift, _s, other)
+        OPERATOR_METHODS[name] = lambda tracer, value, other, _s=symbol: value.compare(tracer, _s, other)
     for symbol, (name, reflected) in BINARY_METHODS.items():
-        OPERATOR_METHODS[name] = lambda lift, value, other, _s=symbol: value.binary(lift, _s, other)
-        OPERATOR_METHODS[reflected] = lambda lift, value, other, _s=symbol: value.reflected(lift, _s, other)
+        OPERATOR_METHODS[name] = lambda tracer, value, other, _s=symbol: value.binary(tracer, _s, other)
+        OPERATOR_METHODS[reflected] = lambda tracer, value, other, _s=symbol: value.reflected(tracer, _s, other)
     for symbol, name in INPLACE_METHODS.items():
-        OPERATOR_METHODS[name] = lambda lift, value, other, _s=symbol: value.binary(lift, _s, other)
+        OPERATOR_METHODS[name] = lambda tracer, value, other, _s=symbol: value.binary(tracer, _s, other)
 
 
 _add_operators()

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.values.core.arity import reject
+from framelift.values.core.tracer import Model
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
-# A callable as the interpreter uses it: arguments are values and constants.
-Model = Callable[["Lift", list[Any], dict[str, Any]], Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 # By identity: hashing a class may run its metaclass. The object itself is kept so that its id stays its own.
@@ -39,10 +38,10 @@ def primitive(*targets: Any) -> Callable[[F], F]:
 
 
 def _model(function: Callable[..., Any], fits: Arity, target: Any) -> Model:
-    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def model(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not fits(args, kwargs):
             reject(target, args, kwargs, getattr(target, "__qualname__", "a function"))
-        return function(lift, *args, **kwargs)
+        return function(tracer, *args, **kwargs)
 
     return model
 
@@ -76,4 +75,4 @@ def primitive_of(target: Any) -> Model | None:
 
 
 # How `isinstance(obj, cls)` is answered for classes of a metaclass with rules of its own, by metaclass.
-INSTANCE_CHECKS: dict[type, Callable[[Lift, Any, type], bool]] = {}
+INSTANCE_CHECKS: dict[type, Callable[[Tracer, Any, type], bool]] = {}

@@ -21,7 +21,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import is_raised, name_missing, raise_error, raised_from
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def _refusal() -> tuple[Any, ...]:
 _REFUSAL = _refusal()
 
 
-def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def fold(tracer: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a C-level function on plain constants; what it raises is raised in the traced program."""
     try:
         result = function(*args, **kwargs)
@@ -82,25 +82,25 @@ def fold(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         raise
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
         # (A variable for it would be a cycle, by its traceback, that keeps the program's arguments.)
-        raise in_program(lift, error) from None
-    return lift.from_constant(result)
+        raise in_program(tracer, error) from None
+    return tracer.from_constant(result)
 
 
-def evaluate(lift: Lift, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def evaluate(tracer: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """As `fold`, where the result is for the caller to model."""
     try:
         return function(*args, **kwargs)
     except Exception as error:  # noqa: BLE001  (as above)
-        raise in_program(lift, error) from None
+        raise in_program(tracer, error) from None
 
 
-def in_program(lift: Lift, error: Exception) -> Raised | GraphBreak:
+def in_program(tracer: Tracer, error: Exception) -> Raised | GraphBreak:
     """What the program sees of an exception that an operation on constants raised."""
     if type(error) is TypeError and error.args == _REFUSAL:
         return GraphBreak(FL0102, what="something that warns")
     raised = raised_from(error)
     for name, value in vars(error).items():  # a class written in Python may have set attributes
-        raised.value.namespace(lift).set_key(lift, name, lift.from_constant(value))
+        raised.value.namespace(tracer).set_key(tracer, name, tracer.from_constant(value))
     return raised
 
 
@@ -120,138 +120,138 @@ def describe(value: Any) -> str:
     return value.describe() if isinstance(value, Value) else type(value).__name__
 
 
-def unless_refused(lift: Lift, operation: Callable[..., Any], *args: Any) -> Any:
+def unless_refused(tracer: Tracer, operation: Callable[..., Any], *args: Any) -> Any:
     """What an operator gives for plain operands; NotImplemented where they do not know each other.
 
     Python then names the operands as the program wrote them.
     """
     try:
-        return operation(lift, *args)
+        return operation(tracer, *args)
     except Raised as raised:
         if is_raised(raised, TypeError):
             return NotImplemented
         raise
 
 
-def truth(lift: Lift, value: Any) -> bool:
+def truth(tracer: Tracer, value: Any) -> bool:
     """`bool(value)`."""
     if not isinstance(value, Value):
         try:
             return bool(value)
         except TypeError as error:  # of `NotImplemented`
-            raise in_program(lift, error) from None
-    value.note(lift)
-    return value.truth(lift)
+            raise in_program(tracer, error) from None
+    value.note(tracer)
+    return value.truth(tracer)
 
 
-def length(lift: Lift, value: Any) -> Any:
+def length(tracer: Tracer, value: Any) -> Any:
     """`len(value)`."""
     if not isinstance(value, Value):
-        return fold(lift, len, value)
-    value.note(lift)
-    return value.length(lift)
+        return fold(tracer, len, value)
+    value.note(tracer)
+    return value.length(tracer)
 
 
-def item(lift: Lift, container: Any, key: Any) -> Any:
+def item(tracer: Tracer, container: Any, key: Any) -> Any:
     """`container[key]`."""
     if isinstance(container, Value):
-        container.note(lift)
-        return container.item(lift, key)
+        container.note(tracer)
+        return container.item(tracer, key)
     if isinstance(key, Value):
         if is_constant(container) and isinstance(container, (tuple, str, bytes, range)):
-            return fold(lift, operator.getitem, container, lift.subscript(key))
+            return fold(tracer, operator.getitem, container, tracer.subscript(key))
         raise GraphBreak(FL0201, operation=f"indexing by {key.describe()}", type=type(container).__name__)
-    return fold(lift, operator.getitem, container, key)
+    return fold(tracer, operator.getitem, container, key)
 
 
-def set_item(lift: Lift, container: Any, key: Any, value: Any) -> None:
+def set_item(tracer: Tracer, container: Any, key: Any, value: Any) -> None:
     """`container[key] = value`."""
     if not isinstance(container, Value):
         raise_error(TypeError, f"'{type(container).__name__}' object does not support item assignment")
-    container.note(lift)
-    container.set_item(lift, key, value)
+    container.note(tracer)
+    container.set_item(tracer, key, value)
 
 
-def delete_item(lift: Lift, container: Any, key: Any) -> None:
+def delete_item(tracer: Tracer, container: Any, key: Any) -> None:
     """`del container[key]`."""
     if not isinstance(container, Value):
         raise_error(TypeError, f"'{type(container).__name__}' object doesn't support item deletion")
-    container.note(lift)
-    container.delete_item(lift, key)
+    container.note(tracer)
+    container.delete_item(tracer, key)
 
 
-def iterate(lift: Lift, value: Any) -> Value:
+def iterate(tracer: Tracer, value: Any) -> Value:
     """`iter(value)`."""
     if isinstance(value, Value):
-        value.note(lift)
-        return value.iterate(lift)
-    return lift.constant_iterator(value)
+        value.note(tracer)
+        return value.iterate(tracer)
+    return tracer.constant_iterator(value)
 
 
-def next_item(lift: Lift, iterator: Any) -> Any:
+def next_item(tracer: Tracer, iterator: Any) -> Any:
     """The next item; raises Exhausted at the end."""
     if not isinstance(iterator, Value):
         raise_error(TypeError, f"'{type(iterator).__name__}' object is not an iterator")
-    iterator.note(lift)
-    return iterator.next(lift)
+    iterator.note(tracer)
+    return iterator.next(tracer)
 
 
-def items(lift: Lift, iterable: Any) -> list[Any]:
+def items(tracer: Tracer, iterable: Any) -> list[Any]:
     """All items of an iterable."""
     if type(iterable) is tuple:
         return list(iterable)
-    return _rest(lift, iterate(lift, iterable))
+    return _rest(tracer, iterate(tracer, iterable))
 
 
-def listed(lift: Lift, iterable: Any) -> list[Any]:
+def listed(tracer: Tracer, iterable: Any) -> list[Any]:
     """All items, for a list or tuple of them: who makes one also asks how many there are."""
     if type(iterable) is tuple:
         return list(iterable)
-    iterator = iterate(lift, iterable)
+    iterator = iterate(tracer, iterable)
     if isinstance(iterable, Value):
-        iterable.ask_length(lift)
-    return _rest(lift, iterator)
+        iterable.ask_length(tracer)
+    return _rest(tracer, iterator)
 
 
-def _rest(lift: Lift, iterator: Any) -> list[Any]:
+def _rest(tracer: Tracer, iterator: Any) -> list[Any]:
     found = []
     try:
         while True:
-            found.append(iterator.next(lift))
+            found.append(iterator.next(tracer))
             if not len(found) % _MANY:
-                lift.spend(_MANY, "too many items")
+                tracer.spend(_MANY, "too many items")
     except Exhausted:
         return found
 
 
-def each(lift: Lift, iterable: Any, asks_length: bool = False) -> Iterator[Any]:
+def each(tracer: Tracer, iterable: Any, asks_length: bool = False) -> Iterator[Any]:
     """The items, one by one: for what is done with one before the next is made, and stays done if that raises."""
-    iterator = iterate(lift, iterable)
+    iterator = iterate(tracer, iterable)
     if asks_length and isinstance(iterable, Value):
-        iterable.ask_length(lift)
+        iterable.ask_length(tracer)
     for count in itertools.count(1):
         try:
-            item = iterator.next(lift)
+            item = iterator.next(tracer)
         except Exhausted:
             return
         yield item
         if not count % _MANY:
-            lift.spend(_MANY, "too many items")
+            tracer.spend(_MANY, "too many items")
 
 
-def first_items(lift: Lift, iterable: Any, most: int) -> list[Any]:
+def first_items(tracer: Tracer, iterable: Any, most: int) -> list[Any]:
     """The first items of an iterable, which is asked for no more than these."""
     if type(iterable) is tuple:
         return list(iterable[:most])
-    return next_items(lift, iterate(lift, iterable), most)
+    return next_items(tracer, iterate(tracer, iterable), most)
 
 
-def next_items(lift: Lift, iterator: Any, most: int) -> list[Any]:
+def next_items(tracer: Tracer, iterator: Any, most: int) -> list[Any]:
     """The next items of an iterator, as far as there are any."""
     found: list[Any] = []
     try:
         while len(found) < most:
-            found.append(iterator.next(lift))
+            found.append(iterator.next(tracer))
     except Exhausted:
         pass
     return found
@@ -261,83 +261,83 @@ def next_items(lift: Lift, iterator: Any, most: int) -> list[Any]:
 _MANY = 1000
 
 
-def contains(lift: Lift, container: Any, element: Any) -> Any:
+def contains(tracer: Tracer, container: Any, element: Any) -> Any:
     """`element in container`."""
     if isinstance(container, Value):
-        container.note(lift)
-        return container.contains(lift, element)
+        container.note(tracer)
+        return container.contains(tracer, element)
     if isinstance(element, Value):
         if isinstance(container, (str, bytes)):
-            element = lift.constant(element)
+            element = tracer.constant(element)
         elif isinstance(container, frozenset):
-            return lift.as_set(container).contains(lift, element)
+            return tracer.as_set(container).contains(tracer, element)
         elif hasattr(type(container), "__iter__"):
-            return any(equal(lift, element, member) for member in items(lift, container))
+            return any(equal(tracer, element, member) for member in items(tracer, container))
         else:
             element = None  # whatever it is, Python says what is wrong with the container
-    return fold(lift, operator.contains, container, element)
+    return fold(tracer, operator.contains, container, element)
 
 
-def call(lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def call(tracer: Tracer, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)`."""
     if not isinstance(function, Value):
         raise_error(TypeError, f"'{type(function).__name__}' object is not callable")
-    function.note(lift)
-    return function.call(lift, args, kwargs)
+    function.note(tracer)
+    return function.call(tracer, args, kwargs)
 
 
-def attribute(lift: Lift, value: Any, name: str) -> Any:
+def attribute(tracer: Tracer, value: Any, name: str) -> Any:
     """`value.name`."""
     try:
         if isinstance(value, Value):
-            value.note(lift)
-            return value.attribute(lift, name)
-        return lift.constant_attribute(value, name)
+            value.note(tracer)
+            return value.attribute(tracer, name)
+        return tracer.constant_attribute(value, name)
     except Raised as raised:
         raise name_missing(raised, name, value) from None
 
 
-def set_attribute(lift: Lift, value: Any, name: str, new: Any) -> None:
+def set_attribute(tracer: Tracer, value: Any, name: str, new: Any) -> None:
     """`value.name = new`."""
     if not isinstance(value, Value):
-        fold(lift, setattr, value, name, None)  # says why constants have no attributes to set
+        fold(tracer, setattr, value, name, None)  # says why constants have no attributes to set
         return
-    value.note(lift)
-    value.set_attribute(lift, name, new)
+    value.note(tracer)
+    value.set_attribute(tracer, name, new)
 
 
-def delete_attribute(lift: Lift, value: Any, name: str) -> None:
+def delete_attribute(tracer: Tracer, value: Any, name: str) -> None:
     """`del value.name`."""
     if not isinstance(value, Value):
-        fold(lift, delattr, value, name)
+        fold(tracer, delattr, value, name)
         return
-    value.note(lift)
-    value.delete_attribute(lift, name)
+    value.note(tracer)
+    value.delete_attribute(tracer, name)
 
 
-def unary(lift: Lift, symbol: str, value: Any) -> Any:
+def unary(tracer: Tracer, symbol: str, value: Any) -> Any:
     """`-value`, `+value`, `~value` or `not value`."""
     if symbol == "not":
-        return not truth(lift, value)
+        return not truth(tracer, value)
     if not isinstance(value, Value):
-        return fold(lift, UNARY[symbol], value)
-    value.note(lift)
-    return value.unary(lift, symbol)
+        return fold(tracer, UNARY[symbol], value)
+    value.note(tracer)
+    return value.unary(tracer, symbol)
 
 
-def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+def binary(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
     """`left + right` and its like, in place with `+=` and its like."""
     left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
     if not left_is_value and not right_is_value:
         _refuse_huge(symbol.removesuffix("="), left, right)
-        return fold(lift, BINARY[symbol], left, right)
+        return fold(tracer, BINARY[symbol], left, right)
     if left_is_value:
-        left.note(lift)
+        left.note(tracer)
     if right_is_value:
-        right.note(lift)
+        right.note(tracer)
         if left_is_value and type(left) is not type(right):  # what they say of each other depends on their types
-            left.guarded_type(lift)
-            right.guarded_type(lift)
+            left.guarded_type(tracer)
+            right.guarded_type(tracer)
     plain = symbol.removesuffix("=")
     # A subclass on the right that overrides the operation goes first, as in CPython; but not before an operation in
     # place, which only lists have as sequences and not as numbers.
@@ -345,32 +345,32 @@ def binary(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
         right_is_value and _is_proper_subclass(type_of(right), type_of(left)) and right.goes_first(plain, type_of(left))
     )
     if left_is_value and plain != symbol and not (right_first and type_of(left) is list):
-        result = left.binary(lift, symbol, right)
+        result = left.binary(tracer, symbol, right)
         if result is not NotImplemented:
             return result
     if right_first:
-        result = right.reflected(lift, plain, left)
+        result = right.reflected(tracer, plain, left)
         if result is not NotImplemented:
             return result
     if left_is_value:
         in_place = plain != symbol and right_first and type_of(left) is list
-        result = left.binary(lift, symbol if in_place else plain, right)
+        result = left.binary(tracer, symbol if in_place else plain, right)
         if result is not NotImplemented:
             return result
     if plain == "%" and has_type(left, str, bytes):  # which take every operand
-        return lift.format_by_percent(left, right)
+        return tracer.format_by_percent(left, right)
     if right_is_value and not right_first:
-        result = right.reflected(lift, plain, left)
+        result = right.reflected(tracer, plain, left)
         if result is not NotImplemented:
             return result
     if plain == "*" and not (symbol == "*=" and (type_of(left) is list or type_of(left) is deque)):
         # (In place, no object of a class says how often to repeat something: it might be a sequence itself.)
         for sequence, times in ((left, right), (right, left))[: 1 if plain != symbol else 2]:
-            if is_sequence(type_of(sequence)) and isinstance(times, Value) and lift.has_index(times):
-                return binary(lift, "*", sequence, lift.as_index(times))
+            if is_sequence(type_of(sequence)) and isinstance(times, Value) and tracer.has_index(times):
+                return binary(tracer, "*", sequence, tracer.as_index(times))
     known = _operands_are_known(left) and _operands_are_known(right)
     if known and not _has_own_ways(symbol, type_of(left), type_of(right)):
-        lift.refuse_operands(symbol, type_of(left), type_of(right))
+        tracer.refuse_operands(symbol, type_of(left), type_of(right))
     raise GraphBreak(FL0201, operation=f"{symbol} with {describe(right)}", type=describe(left))
 
 
@@ -440,60 +440,60 @@ def _has_own_ways(symbol: str, left: type, right: type) -> bool:
     return any("__index__" in _namespace(base) for base in _mro(right if is_sequence(left) else left))
 
 
-def compare(lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+def compare(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
     """`left < right` and its like."""
     left_is_value, right_is_value = isinstance(left, Value), isinstance(right, Value)
     if not left_is_value and not right_is_value:
-        return fold(lift, COMPARE[symbol], left, right)
+        return fold(tracer, COMPARE[symbol], left, right)
     if left_is_value:
-        left.note(lift)
+        left.note(tracer)
     if right_is_value:
-        right.note(lift)
+        right.note(tracer)
         if left_is_value and type(left) is not type(right):  # what they say of each other depends on their types
-            left.guarded_type(lift)
-            right.guarded_type(lift)
+            left.guarded_type(tracer)
+            right.guarded_type(tracer)
     right_first = right_is_value and _is_proper_subclass(type_of(right), type_of(left))
     if right_first:
-        result = right.compare(lift, MIRRORED[symbol], left)
+        result = right.compare(tracer, MIRRORED[symbol], left)
         if result is not NotImplemented:
             return result
     if left_is_value:
-        result = left.compare(lift, symbol, right)
+        result = left.compare(tracer, symbol, right)
         if result is not NotImplemented:
             return result
     if right_is_value and not right_first:
-        result = right.compare(lift, MIRRORED[symbol], left)
+        result = right.compare(tracer, MIRRORED[symbol], left)
         if result is not NotImplemented:
             return result
     if symbol == "==":
-        return same(lift, left, right)
+        return same(tracer, left, right)
     if symbol == "!=":
-        return not same(lift, left, right)
-    lift.refuse_comparison(symbol, type_of(left), type_of(right))
+        return not same(tracer, left, right)
+    tracer.refuse_comparison(symbol, type_of(left), type_of(right))
 
 
-def equal(lift: Lift, left: Any, right: Any) -> bool:
+def equal(tracer: Tracer, left: Any, right: Any) -> bool:
     """Equality as containers use it: identity first."""
-    return left is right or truth(lift, compare(lift, "==", left, right))
+    return left is right or truth(tracer, compare(tracer, "==", left, right))
 
 
-def same(lift: Lift, left: Any, right: Any) -> bool:
+def same(tracer: Tracer, left: Any, right: Any) -> bool:
     """`left is right`."""
     if not isinstance(left, Value) and not isinstance(right, Value):
         return left is right
     if left is right:
         return True
     if isinstance(left, Value) and isinstance(right, Value):
-        return left.is_same(lift, right)
+        return left.is_same(tracer, right)
     value, constant = (left, right) if isinstance(left, Value) else (right, left)
-    return value.is_constant_object(lift, constant)
+    return value.is_constant_object(tracer, constant)
 
 
-def key_of(lift: Lift, value: Any) -> Any:
+def key_of(tracer: Tracer, value: Any) -> Any:
     """A hashable Python object standing for `value` as a key; equal keys are equal values."""
     if isinstance(value, Value):
-        value.note(lift)
-        return value.key(lift)
+        value.note(tracer)
+        return value.key(tracer)
     try:
         hash(value)
     except TypeError as error:
@@ -501,11 +501,11 @@ def key_of(lift: Lift, value: Any) -> Any:
     return value
 
 
-def keys(lift: Lift, iterable: Any) -> list[Any]:
+def keys(tracer: Tracer, iterable: Any) -> list[Any]:
     """The items of any iterable, as keys. A dict or a set has them already: no `__hash__` is asked again."""
     if isinstance(iterable, Value):
-        iterable.note(lift)
-        stored = iterable.stored_keys(lift)
+        iterable.note(tracer)
+        stored = iterable.stored_keys(tracer)
         if stored is not None:
             return stored
-    return [key_of(lift, item) for item in items(lift, iterable)]
+    return [key_of(tracer, item) for item in items(tracer, iterable)]

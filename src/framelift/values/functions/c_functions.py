@@ -23,7 +23,7 @@ from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 # Methods in C that are told which class defines them; the type has no name in `types`.
@@ -42,63 +42,63 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, 
         super().__init__(source, concrete)
         self.owner: Any = None
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        if not _is_bound_method(self.concrete) or lift.model_of(self.concrete) is not None:
-            lift.guard(self.source, "IS", self.concrete)
+        if not _is_bound_method(self.concrete) or tracer.model_of(self.concrete) is not None:
+            tracer.guard(self.source, "IS", self.concrete)
             return
-        lift.guard(self.source, "TYPE", type(self.concrete))
-        lift.guard(self.source.child("GETATTR", "__name__"), "EQUALS", self.concrete.__name__)
-        self.owner = lift.wrap(self.concrete.__self__, self.source.child("GETATTR", "__self__"))
+        tracer.guard(self.source, "TYPE", type(self.concrete))
+        tracer.guard(self.source.child("GETATTR", "__name__"), "EQUALS", self.concrete.__name__)
+        self.owner = tracer.wrap(self.concrete.__self__, self.source.child("GETATTR", "__self__"))
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.owner is not None:
             method = _method_of_class(self.concrete)
             if method is not None:
-                return py.call(lift, lift.known_object(method), [self.owner, *args], kwargs)
-            lift.type_of(self.owner)
-            if lift.is_modelled_builtin(self.owner, type(self.concrete.__self__)):
-                return py.call(lift, py.attribute(lift, self.owner, self.concrete.__name__), args, kwargs)
-        model = lift.model_of(self.concrete)
+                return py.call(tracer, tracer.known_object(method), [self.owner, *args], kwargs)
+            tracer.type_of(self.owner)
+            if tracer.is_modelled_builtin(self.owner, type(self.concrete.__self__)):
+                return py.call(tracer, py.attribute(tracer, self.owner, self.concrete.__name__), args, kwargs)
+        model = tracer.model_of(self.concrete)
         if model is not None:
-            return model(lift, args, kwargs)
+            return model(tracer, args, kwargs)
         if runs_on_constants(self.concrete):
-            return fold_call(lift, self.concrete, _numbers(lift, self.concrete, args), kwargs)
+            return fold_call(tracer, self.concrete, _numbers(tracer, self.concrete, args), kwargs)
         raise GraphBreak(FL0102, what=self.describe())
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in ("__name__", "__qualname__", "__module__", "__doc__") and hasattr(self.concrete, name):
             return getattr(self.concrete, name)
         if name == "__self__" and hasattr(self.concrete, name):
-            return self.owner if self.owner is not None else lift.known_object(self.concrete.__self__)
+            return self.owner if self.owner is not None else tracer.known_object(self.concrete.__self__)
         if not hasattr(type(self.concrete), name):
             raise_error(AttributeError, f"'{type(self.concrete).__name__}' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         shown = repr(self.concrete)
         if " at 0x" in shown:
             self.refuse(f"{conversion}() that shows an address")
         return shown
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        self.note(tracer)
+        other.note(tracer)
         if self.owner is not None or getattr(other, "owner", None) is not None:
-            return super().is_same(lift, other)
+            return super().is_same(tracer, other)
         return self.concrete is other.concrete
 
-    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
-        self.note(lift)
+    def bound_to(self, tracer: Tracer) -> tuple[Any, str] | None:
+        self.note(tracer)
         owner = getattr(self.concrete, "__self__", None)
         if self.owner is None and isinstance(owner, type):
-            return lift.known_object(owner), self.concrete.__name__
+            return tracer.known_object(owner), self.concrete.__name__
         return None if self.owner is None else (self.owner, self.concrete.__name__)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         if self.owner is not None:
             self.refuse("use as a key, bound to an object,")  # equal to every other that is bound to it
-        return super().key(lift)
+        return super().key(tracer)
 
     def describe(self) -> str:
         concrete = self.concrete
@@ -140,50 +140,50 @@ class UnboundMethodValue(
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = lift.model_of(self.concrete)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = tracer.model_of(self.concrete)
         if model is not None:
-            return model(lift, args, kwargs)
+            return model(tracer, args, kwargs)
         name, owner = self.concrete.__name__, self.concrete.__objclass__
         if type(self.concrete) is types.ClassMethodDescriptorType:
             if owner in _CONSTANT_TYPES and args and isinstance(args[0], Value) and args[0].concrete is owner:
                 method = getattr(owner, name)
                 refuse_unsteady(method)
-                return fold_call(lift, method, args[1:], kwargs)
+                return fold_call(tracer, method, args[1:], kwargs)
             raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
-        if args and lift.inherits_storage(args[0], self.concrete):
-            args[0].note(lift)
-            return args[0].inherited(lift, name, args[1:], kwargs)
-        if args and lift.is_modelled_builtin(args[0], owner):
-            found = py.attribute(lift, args[0], name)
-            if not (isinstance(found, BoundMethodValue) and found.function(lift).concrete is self.concrete):
-                return py.call(lift, found, args[1:], kwargs)
+        if args and tracer.inherits_storage(args[0], self.concrete):
+            args[0].note(tracer)
+            return args[0].inherited(tracer, name, args[1:], kwargs)
+        if args and tracer.is_modelled_builtin(args[0], owner):
+            found = py.attribute(tracer, args[0], name)
+            if not (isinstance(found, BoundMethodValue) and found.function(tracer).concrete is self.concrete):
+                return py.call(tracer, found, args[1:], kwargs)
         raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__objclass__":
-            return lift.known_object(self.concrete.__objclass__)
+            return tracer.known_object(self.concrete.__objclass__)
         if name == "__get__":
             if type(self.concrete) is types.ClassMethodDescriptorType:
                 self.refuse("__get__() of a method of a class")
-            return lift.builtin_method(self, name, lambda instance, owner=None, /: self._read(lift, instance))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda instance, owner=None, /: self._read(tracer, instance))
+        return super().attribute(tracer, name)
 
-    def _read(self, lift: Lift, instance: Any) -> Any:
+    def _read(self, tracer: Tracer, instance: Any) -> Any:
         """`self.__get__(instance)`."""
         if instance is None:
             self.refuse("__get__() without an instance")
-        owner, kind = self.concrete.__objclass__, lift.type_of(instance)
+        owner, kind = self.concrete.__objclass__, tracer.type_of(instance)
         if not is_subclass(kind, owner):
             words = f"descriptor '{self.concrete.__name__}' for '{name_of(owner)}' objects doesn't apply to a"
             raise_error(TypeError, f"{words} '{name_of(kind)}' object")
         if not isinstance(instance, Value) and has_type(self.concrete, _DATA_DESCRIPTORS):
-            return py.fold(lift, self.concrete.__get__, instance)
+            return py.fold(tracer, self.concrete.__get__, instance)
         if type(self.concrete) is types.MemberDescriptorType:
-            return instance.get_slot(lift, self.concrete)
+            return instance.get_slot(tracer, self.concrete)
         if type(self.concrete) is types.GetSetDescriptorType:
-            return lift.getset(self.concrete, instance, kind)
-        return lift.bound_method(self, instance)
+            return tracer.getset(self.concrete, instance, kind)
+        return tracer.bound_method(self, instance)
 
 
 _DATA_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -204,7 +204,7 @@ _OF_INTEGERS = frozenset({"gcd", "lcm", "comb", "perm", "factorial", "isqrt"})
 _KINDS_IN_C = (int, float, complex, str, bytes)
 
 
-def _numbers(lift: Lift, function: Any, args: list[Any]) -> list[Any]:
+def _numbers(tracer: Tracer, function: Any, args: list[Any]) -> list[Any]:
     """What a function of `math` makes of its arguments, one after the other: what is wrong with one ends it."""
     if function.__module__ != "math" or function.__name__ in _OF_SEQUENCES:
         return args
@@ -213,21 +213,21 @@ def _numbers(lift: Lift, function: Any, args: list[Any]) -> list[Any]:
         kind = py.type_of(argument)
         if is_fixed(kind) and not (is_subclass(kind, int) or is_subclass(kind, float)):
             break
-        numbers.append(_number(lift, function, argument))
+        numbers.append(_number(tracer, function, argument))
     return [*numbers, *args[len(numbers) :]]
 
 
-def _number(lift: Lift, function: Any, argument: Any) -> Any:
+def _number(tracer: Tracer, function: Any, argument: Any) -> Any:
     """An object of a class of the program's is the number it says it is."""
     if not isinstance(argument, Value):
         return argument
-    kind = lift.type_of(argument)
+    kind = tracer.type_of(argument)
     if is_fixed(kind) or any(is_subclass(kind, base) for base in _KINDS_IN_C):
         return argument
     if function.__name__ in _OF_INTEGERS:
-        return lift.as_index(argument) if lift.has_index(argument) else argument
-    says = class_lookup(lift, kind, "__float__") is not None or lift.has_index(argument)
-    return py.call(lift, lift.known_object(float), [argument], {}) if says else argument
+        return tracer.as_index(argument) if tracer.has_index(argument) else argument
+    says = class_lookup(tracer, kind, "__float__") is not None or tracer.has_index(argument)
+    return py.call(tracer, tracer.known_object(float), [argument], {}) if says else argument
 
 
 # What depends on the day, the time zone or the language.
@@ -241,39 +241,41 @@ def refuse_unsteady(method: Any) -> None:
         raise GraphBreak(FL0102, what=f"{owner}.{name}")
 
 
-def fold_call(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def fold_call(tracer: Tracer, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call a C function on constants, while capturing; on numbers that may change, it is called in each call."""
-    calculated = None if kwargs else lift.calculate(function, *args)
+    calculated = None if kwargs else tracer.calculate(function, *args)
     if calculated is not None:
         return calculated
     read = _READING.get(getattr(function, "__name__", ""))
     if read is not None:
-        args = [lift.new_list(read(lift, item)) if _is_asked_for_items(lift, item) else item for item in args]
-    plain = [_consumed(lift, argument) for argument in args]
-    return py.fold(lift, function, *plain, **{name: lift.constant(argument) for name, argument in kwargs.items()})
+        args = [tracer.new_list(read(tracer, item)) if _is_asked_for_items(tracer, item) else item for item in args]
+    plain = [_consumed(tracer, argument) for argument in args]
+    return py.fold(tracer, function, *plain, **{name: tracer.constant(argument) for name, argument in kwargs.items()})
 
 
 # How functions read an iterable that they are given.
-_READING: dict[str, Callable[[Lift, Any], list[Any]]] = {
-    "join": lambda lift, iterable: py.listed(lift, py.iterate(lift, iterable)),
+_READING: dict[str, Callable[[Tracer, Any], list[Any]]] = {
+    "join": lambda tracer, iterable: py.listed(tracer, py.iterate(tracer, iterable)),
     "dist": py.listed,
     "fsum": py.items,
 }
 
 
-def _is_asked_for_items(lift: Lift, argument: Any) -> bool:
+def _is_asked_for_items(tracer: Tracer, argument: Any) -> bool:
     """Whether an object is an iterator, or of a class of the program's that can be iterated over."""
     if not isinstance(argument, Value) or argument.is_read_by_items:
         return isinstance(argument, Value)
-    cls = lift.type_of(argument)
-    return not is_fixed(cls) and any(class_lookup(lift, cls, name) is not None for name in ("__iter__", "__getitem__"))
+    cls = tracer.type_of(argument)
+    return not is_fixed(cls) and any(
+        class_lookup(tracer, cls, name) is not None for name in ("__iter__", "__getitem__")
+    )
 
 
-def _consumed(lift: Lift, argument: Any) -> Any:
+def _consumed(tracer: Tracer, argument: Any) -> Any:
     """A constant; an iterator is read to its end, as the functions that take one do."""
     if isinstance(argument, Value) and argument.is_read_by_items:
-        return [lift.constant(item) for item in py.items(lift, argument)]
-    return lift.constant(argument)
+        return [tracer.constant(item) for item in py.items(tracer, argument)]
+    return tracer.constant(argument)
 
 
 class ConstantMethodValue(BoundBuiltin):
@@ -281,17 +283,17 @@ class ConstantMethodValue(BoundBuiltin):
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = lift.constant_method(type(self.owner), self.name)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = tracer.constant_method(type(self.owner), self.name)
         if model is not None:
-            return model(lift, [self.owner, *args], kwargs)
+            return model(tracer, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
-            return lift.format_by_method(self.owner, self.name, args, kwargs)
+            return tracer.format_by_method(self.owner, self.name, args, kwargs)
         if type(self.owner) is frozenset and any(isinstance(argument, Value) for argument in args):
-            return py.call(lift, py.attribute(lift, lift.frozenset_value(self.owner), self.name), args, kwargs)
+            return py.call(tracer, py.attribute(tracer, tracer.frozenset_value(self.owner), self.name), args, kwargs)
         method = getattr(self.owner, self.name)
         refuse_unsteady(method)
-        return fold_call(lift, method, args, kwargs)
+        return fold_call(tracer, method, args, kwargs)
 
 
 class ModelMethodValue(BoundBuiltin):
@@ -306,17 +308,17 @@ class ModelMethodValue(BoundBuiltin):
     def python_type(self) -> type:
         return types.MethodWrapperType
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not Arity(self.function, 0)(args, kwargs):
             kind = py.type_of(self.owner)
             reject_method(kind, self.name, args, kwargs, f"{py.describe(self.owner)}.{self.name}")
         return self.function(*args, **kwargs)
 
 
-def constant_attribute(lift: Lift, value: Any, name: str) -> Any:
+def constant_attribute(tracer: Tracer, value: Any, name: str) -> Any:
     """`value.name` for a plain constant."""
     if name == "__class__":
-        return lift.known_object(type(value))
+        return tracer.known_object(type(value))
     try:
         found = getattr(value, name)
     except AttributeError as error:

@@ -9,8 +9,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 EMPTY: Any = object()
 _UNREAD: Any = object()
@@ -32,43 +32,43 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
     def python_type(self) -> type:
         return type(self.concrete) if self.source is not None else type((lambda: self).__closure__[0])  # type: ignore[index]
 
-    def get(self, lift: Lift) -> Any:
+    def get(self, tracer: Tracer) -> Any:
         """The contents, or EMPTY."""
         if self._contents is _UNREAD:
             assert self.source is not None
-            self.note(lift)
+            self.note(tracer)
             try:
                 contents = self.concrete.cell_contents
             except ValueError:
-                lift.guard(self.source, "CELL_EMPTY", None)
+                tracer.guard(self.source, "CELL_EMPTY", None)
                 self._contents = EMPTY
             else:
-                self._contents = lift.wrap(contents, self.source.child("CELL_CONTENTS"))
+                self._contents = tracer.wrap(contents, self.source.child("CELL_CONTENTS"))
         return self._contents
 
-    def set(self, lift: Lift, contents: Any) -> None:
-        lift.journal.touch(self)
+    def set(self, tracer: Tracer, contents: Any) -> None:
+        tracer.journal.touch(self)
         self._contents = contents
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "cell_contents":
-            if self.get(lift) is EMPTY:
+            if self.get(tracer) is EMPTY:
                 raise_error(ValueError, "Cell is empty")
-            return self.get(lift)
-        return super().attribute(lift, name)
+            return self.get(tracer)
+        return super().attribute(tracer, name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         return self.refuse(f"comparison {operator}")  # of what is in them
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name != "cell_contents":
-            return super().set_attribute(lift, name, value)
-        self.set(lift, value)
+            return super().set_attribute(tracer, name, value)
+        self.set(tracer, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name != "cell_contents":
-            return super().delete_attribute(lift, name)
-        self.set(lift, EMPTY)
+            return super().delete_attribute(tracer, name)
+        self.set(tracer, EMPTY)
 
     def state(self) -> Any:
         return self._contents
@@ -76,35 +76,35 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
     def restore(self, state: Any) -> None:
         self._contents = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self._contents is EMPTY:
-            generate.source(self.source)
-            generate.delete_attribute("cell_contents")
+            emit.source(self.source)
+            emit.delete_attribute("cell_contents")
             return
-        generate.value(self._contents)
-        generate.source(self.source)
-        generate.store_attribute("cell_contents")
+        emit.value(self._contents)
+        emit.source(self.source)
+        emit.store_attribute("cell_contents")
 
     def parts(self) -> list[Any]:
         return [] if self._contents is EMPTY or self._contents is _UNREAD else [self._contents]
 
-    def rebuild(self, generate: Generator) -> None:
-        self.make_empty(generate)
-        self.fill(generate)
-        generate.load_remembered(self)
+    def rebuild(self, emit: Emitter) -> None:
+        self.make_empty(emit)
+        self.fill(emit)
+        emit.load_remembered(self)
 
-    def make_empty(self, generate: Generator) -> bool:
+    def make_empty(self, emit: Emitter) -> bool:
         """Make the real cell, without contents; False where it is there already."""
-        if self.source is not None or generate.is_remembered(self):
+        if self.source is not None or emit.is_remembered(self):
             return False
-        generate.callable(self.python_type())
-        generate.call(0)
-        generate.remember(self)
-        generate.pop_top()
+        emit.callable(self.python_type())
+        emit.call(0)
+        emit.remember(self)
+        emit.pop_top()
         return True
 
-    def fill(self, generate: Generator) -> None:
+    def fill(self, emit: Emitter) -> None:
         if self._contents is not EMPTY:
-            generate.value(self._contents)
-            generate.load_remembered(self)
-            generate.store_attribute("cell_contents")
+            emit.value(self._contents)
+            emit.load_remembered(self)
+            emit.store_attribute("cell_contents")

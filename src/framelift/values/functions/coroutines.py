@@ -16,8 +16,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _COROUTINE, _ITERABLE_COROUTINE, _ASYNC_GENERATOR = 0x80, 0x100, 0x200
 
@@ -35,14 +35,14 @@ class _NoIterator(GeneratorValue):
     __slots__ = ()
     is_read_by_items = False
 
-    def iterate(self, lift: Lift) -> Any:
-        return Value.iterate(self, lift)
+    def iterate(self, tracer: Tracer) -> Any:
+        return Value.iterate(self, tracer)
 
-    def next(self, lift: Lift) -> Any:
-        return Value.next(self, lift)
+    def next(self, tracer: Tracer) -> Any:
+        return Value.next(self, tracer)
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return Value.contains(self, lift, item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return Value.contains(self, tracer, item)
 
 
 class CoroutineValue(_NoIterator):
@@ -56,18 +56,18 @@ class CoroutineValue(_NoIterator):
     def python_type(self) -> type:
         return types.CoroutineType
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__await__":
-            return lift.builtin_method(self, name, lambda: AwaitedValue(self))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda: AwaitedValue(self))
+        return super().attribute(tracer, name)
 
-    def send_value(self, lift: Lift, value: Any) -> Any:
+    def send_value(self, tracer: Tracer, value: Any) -> Any:
         self._refuse_ended()
-        return super().send_value(lift, value)
+        return super().send_value(tracer, value)
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any:
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any:
         self._refuse_ended()
-        return super().throw_value(lift, exception)
+        return super().throw_value(tracer, exception)
 
     def _refuse_ended(self) -> None:
         if self.finished:
@@ -78,8 +78,8 @@ class CoroutineValue(_NoIterator):
     def waits_in_try(self) -> bool:
         return (not self.started and not self.finished) or super().waits_in_try()
 
-    def closes_quietly(self, lift: Lift, going_on: Sequence[Value]) -> bool:
-        return self.started and super().closes_quietly(lift, going_on)
+    def closes_quietly(self, tracer: Tracer, going_on: Sequence[Value]) -> bool:
+        return self.started and super().closes_quietly(tracer, going_on)
 
 
 class DrivenBelow(IteratorValue):
@@ -88,14 +88,14 @@ class DrivenBelow(IteratorValue):
     __slots__ = ()
     takes_throws = True
 
-    def next(self, lift: Lift) -> Any:
-        return self.send_value(lift, None)
+    def next(self, tracer: Tracer) -> Any:
+        return self.send_value(tracer, None)
 
-    def send_value(self, lift: Lift, value: Any) -> Any:
+    def send_value(self, tracer: Tracer, value: Any) -> Any:
         raise NotImplementedError
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return driver(lift, self, name) if name in DRIVERS else super().attribute(lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return driver(tracer, self, name) if name in DRIVERS else super().attribute(tracer, name)
 
 
 async def _sample() -> None:
@@ -130,22 +130,22 @@ class AwaitedValue(DrivenBelow):
     def python_type(self) -> type:
         return _Wrapper
 
-    def send_value(self, lift: Lift, value: Any) -> Any:
-        return self.coroutine.send_value(lift, value)
+    def send_value(self, tracer: Tracer, value: Any) -> Any:
+        return self.coroutine.send_value(tracer, value)
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any:
-        return self.coroutine.throw_value(lift, exception)
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any:
+        return self.coroutine.throw_value(tracer, exception)
 
-    def close_value(self, lift: Lift) -> Any:
-        return self.coroutine.close_value(lift)
+    def close_value(self, tracer: Tracer) -> Any:
+        return self.coroutine.close_value(tracer)
 
     def parts(self) -> list[Any]:
         return [self.coroutine]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.coroutine)
-        generate.load_method("__await__")
-        generate.call(0)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.coroutine)
+        emit.load_method("__await__")
+        emit.call(0)
 
 
 # -- asynchronous generators -------------------------------------------------------------------------------------------
@@ -177,16 +177,16 @@ class AsyncGeneratorValue(_NoIterator):
     def python_type(self) -> type:
         return types.AsyncGeneratorType
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in ("asend", "__anext__"):
-            return lift.builtin_method(self, name, lambda *sent: AskedValue(self, *sent or (None,)))
+            return tracer.builtin_method(self, name, lambda *sent: AskedValue(self, *sent or (None,)))
         if name == "athrow":
-            return lift.builtin_method(self, name, lambda *given: ThrownValue(self, thrown(lift, *given)))
+            return tracer.builtin_method(self, name, lambda *given: ThrownValue(self, thrown(tracer, *given)))
         if name == "aclose":
-            return lift.builtin_method(self, name, lambda: ClosedValue(self, ExceptionValue(GeneratorExit, ())))
+            return tracer.builtin_method(self, name, lambda: ClosedValue(self, ExceptionValue(GeneratorExit, ())))
         if name == "__aiter__":
-            return lift.builtin_method(self, name, lambda: self)
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda: self)
+        return super().attribute(tracer, name)
 
     def state(self) -> Any:
         return super().state(), self.asked, self.closed
@@ -195,10 +195,10 @@ class AsyncGeneratorValue(_NoIterator):
         super().restore(state[0])
         self.asked, self.closed = state[1:]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.started or self.finished:
             self._refuse_rebuilding()
-        super().rebuild(generate)
+        super().rebuild(emit)
 
 
 class _Step(DrivenBelow):
@@ -214,26 +214,26 @@ class _Step(DrivenBelow):
         self.given = given
         self.begun = self.done = False
 
-    def send_value(self, lift: Lift, value: Any) -> Any:
+    def send_value(self, tracer: Tracer, value: Any) -> Any:
         self._refuse_done()
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         if self.begun:
-            return self._outcome(lift, lambda: self.generator.send_value(lift, value))
-        return self._begin(lift, value)
+            return self._outcome(tracer, lambda: self.generator.send_value(tracer, value))
+        return self._begin(tracer, value)
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any:
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any:
         self._refuse_done()
-        lift.journal.touch(self)
-        return self._outcome(lift, lambda: self.generator.throw_value(lift, exception))
+        tracer.journal.touch(self)
+        return self._outcome(tracer, lambda: self.generator.throw_value(tracer, exception))
 
-    def close_value(self, lift: Lift) -> Any:
+    def close_value(self, tracer: Tracer) -> Any:
         if not self.begun:
-            lift.journal.touch(self)
+            tracer.journal.touch(self)
             self.done = True
             return None
         raise GraphBreak(FL0102, what="close() of what an asynchronous generator waits in")
 
-    def _begin(self, lift: Lift, value: Any) -> Any:
+    def _begin(self, tracer: Tracer, value: Any) -> Any:
         raise NotImplementedError
 
     def _refuse_done(self) -> None:
@@ -245,10 +245,10 @@ class _Step(DrivenBelow):
             self.done = True
             raise_error(RuntimeError, f"{self.names[1]}: asynchronous generator is already running")
 
-    def _outcome(self, lift: Lift, go_on: Any) -> Any:
+    def _outcome(self, tracer: Tracer, go_on: Any) -> Any:
         """Have the generator go on. What it yields is what this awaitable gives; all else is passed on."""
         generator = self.generator
-        lift.journal.touch(generator)
+        tracer.journal.touch(generator)
         generator.asked = True
         try:
             passed = go_on()
@@ -292,11 +292,11 @@ class AskedValue(_Step):
     def python_type(self) -> type:
         return _Asend
 
-    def _begin(self, lift: Lift, value: Any) -> Any:
+    def _begin(self, tracer: Tracer, value: Any) -> Any:
         self._refuse_busy()
         self.begun = True
         sent = self.given if value is None else value
-        return self._outcome(lift, lambda: self.generator.send_value(lift, sent))
+        return self._outcome(tracer, lambda: self.generator.send_value(tracer, sent))
 
 
 class ThrownValue(_Step):
@@ -308,7 +308,7 @@ class ThrownValue(_Step):
     def python_type(self) -> type:
         return _Athrow
 
-    def _begin(self, lift: Lift, value: Any) -> Any:
+    def _begin(self, tracer: Tracer, value: Any) -> Any:
         if self.generator.finished:
             self.done = True
             raise Exhausted
@@ -319,10 +319,10 @@ class ThrownValue(_Step):
         if value is not None:
             raise_error(RuntimeError, "can't send non-None value to a just-started coroutine")
         self.begun = True
-        return self._first(lift)
+        return self._first(tracer)
 
-    def _first(self, lift: Lift) -> Any:
-        return self._outcome(lift, lambda: self.generator.throw_value(lift, self.given))
+    def _first(self, tracer: Tracer) -> Any:
+        return self._outcome(tracer, lambda: self.generator.throw_value(tracer, self.given))
 
 
 class ClosedValue(ThrownValue):
@@ -331,14 +331,14 @@ class ClosedValue(ThrownValue):
     __slots__ = ()
     names = ("aclose()/athrow()", "aclose()")
 
-    def _first(self, lift: Lift) -> Any:
-        lift.journal.touch(self.generator)
+    def _first(self, tracer: Tracer) -> Any:
+        tracer.journal.touch(self.generator)
         self.generator.closed = True
-        return super()._first(lift)
+        return super()._first(tracer)
 
-    def _outcome(self, lift: Lift, go_on: Any) -> Any:
+    def _outcome(self, tracer: Tracer, go_on: Any) -> Any:
         try:
-            return super()._outcome(lift, go_on)
+            return super()._outcome(tracer, go_on)
         except Raised as raised:
             if is_raised(raised, (StopAsyncIteration, GeneratorExit)):
                 raise Exhausted from None
@@ -351,25 +351,25 @@ class ClosedValue(ThrownValue):
 # -- what `await`, `async for` and `async with` ask --------------------------------------------------------------------
 
 
-def awaited(lift: Lift, value: Any, method: str | None = None) -> Any:
+def awaited(tracer: Tracer, value: Any, method: str | None = None) -> Any:
     """The iterator that `await value` drives; `method` gave the value, if it stands in an `async with`."""
     if isinstance(value, CoroutineValue):
-        if value.attribute(lift, "cr_await") is not None:
+        if value.attribute(tracer, "cr_await") is not None:
             raise_error(RuntimeError, "coroutine is being awaited already")
         return value
     if isinstance(value, _Step) or _is_iterable_coroutine(value):
         return value
-    kind = lift.type_of(value)
-    if class_lookup(lift, kind, "__await__") is None:
+    kind = tracer.type_of(value)
+    if class_lookup(tracer, kind, "__await__") is None:
         if method is None:
             raise_error(TypeError, f"object {name_of(kind)} can't be used in 'await' expression")
         what = f"an object from {method} that does not implement __await__"
         raise_error(TypeError, f"'async with' received {what}: {name_of(kind)}")
-    iterator = py.call(lift, lift.special_method(value, "__await__", "await"), [], {})
+    iterator = py.call(tracer, tracer.special_method(value, "__await__", "await"), [], {})
     if isinstance(iterator, CoroutineValue) or _is_iterable_coroutine(iterator):
         raise_error(TypeError, "__await__() returned a coroutine")
-    found = lift.type_of(iterator)
-    if class_lookup(lift, found, "__next__") is None:
+    found = tracer.type_of(iterator)
+    if class_lookup(tracer, found, "__next__") is None:
         raise_error(TypeError, f"__await__() returned non-iterator of type '{name_of(found)}'")
     return iterator
 
@@ -381,35 +381,35 @@ def _is_iterable_coroutine(value: Any) -> bool:
     return bool(value.frame.program.canonical.code.co_flags & _ITERABLE_COROUTINE)
 
 
-def delegated(lift: Lift, code: types.CodeType, value: Any) -> Any:
+def delegated(tracer: Tracer, code: types.CodeType, value: Any) -> Any:
     """The iterator that `yield from value` drives in a generator with this code."""
     if not isinstance(value, CoroutineValue):
-        return py.iterate(lift, value)
+        return py.iterate(tracer, value)
     if not code.co_flags & (_COROUTINE | _ITERABLE_COROUTINE):
         raise_error(TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator")
     return value
 
 
-def async_iterator(lift: Lift, value: Any) -> Any:
+def async_iterator(tracer: Tracer, value: Any) -> Any:
     """What an `async for` over `value` asks."""
-    kind = lift.type_of(value)
-    if class_lookup(lift, kind, "__aiter__") is None:
+    kind = tracer.type_of(value)
+    if class_lookup(tracer, kind, "__aiter__") is None:
         raise_error(TypeError, f"'async for' requires an object with __aiter__ method, got {name_of(kind)}")
-    iterator = py.call(lift, lift.special_method(value, "__aiter__", "async for"), [], {})
-    found = lift.type_of(iterator)
-    if class_lookup(lift, found, "__anext__") is None:
+    iterator = py.call(tracer, tracer.special_method(value, "__aiter__", "async for"), [], {})
+    found = tracer.type_of(iterator)
+    if class_lookup(tracer, found, "__anext__") is None:
         what = "an object from __aiter__ that does not implement __anext__"
         raise_error(TypeError, f"'async for' received {what}: {name_of(found)}")
     return iterator
 
 
-def next_awaitable(lift: Lift, iterator: Any) -> Any:
+def next_awaitable(tracer: Tracer, iterator: Any) -> Any:
     """What an `async for` awaits."""
-    given = _anext(lift, iterator)
+    given = _anext(tracer, iterator)
     try:
-        return awaited(lift, given)
+        return awaited(tracer, given)
     except Raised as raised:
-        kind = name_of(lift.type_of(given))
+        kind = name_of(tracer.type_of(given))
         error = ExceptionValue(TypeError, (f"'async for' received an invalid object from __anext__: {kind}",))
         error.cause = error.context = raised.value
         error.suppress_context = True
@@ -417,20 +417,20 @@ def next_awaitable(lift: Lift, iterator: Any) -> Any:
 
 
 @primitive(anext)
-def _anext(lift: Lift, iterator: Any, /) -> Any:
-    kind = lift.type_of(iterator)
-    if class_lookup(lift, kind, "__anext__") is None:
+def _anext(tracer: Tracer, iterator: Any, /) -> Any:
+    kind = tracer.type_of(iterator)
+    if class_lookup(tracer, kind, "__anext__") is None:
         raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterator")
-    return py.call(lift, lift.special_method(iterator, "__anext__", "async for"), [], {})
+    return py.call(tracer, tracer.special_method(iterator, "__anext__", "async for"), [], {})
 
 
 @primitive(aiter)
-def _aiter(lift: Lift, iterable: Any, /) -> Any:
-    kind = lift.type_of(iterable)
-    if class_lookup(lift, kind, "__aiter__") is None:
+def _aiter(tracer: Tracer, iterable: Any, /) -> Any:
+    kind = tracer.type_of(iterable)
+    if class_lookup(tracer, kind, "__aiter__") is None:
         raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterable")
-    iterator = py.call(lift, lift.special_method(iterable, "__aiter__", "async for"), [], {})
-    found = lift.type_of(iterator)
-    if class_lookup(lift, found, "__anext__") is None:
+    iterator = py.call(tracer, tracer.special_method(iterable, "__aiter__", "async for"), [], {})
+    found = tracer.type_of(iterator)
+    if class_lookup(tracer, found, "__anext__") is None:
         raise_error(TypeError, f"aiter() returned not an async iterator of type '{name_of(found)}'")
     return iterator

@@ -22,8 +22,7 @@ from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import ClosureValue
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import TracedFrame, Tracer
 
 _FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -36,7 +35,7 @@ _OPTIMIZED = 0x1
 
 @primitive(compile)
 def _compile(
-    lift: Lift,
+    tracer: Tracer,
     source: Any,
     filename: Any,
     mode: Any,
@@ -44,21 +43,21 @@ def _compile(
     dont_inherit: Any = False,
     optimize: Any = -1,
 ) -> Any:
-    plain_flags = lift.constant(flags)
+    plain_flags = tracer.constant(flags)
     if type(plain_flags) is not int or plain_flags & _ODD_FLAGS:
         raise GraphBreak(FL0102, what="compile() with these flags")
-    if not py.truth(lift, dont_inherit):
-        plain_flags |= _inherited_flags(lift)
-    options = {"flags": plain_flags, "dont_inherit": True, "optimize": lift.constant(optimize)}
-    return _compiled(lift, lift.constant(source), lift.constant(filename), lift.constant(mode), **options)
+    if not py.truth(tracer, dont_inherit):
+        plain_flags |= _inherited_flags(tracer)
+    options = {"flags": plain_flags, "dont_inherit": True, "optimize": tracer.constant(optimize)}
+    return _compiled(tracer, tracer.constant(source), tracer.constant(filename), tracer.constant(mode), **options)
 
 
-def _inherited_flags(lift: Lift) -> int:
-    assert lift.frame is not None
-    return lift.frame.program.canonical.code.co_flags & _FUTURES
+def _inherited_flags(tracer: Tracer) -> int:
+    assert tracer.frame is not None
+    return tracer.frame.program.canonical.code.co_flags & _FUTURES
 
 
-def _compiled(lift: Lift, source: Any, filename: Any, mode: Any, **options: Any) -> Any:
+def _compiled(tracer: Tracer, source: Any, filename: Any, mode: Any, **options: Any) -> Any:
     if type(source) not in (str, bytes) or type(filename) is not str:
         raise GraphBreak(FL0102, what=f"compile() of {type(source).__name__}")
     if len(source) > _LONG:
@@ -80,67 +79,67 @@ def _compiled(lift: Lift, source: Any, filename: Any, mode: Any, **options: Any)
 
 
 @primitive(eval)
-def _eval(lift: Lift, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
-    plain = lift.constant(source)
+def _eval(tracer: Tracer, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
+    plain = tracer.constant(source)
     code = plain
     if type(plain) is not types.CodeType:
         text = plain.strip(" \t") if type(plain) is str else plain
-        code = _compiled(lift, text, "<string>", "eval", flags=_inherited_flags(lift), dont_inherit=True)
-    return _run(lift, "eval", code, globals, locals)
+        code = _compiled(tracer, text, "<string>", "eval", flags=_inherited_flags(tracer), dont_inherit=True)
+    return _run(tracer, "eval", code, globals, locals)
 
 
 @primitive(exec)
-def _exec(lift: Lift, source: Any, globals: Any = None, locals: Any = None, /) -> None:
-    code = lift.constant(source)
+def _exec(tracer: Tracer, source: Any, globals: Any = None, locals: Any = None, /) -> None:
+    code = tracer.constant(source)
     if type(code) is not types.CodeType:
-        code = _compiled(lift, code, "<string>", "exec", flags=_inherited_flags(lift), dont_inherit=True)
-    _run(lift, "exec", code, globals, locals)
+        code = _compiled(tracer, code, "<string>", "exec", flags=_inherited_flags(tracer), dont_inherit=True)
+    _run(tracer, "exec", code, globals, locals)
 
 
-def _run(lift: Lift, what: str, code: types.CodeType, globals: Any, locals: Any) -> Any:
+def _run(tracer: Tracer, what: str, code: types.CodeType, globals: Any, locals: Any) -> Any:
     if code.co_freevars:
         raise_error(TypeError, f"code object passed to {what}() may not contain free variables")
-    if lift.programs.of(code).is_generator:  # text with `await` in it
+    if tracer.programs.of(code).is_generator:  # text with `await` in it
         raise GraphBreak(FL0102, what=f"{what}() of code that gives a coroutine")
-    assert lift.frame is not None
+    assert tracer.frame is not None
     if globals is None:
-        globals = lift.frame.globals
+        globals = tracer.frame.globals
         if locals is None:
-            locals = _locals(lift)
-            _refuse_writes(lift, what, code)
+            locals = _locals(tracer)
+            _refuse_writes(tracer, what, code)
     elif not isinstance(globals, DictValue) or globals.python_type() is not dict:
         raise GraphBreak(FL0102, what=f"{what}() with globals of type {py.type_of(globals).__name__}")
     else:
-        globals.note(lift)
-        _provide_builtins(lift, what, code, globals)
+        globals.note(tracer)
+        _provide_builtins(tracer, what, code, globals)
     names = globals if locals is None else locals
     if not isinstance(names, DictValue):
         raise GraphBreak(FL0102, what=f"{what}() with locals of type {py.type_of(names).__name__}")
-    names.note(lift)
-    return lift.run_in_namespace(ClosureValue(code, globals), names)
+    names.note(tracer)
+    return tracer.run_in_namespace(ClosureValue(code, globals), names)
 
 
-def _refuse_writes(lift: Lift, what: str, code: types.CodeType) -> None:
+def _refuse_writes(tracer: Tracer, what: str, code: types.CodeType) -> None:
     """What is written to the variables of a function in this way may or may not be seen later."""
-    if lift.programs.of(code).assigns_names:
+    if tracer.programs.of(code).assigns_names:
         raise GraphBreak(FL0102, what=f"{what}() that assigns variables")
 
 
-def _provide_builtins(lift: Lift, what: str, code: types.CodeType, globals: DictValue) -> None:
+def _provide_builtins(tracer: Tracer, what: str, code: types.CodeType, globals: DictValue) -> None:
     """Globals get the builtins as an item, unless they have some."""
-    own = globals.get_key(lift, "__builtins__")
+    own = globals.get_key(tracer, "__builtins__")
     if own is MISSING:
-        globals.set_key(lift, "__builtins__", lift.builtins)
-    elif own is lift.builtins or (isinstance(own, Value) and own.concrete is builtins):
-        own.note(lift)
-    elif not (isinstance(own, DictValue) and not py.truth(lift, own)) or _asks_builtins(lift, code, globals):
+        globals.set_key(tracer, "__builtins__", tracer.builtins)
+    elif own is tracer.builtins or (isinstance(own, Value) and own.concrete is builtins):
+        own.note(tracer)
+    elif not (isinstance(own, DictValue) and not py.truth(tracer, own)) or _asks_builtins(tracer, code, globals):
         raise GraphBreak(FL0102, what=f"{what}() with builtins of its own")
 
 
-def _asks_builtins(lift: Lift, code: types.CodeType, globals: DictValue) -> bool:
+def _asks_builtins(tracer: Tracer, code: types.CodeType, globals: DictValue) -> bool:
     inner = [constant for constant in code.co_consts if type(constant) is types.CodeType]
-    return any(name in builtins.__dict__ and globals.get_key(lift, name) is MISSING for name in code.co_names) or any(
-        _asks_builtins(lift, part, globals) for part in inner
+    return any(name in builtins.__dict__ and globals.get_key(tracer, name) is MISSING for name in code.co_names) or any(
+        _asks_builtins(tracer, part, globals) for part in inner
     )
 
 
@@ -148,37 +147,37 @@ def _asks_builtins(lift: Lift, code: types.CodeType, globals: DictValue) -> bool
 
 
 @primitive(locals)
-def _locals(lift: Lift) -> Any:
-    assert lift.frame is not None
-    return variables(lift, lift.frame)
+def _locals(tracer: Tracer) -> Any:
+    assert tracer.frame is not None
+    return variables(tracer, tracer.frame)
 
 
-def variables(lift: Lift, frame: Frame) -> Any:
+def variables(tracer: Tracer, frame: TracedFrame) -> Any:
     """`locals()` of a frame."""
     canonical = frame.program.canonical
     found: dict[str, Any] = {}
     for name, value in zip(canonical.slot_names, frame.locals, strict=True):
-        contents = value.get(lift) if isinstance(value, CellValue) else value
+        contents = value.get(tracer) if isinstance(value, CellValue) else value
         if contents is not NULL and contents is not EMPTY and (not name.startswith(".") or name == ".0"):
             found[name] = contents
     if not canonical.code.co_flags & _OPTIMIZED:
-        return _with_hidden(lift, frame, found) if sys.version_info >= (3, 12) else frame.names
+        return _with_hidden(tracer, frame, found) if sys.version_info >= (3, 12) else frame.names
     if sys.version_info >= (3, 13):
         return DictValue(found)
     # Before 3.13 a frame has one such dict, which is brought up to date.
     if frame.names is None:
         frame.names = DictValue(found)
     else:
-        known = frame.names.entries(lift)
+        known = frame.names.entries(tracer)
         for name in canonical.slot_names:
             if name in known and name not in found:
-                frame.names.delete_key(lift, name)
+                frame.names.delete_key(tracer, name)
         for name, value in found.items():
-            frame.names.set_key(lift, name, value)
+            frame.names.set_key(tracer, name, value)
     return frame.names
 
 
-def _with_hidden(lift: Lift, frame: Frame, variables: dict[str, Any]) -> Any:
+def _with_hidden(tracer: Tracer, frame: TracedFrame, variables: dict[str, Any]) -> Any:
     """What a comprehension sees that is part of a class body or module: its own variables, too.
 
     In 3.13.0 it sees nothing else. What a class body shares with the functions around it is none of its variables.
@@ -190,4 +189,4 @@ def _with_hidden(lift: Lift, frame: Frame, variables: dict[str, Any]) -> Any:
         return frame.names
     if not isinstance(frame.names, DictValue) or sys.version_info >= (3, 13) or hidden.keys() & {*code.co_cellvars}:
         raise GraphBreak(FL0102, what="locals() of a comprehension outside of functions")
-    return DictValue({**frame.names.entries(lift), **hidden})
+    return DictValue({**frame.names.entries(tracer), **hidden})

@@ -13,8 +13,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.functions.evaluation import variables
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import TracedFrame, Tracer
 
 
 class FrameObjectValue(Value):
@@ -22,28 +21,28 @@ class FrameObjectValue(Value):
 
     __slots__ = ("frame",)
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: TracedFrame) -> None:
         super().__init__()
         self.frame = frame
 
     def python_type(self) -> type:
         return types.FrameType
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "f_globals":
             return self.frame.globals
         if name == "f_back":
             return _frame_above(self.frame, 1)
         if name == "f_builtins":
-            return lift.builtins
+            return tracer.builtins
         if name == "f_locals" and sys.version_info < (3, 13):  # from then on what is written there is written here
-            return variables(lift, self.frame)
+            return variables(tracer, self.frame)
         if name == "__class__":
-            return lift.known_object(types.FrameType)
-        return super().attribute(lift, name)
+            return tracer.known_object(types.FrameType)
+        return super().attribute(tracer, name)
 
 
-def _frame_above(frame: Frame | None, depth: int) -> FrameObjectValue:
+def _frame_above(frame: TracedFrame | None, depth: int) -> FrameObjectValue:
     while frame is not None and depth > 0:
         frame, depth = frame.caller, depth - 1
     if frame is None:
@@ -52,20 +51,20 @@ def _frame_above(frame: Frame | None, depth: int) -> FrameObjectValue:
 
 
 @primitive(sys._getframe)
-def _getframe(lift: Lift, depth: Any = 0, /) -> Any:
-    return _frame_above(lift.frame, max(lift.as_index(depth), 0))
+def _getframe(tracer: Tracer, depth: Any = 0, /) -> Any:
+    return _frame_above(tracer.frame, max(tracer.as_index(depth), 0))
 
 
 if hasattr(sys, "_getframemodulename"):
 
     @primitive(sys._getframemodulename)
-    def _getframemodulename(lift: Lift, depth: Any = 0) -> Any:
-        found = _frame_above(lift.frame, max(lift.as_index(depth), 0))
-        return py.attribute(lift, found.frame.function, "__module__")
+    def _getframemodulename(tracer: Tracer, depth: Any = 0) -> Any:
+        found = _frame_above(tracer.frame, max(tracer.as_index(depth), 0))
+        return py.attribute(tracer, found.frame.function, "__module__")
 
 
 @primitive(sys.gettrace)
-def _gettrace(lift: Lift) -> Any:
+def _gettrace(tracer: Tracer) -> Any:
     """Where somebody traces, captured code does not run."""
     if sys.gettrace() is not None:
         raise GraphBreak(FL0102, what="sys.gettrace() of a program that is traced")

@@ -21,8 +21,8 @@ from framelift.values.functions.cells import CellValue
 from framelift.values.functions.untraceable import refuse_untraceable
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class FunctionLike(Value):
@@ -32,34 +32,34 @@ class FunctionLike(Value):
     code: types.CodeType
 
     @abstractmethod
-    def globals(self, lift: Lift) -> DictValue:
+    def globals(self, tracer: Tracer) -> DictValue:
         """The namespace of the module it was made in."""
 
     @abstractmethod
-    def cells(self, lift: Lift) -> list[CellValue]:
+    def cells(self, tracer: Tracer) -> list[CellValue]:
         """The variables it shares with the functions around it, in the order of `co_freevars`."""
 
     @abstractmethod
-    def defaults(self, lift: Lift) -> list[Any]:
+    def defaults(self, tracer: Tracer) -> list[Any]:
         """The defaults of its last positional parameters."""
 
     @abstractmethod
-    def keyword_defaults(self, lift: Lift) -> dict[str, Any]:
+    def keyword_defaults(self, tracer: Tracer) -> dict[str, Any]:
         """The defaults of its keyword-only parameters."""
 
-    def qualified_name(self, lift: Lift) -> str:
+    def qualified_name(self, tracer: Tracer) -> str:
         """The name by which errors call it."""
-        name: str = lift.constant(self.attribute(lift, "__qualname__"))
+        name: str = tracer.constant(self.attribute(tracer, "__qualname__"))
         return name
 
     def python_type(self) -> type:
         return types.FunctionType
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        refuse_untraceable(lift, self)
-        return lift.inline(self, args, kwargs)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        refuse_untraceable(tracer, self)
+        return tracer.inline(self, args, kwargs)
 
-    def bind(self, lift: Lift, instance: Any, owner: Any) -> Any:
+    def bind(self, tracer: Tracer, instance: Any, owner: Any) -> Any:
         """The descriptor protocol of functions."""
         return self if instance is None else BoundMethodValue(self, instance)
 
@@ -86,112 +86,112 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
     def code(self) -> types.CodeType:  # type: ignore[override]
         return self.concrete.__code__
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "TYPE", types.FunctionType)
+        tracer.guard(self.source, "TYPE", types.FunctionType)
 
-    def note_identity(self, lift: Lift) -> None:
+    def note_identity(self, tracer: Tracer) -> None:
         """Guard the very object, for functions whose meaning is not their code."""
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not self._admitted:
-            self._admit(lift)
-        return lift.inline(self, args, kwargs) if self._model is None else self._model(lift, args, kwargs)
+            self._admit(tracer)
+        return tracer.inline(self, args, kwargs) if self._model is None else self._model(tracer, args, kwargs)
 
-    def _admit(self, lift: Lift) -> None:
-        self._model = lift.model_of(self.concrete)
+    def _admit(self, tracer: Tracer) -> None:
+        self._model = tracer.model_of(self.concrete)
         if self._model is not None:
-            self.note_identity(lift)
+            self.note_identity(tracer)
         else:
             assert self.source is not None
-            lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
-            refuse_untraceable(lift, self)
+            tracer.guard(self.source.child("FUNC_CODE"), "IS", self.code)
+            refuse_untraceable(tracer, self)
         self._admitted = True
 
-    def globals(self, lift: Lift) -> DictValue:
+    def globals(self, tracer: Tracer) -> DictValue:
         if self._globals is None:
             assert self.source is not None
             real = self.concrete.__globals__
             if not has_plain_globals(self.concrete):
                 raise GraphBreak(FL0102, what=f"{self.describe()}, whose globals are no plain dict")
-            self._globals = _namespace_of_globals(lift, real, self.source.child("FUNC_GLOBALS"))
+            self._globals = _namespace_of_globals(tracer, real, self.source.child("FUNC_GLOBALS"))
         return self._globals
 
-    def cells(self, lift: Lift) -> list[CellValue]:
+    def cells(self, tracer: Tracer) -> list[CellValue]:
         assert self.source is not None
         closure = self.source.child("FUNC_CLOSURE")
         return [
-            lift.wrap(cell, closure.child("TUPLE_ITEM", index))
+            tracer.wrap(cell, closure.child("TUPLE_ITEM", index))
             for index, cell in enumerate(self.concrete.__closure__ or ())
         ]
 
-    def defaults(self, lift: Lift) -> list[Any]:
+    def defaults(self, tracer: Tracer) -> list[Any]:
         assert self.source is not None
-        values = lift.wrap(self.concrete.__defaults__, self.source.child("FUNC_DEFAULTS"))
+        values = tracer.wrap(self.concrete.__defaults__, self.source.child("FUNC_DEFAULTS"))
         if self.concrete.__defaults__ is None:
-            py.same(lift, values, None)
+            py.same(tracer, values, None)
             return []
-        return py.items(lift, values)
+        return py.items(tracer, values)
 
-    def keyword_defaults(self, lift: Lift) -> dict[str, Any]:
+    def keyword_defaults(self, tracer: Tracer) -> dict[str, Any]:
         assert self.source is not None
-        values = lift.wrap(self.concrete.__kwdefaults__, self.source.child("FUNC_KWDEFAULTS"))
+        values = tracer.wrap(self.concrete.__kwdefaults__, self.source.child("FUNC_KWDEFAULTS"))
         if self.concrete.__kwdefaults__ is None:
-            py.same(lift, values, None)
+            py.same(tracer, values, None)
             return {}
-        values.note(lift)
-        return dict(values.entries(lift))
+        values.note(tracer)
+        return dict(values.entries(tracer))
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         assert self.source is not None
         if name in _READ_AS_ATTRIBUTE:
-            return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+            return tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
         if name in _FUNCTION_PARTS:
-            return lift.wrap(getattr(self.concrete, name), self.source.child(_FUNCTION_PARTS[name]))
+            return tracer.wrap(getattr(self.concrete, name), self.source.child(_FUNCTION_PARTS[name]))
         if name == "__code__":
-            lift.guard(self.source.child("FUNC_CODE"), "IS", self.code)
+            tracer.guard(self.source.child("FUNC_CODE"), "IS", self.code)
             return self.code
         if name == "__globals__":
-            return self.globals(lift)
+            return self.globals(tracer)
         if name == "__dict__":
-            return self.dictionary(lift)
-        found = self.dictionary(lift).get_key(lift, name)
-        return common_attribute(lift, self, name) if found is MISSING else found
+            return self.dictionary(tracer)
+        found = self.dictionary(tracer).get_key(tracer, name)
+        return common_attribute(tracer, self, name) if found is MISSING else found
 
-    def dictionary(self, lift: Lift) -> DictValue:
+    def dictionary(self, tracer: Tracer) -> DictValue:
         if self.namespace is None:
             assert self.source is not None
-            self.namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+            self.namespace = tracer.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
         assert self.namespace is not None
         return self.namespace
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name in _FUNCTION_ATTRIBUTES:
-            if name in _TEXTS and lift.constant(self.attribute(lift, name)) == lift.constant(value):
+            if name in _TEXTS and tracer.constant(self.attribute(tracer, name)) == tracer.constant(value):
                 return  # as `functools.total_ordering` does each time
             self.refuse(f"assignment of {name}")
-        self.dictionary(lift).set_key(lift, name, value)
+        self.dictionary(tracer).set_key(tracer, name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"deletion of {name}")
-        delete_entry(lift, self.dictionary(lift), name)
+        delete_entry(tracer, self.dictionary(tracer), name)
 
     def describe(self) -> str:
         return f"function {self.concrete.__qualname__}"
 
 
-def _namespace_of_globals(lift: Lift, real: dict[str, Any], source: Source) -> DictValue:
+def _namespace_of_globals(tracer: Tracer, real: dict[str, Any], source: Source) -> DictValue:
     """The globals of a function: a module's namespace where there is one, so that its functions share it."""
     module = sys.modules.get(real.get("__name__", ""))
     if isinstance(module, types.ModuleType) and module.__dict__ is real:
-        namespace = lift.module_namespace(module)
+        namespace = tracer.module_namespace(module)
         assert namespace.source is not None
-        lift.guards.relate("SAME", (namespace.source, source))
+        tracer.guards.relate("SAME", (namespace.source, source))
         return namespace
-    found: DictValue = lift.wrap(real, source)
+    found: DictValue = tracer.wrap(real, source)
     return found
 
 
@@ -211,38 +211,38 @@ class ClosureValue(FunctionLike):
         self.written: dict[str, Any] = {}
         self.namespace = NamespaceValue(self)
 
-    def globals(self, lift: Lift) -> DictValue:
+    def globals(self, tracer: Tracer) -> DictValue:
         return self._globals
 
-    def cells(self, lift: Lift) -> list[CellValue]:
+    def cells(self, tracer: Tracer) -> list[CellValue]:
         return self._cells
 
-    def defaults(self, lift: Lift) -> list[Any]:
+    def defaults(self, tracer: Tracer) -> list[Any]:
         return self._defaults
 
-    def keyword_defaults(self, lift: Lift) -> dict[str, Any]:
+    def keyword_defaults(self, tracer: Tracer) -> dict[str, Any]:
         return self._keyword_defaults
 
-    def set_part(self, flag: int, part: Any, lift: Lift) -> None:
+    def set_part(self, flag: int, part: Any, tracer: Tracer) -> None:
         """MAKE_FUNCTION's flags: 1 defaults, 2 keyword defaults, 4 annotations, 8 closure."""
         if flag == 1:
-            self._defaults = py.items(lift, part)
+            self._defaults = py.items(tracer, part)
         elif flag == 2:
-            self._keyword_defaults = dict(part.entries(lift))
+            self._keyword_defaults = dict(part.entries(tracer))
         elif flag == 4:
-            items = py.items(lift, part)
-            names = [lift.constant(name) for name in items[::2]]
+            items = py.items(tracer, part)
+            names = [tracer.constant(name) for name in items[::2]]
             self.annotations = DictValue(dict(zip(names, items[1::2], strict=True)))
         elif flag == 8:
-            self._cells = py.items(lift, part)
+            self._cells = py.items(tracer, part)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in self.written:
             return self.written[name]
         if name in _CLOSURE_ATTRIBUTES:
-            return _CLOSURE_ATTRIBUTES[name](self, lift)
-        found = self.namespace.get_key(lift, name)
-        return common_attribute(lift, self, name) if found is MISSING else found
+            return _CLOSURE_ATTRIBUTES[name](self, tracer)
+        found = self.namespace.get_key(tracer, name)
+        return common_attribute(tracer, self, name) if found is MISSING else found
 
     def doc(self) -> Any:
         constants = self.code.co_consts
@@ -253,22 +253,22 @@ class ClosureValue(FunctionLike):
             self.annotations = DictValue({})
         return self.annotations
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name in _ASSIGNABLE:
-            lift.journal.touch(self)
+            tracer.journal.touch(self)
             self.written[name] = value
         elif name == "__defaults__":
-            lift.journal.touch(self)
-            self._defaults = [] if value is None else py.items(lift, value)
+            tracer.journal.touch(self)
+            self._defaults = [] if value is None else py.items(tracer, value)
         elif name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"assignment of {name}")
         else:
-            self.namespace.set_key(lift, name, value)
+            self.namespace.set_key(tracer, name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"deletion of {name}")
-        delete_entry(lift, self.namespace, name)
+        delete_entry(tracer, self.namespace, name)
 
     def state(self) -> Any:
         return dict(self.written), self._defaults
@@ -283,60 +283,62 @@ class ClosureValue(FunctionLike):
         inner = [*self._cells, *self._defaults, *self._keyword_defaults.values(), *self.written.values()]
         return [*inner, self._globals, self.namespace] + ([] if self.annotations is None else [self.annotations])
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         # A cell may hold the function itself: cells are filled when the function is there.
-        unfilled = [cell for cell in self._cells if cell.make_empty(generate)]
-        generate.callable(types.FunctionType)
-        generate.constant(self.code)
-        generate.value(self._globals)
-        generate.constant(self.code.co_name)
-        _tuple_or_none(generate, self._defaults)
-        _tuple_or_none(generate, self._cells)
-        generate.call(5)
-        generate.remember(self)
+        unfilled = [cell for cell in self._cells if cell.make_empty(emit)]
+        emit.callable(types.FunctionType)
+        emit.constant(self.code)
+        emit.value(self._globals)
+        emit.constant(self.code.co_name)
+        _tuple_or_none(emit, self._defaults)
+        _tuple_or_none(emit, self._cells)
+        emit.call(5)
+        emit.remember(self)
         for cell in unfilled:
-            cell.fill(generate)
+            cell.fill(emit)
         if self._keyword_defaults:
-            _store(generate, "__kwdefaults__", DictValue(dict(self._keyword_defaults)))
+            _store(emit, "__kwdefaults__", DictValue(dict(self._keyword_defaults)))
         if self.annotations is not None and "__annotations__" not in self.written:
-            _store(generate, "__annotations__", self.annotations)
+            _store(emit, "__annotations__", self.annotations)
         for name, value in self.written.items():
-            _store(generate, name, value)
-        self.namespace.fill_real(generate)
+            _store(emit, name, value)
+        self.namespace.fill_real(emit)
 
 
-def _tuple_or_none(generate: Generator, items: list[Any]) -> None:
+def _tuple_or_none(emit: Emitter, items: list[Any]) -> None:
     for item in items:
-        generate.value(item)
+        emit.value(item)
     if items:
-        generate.build_tuple(len(items))
+        emit.build_tuple(len(items))
     else:
-        generate.constant(None)
+        emit.constant(None)
 
 
-def _store(generate: Generator, name: str, value: Any) -> None:
+def _store(emit: Emitter, name: str, value: Any) -> None:
     """`function.name = value` for the function on top of the stack."""
-    generate.copy_top()
-    generate.value(value)
-    generate.swap()
-    generate.store_attribute(name)
+    emit.copy_top()
+    emit.value(value)
+    emit.swap()
+    emit.store_attribute(name)
 
 
-def delete_entry(lift: Lift, namespace: DictValue, name: str) -> None:
+def delete_entry(tracer: Tracer, namespace: DictValue, name: str) -> None:
     """`del namespace[name]` for an attribute that is kept there."""
-    if namespace.get_key(lift, name) is MISSING:
+    if namespace.get_key(tracer, name) is MISSING:
         raise_error(AttributeError, f"'function' object has no attribute '{name}'")
-    namespace.delete_key(lift, name)
+    namespace.delete_key(tracer, name)
 
 
-def common_attribute(lift: Lift, function: FunctionLike, name: str) -> Any:
+def common_attribute(tracer: Tracer, function: FunctionLike, name: str) -> Any:
     """What a function has from its type."""
     if name == "__get__":
-        return lift.builtin_method(function, name, lambda instance, owner=None: function.bind(lift, instance, owner))
+        return tracer.builtin_method(
+            function, name, lambda instance, owner=None: function.bind(tracer, instance, owner)
+        )
     if name == "__call__":
         return function
     if name == "__class__":
-        return lift.known_object(types.FunctionType)
+        return tracer.known_object(types.FunctionType)
     if name in _FUNCTION_ATTRIBUTES:
         function.refuse(f"attribute {name!r}")
     raise_error(AttributeError, f"'function' object has no attribute '{name}'")
@@ -351,21 +353,23 @@ _FUNCTION_PARTS = {
     "__kwdefaults__": "FUNC_KWDEFAULTS",
     "__closure__": "FUNC_CLOSURE",
 }
-_CLOSURE_ATTRIBUTES: dict[str, Callable[[ClosureValue, Lift], Any]] = {
-    "__name__": lambda function, lift: function.code.co_name,
-    "__qualname__": lambda function, lift: function.code.co_qualname,
-    "__code__": lambda function, lift: function.code,
-    "__doc__": lambda function, lift: function.doc(),
-    "__module__": lambda function, lift: function.globals(lift).get_key(lift, "__name__"),
-    "__dict__": lambda function, lift: function.namespace,
-    "__globals__": lambda function, lift: function.globals(lift),
-    "__annotations__": lambda function, lift: function.annotations_dict(),
-    "__closure__": lambda function, lift: lift.tuple(function.cells(lift)) if function.code.co_freevars else None,
-    "__defaults__": lambda function, lift: lift.tuple(function.defaults(lift)) if function.defaults(lift) else None,
+_CLOSURE_ATTRIBUTES: dict[str, Callable[[ClosureValue, Tracer], Any]] = {
+    "__name__": lambda function, tracer: function.code.co_name,
+    "__qualname__": lambda function, tracer: function.code.co_qualname,
+    "__code__": lambda function, tracer: function.code,
+    "__doc__": lambda function, tracer: function.doc(),
+    "__module__": lambda function, tracer: function.globals(tracer).get_key(tracer, "__name__"),
+    "__dict__": lambda function, tracer: function.namespace,
+    "__globals__": lambda function, tracer: function.globals(tracer),
+    "__annotations__": lambda function, tracer: function.annotations_dict(),
+    "__closure__": lambda function, tracer: tracer.tuple(function.cells(tracer)) if function.code.co_freevars else None,
+    "__defaults__": lambda function, tracer: (
+        tracer.tuple(function.defaults(tracer)) if function.defaults(tracer) else None
+    ),
 }
 if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have some are not traced when made
     _READ_AS_ATTRIBUTE |= {"__type_params__"}
-    _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, lift: lift.tuple([])
+    _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, tracer: tracer.tuple([])
 
 
 # Methods that C code binds to objects in a way of its own.
@@ -402,67 +406,67 @@ class BoundMethodValue(Bound, models=types.MethodType):
         raw = self._function.concrete if isinstance(self._function, Value) else None
         return _BOUND_TYPES.get(id(type(raw)), types.MethodType)
 
-    def function(self, lift: Lift) -> Any:
+    def function(self, tracer: Tracer) -> Any:
         if self._function is NULL:
             assert self.source is not None
-            self.note(lift)
-            self._function = lift.wrap(self.concrete.__func__, self.source.child("METHOD_FUNC"))
+            self.note(tracer)
+            self._function = tracer.wrap(self.concrete.__func__, self.source.child("METHOD_FUNC"))
         return self._function
 
-    def instance(self, lift: Lift) -> Any:
+    def instance(self, tracer: Tracer) -> Any:
         if self._instance is NULL:
             assert self.source is not None
-            self.note(lift)
-            self._instance = lift.wrap(self.concrete.__self__, self.source.child("METHOD_SELF"))
+            self.note(tracer)
+            self._instance = tracer.wrap(self.concrete.__self__, self.source.child("METHOD_SELF"))
         return self._instance
 
-    def bound_to(self, lift: Lift) -> tuple[Any, str] | None:
-        raw: Any = self.function(lift).concrete if isinstance(self.function(lift), Value) else None
-        return (self.instance(lift), raw.__name__) if type(raw) in _METHODS_OF_C else None
+    def bound_to(self, tracer: Tracer) -> tuple[Any, str] | None:
+        raw: Any = self.function(tracer).concrete if isinstance(self.function(tracer), Value) else None
+        return (self.instance(tracer), raw.__name__) if type(raw) in _METHODS_OF_C else None
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.function(lift), [self.instance(lift), *args], kwargs)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(tracer, self.function(tracer), [self.instance(tracer), *args], kwargs)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__self__":
-            return self.instance(lift)
+            return self.instance(tracer)
         if name == "__func__":
-            return self.function(lift)
+            return self.function(tracer)
         if name == "__call__":
             return self
         if name == "__get__" and name in _OF_METHODS:  # it stays bound as it is (not in every version)
-            return lift.builtin_method(self, name, lambda instance, owner=None, /: self)
+            return tracer.builtin_method(self, name, lambda instance, owner=None, /: self)
         if name in _OF_METHODS:
-            return method_of(self, lift, name)
-        if name == "__module__" and type(self.function(lift).concrete) in _METHODS_OF_C:
+            return method_of(self, tracer, name)
+        if name == "__module__" and type(self.function(tracer).concrete) in _METHODS_OF_C:
             return None  # of a module are functions
-        return py.attribute(lift, self.function(lift), name)
+        return py.attribute(tracer, self.function(tracer), name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not isinstance(other, BoundMethodValue) or operator not in ("==", "!="):
-            return super().compare(lift, operator, other)
-        equal = py.same(lift, self.function(lift), other.function(lift)) and py.same(
-            lift, self.instance(lift), other.instance(lift)
+            return super().compare(tracer, operator, other)
+        equal = py.same(tracer, self.function(tracer), other.function(tracer)) and py.same(
+            tracer, self.instance(tracer), other.instance(tracer)
         )
         return equal == (operator == "==")
 
-    def key(self, lift: Lift) -> Any:
-        return key_of_method(lift, self)
+    def key(self, tracer: Tracer) -> Any:
+        return key_of_method(tracer, self)
 
     def parts(self) -> list[Any]:
         return [part for part in (self._function, self._instance) if part is not NULL]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raw = self._function.concrete if isinstance(self._function, Value) else None
         if has_type(raw, _C_METHODS):
-            generate.value(self._function)
-            generate.load_method("__get__")
+            emit.value(self._function)
+            emit.load_method("__get__")
             if type(raw) is types.ClassMethodDescriptorType:
-                generate.constant(None)
-            generate.value(self._instance)
-            generate.call(1 + (type(raw) is types.ClassMethodDescriptorType))
+                emit.constant(None)
+            emit.value(self._instance)
+            emit.call(1 + (type(raw) is types.ClassMethodDescriptorType))
             return
-        generate.callable(types.MethodType)
-        generate.value(self._function)
-        generate.value(self._instance)
-        generate.call(2)
+        emit.callable(types.MethodType)
+        emit.value(self._function)
+        emit.value(self._instance)
+        emit.call(2)

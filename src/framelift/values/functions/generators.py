@@ -21,9 +21,8 @@ from framelift.values.functions.generator_rebuild import begin, begin_at_yield, 
 from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import TracedFrame, Tracer
 
 
 class GeneratorValue(IteratorValue):
@@ -34,7 +33,7 @@ class GeneratorValue(IteratorValue):
     noun = "generator"
     prefix = "gi_"
 
-    def __init__(self, frame: Frame, born: int) -> None:
+    def __init__(self, frame: TracedFrame, born: int) -> None:
         super().__init__()
         self.frame = frame
         self.started = False
@@ -59,14 +58,14 @@ class GeneratorValue(IteratorValue):
 
     # -- going on ------------------------------------------------------------------------------------------------
 
-    def next(self, lift: Lift) -> Any:
-        return self.send_value(lift, None)
+    def next(self, tracer: Tracer) -> Any:
+        return self.send_value(tracer, None)
 
-    def ask_length(self, lift: Lift) -> None:
+    def ask_length(self, tracer: Tracer) -> None:
         if self.sequence is not None and not self.finished:
-            ask_for_length(lift, self.sequence)
+            ask_for_length(tracer, self.sequence)
 
-    def send_value(self, lift: Lift, value: Any) -> Any:
+    def send_value(self, tracer: Tracer, value: Any) -> Any:
         """Go on with `value` as the result of `yield`; the next item, or Exhausted with the return value."""
         self._refuse_running()
         if self.finished:
@@ -75,38 +74,38 @@ class GeneratorValue(IteratorValue):
             raise Exhausted
         if not self.started and value is not None:
             raise_error(TypeError, f"can't send non-None value to a just-started {self.noun}")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         if self.started:
             self.frame.stack.append(value)
             self.frame.pc += 1
-        return self._run(lift, None)
+        return self._run(tracer, None)
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any:
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any:
         """Go on with `exception` raised at the `yield`."""
         self._refuse_running()
-        lift.journal.touch(self)
-        exception.be_thrown(lift)
+        tracer.journal.touch(self)
+        exception.be_thrown(tracer)
         if self.finished or not self.started:
             self.finished = True
             raise Raised(exception)
         if self.frame.delegates:
-            return self._throw_below(lift, self.frame.stack[-1], exception)
-        return self._run(lift, exception)
+            return self._throw_below(tracer, self.frame.stack[-1], exception)
+        return self._run(tracer, exception)
 
-    def _throw_below(self, lift: Lift, below: Any, exception: Any) -> Any:
+    def _throw_below(self, tracer: Tracer, below: Any, exception: Any) -> Any:
         """The same while it waits for another iterator in a `yield from`: a generator is thrown at first."""
         if not isinstance(below, IteratorValue):
             self.refuse("throw() into a generator that delegates to an iterator of the program's")
         if not below.takes_throws:
-            return self._run(lift, exception)
-        frame, outside = self.frame, lift.handled
+            return self._run(tracer, exception)
+        frame, outside = self.frame, tracer.handled
         self.running = True
-        lift.handled = outside if self.handled is None else self.handled
+        tracer.handled = outside if self.handled is None else self.handled
         try:
             if isinstance(exception, ExceptionValue) and issubclass(exception.cls, GeneratorExit):
-                below.close_value(lift)
+                below.close_value(tracer)
             else:
-                return below.throw_value(lift, exception)
+                return below.throw_value(tracer, exception)
         except Exhausted as exhausted:  # the `yield from` is over
             frame.stack[-1] = exhausted.args[0] if exhausted.args else None
             frame.pc = frame.program.steps[frame.pc - 1].arg
@@ -115,8 +114,8 @@ class GeneratorValue(IteratorValue):
             exception = raised.value
         finally:
             self.running = False
-            lift.handled = outside
-        return self._run(lift, exception)
+            tracer.handled = outside
+        return self._run(tracer, exception)
 
     def _refuse_running(self) -> None:
         if self.running:
@@ -124,16 +123,16 @@ class GeneratorValue(IteratorValue):
                 self.refuse("next() of an iterator that is being asked already")
             raise_error(ValueError, f"{self.noun} already executing")
 
-    def _run(self, lift: Lift, exception: Any) -> Any:
+    def _run(self, tracer: Tracer, exception: Any) -> Any:
         frame = self.frame
         self.started = self.running = True
         frame.yielded = False
-        outside = lift.handled
-        inside = lift.handled = outside if self.handled is None else self.handled
+        outside = tracer.handled
+        inside = tracer.handled = outside if self.handled is None else self.handled
         try:
             if exception is not None and self.handled is not None:
-                lift.give_context(exception)
-            result = lift.run_frame(frame) if exception is None else lift.throw_into(frame, exception)
+                tracer.give_context(exception)
+            result = tracer.run_frame(frame) if exception is None else tracer.throw_into(frame, exception)
         except Raised as raised:
             self.finished = True
             if self.kind is not types.GeneratorType:
@@ -143,8 +142,8 @@ class GeneratorValue(IteratorValue):
         finally:
             frame.enter(None)
             self.running = False
-            self.handled = lift.handled if lift.handled is not inside else self.handled
-            lift.handled = outside
+            self.handled = tracer.handled if tracer.handled is not inside else self.handled
+            tracer.handled = outside
         if frame.yielded:
             return result
         self.finished = True
@@ -156,18 +155,18 @@ class GeneratorValue(IteratorValue):
     def takes_throws(self) -> bool:  # type: ignore[override]
         return self.kind is types.GeneratorType
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if not self.takes_throws:
-            return super().attribute(lift, name)
+            return super().attribute(tracer, name)
         if name in DRIVERS:
-            return driver(lift, self, name)
+            return driver(tracer, self, name)
         if name.startswith(self.prefix):
-            return self._of_the_frame(lift, name.removeprefix(self.prefix), name)
+            return self._of_the_frame(tracer, name.removeprefix(self.prefix), name)
         if name in ("__name__", "__qualname__") and isinstance(self.frame.function, Value):
-            return py.attribute(lift, self.frame.function, name)
-        return super().attribute(lift, name)
+            return py.attribute(tracer, self.frame.function, name)
+        return super().attribute(tracer, name)
 
-    def _of_the_frame(self, lift: Lift, what: str, name: str) -> Any:
+    def _of_the_frame(self, tracer: Tracer, what: str, name: str) -> Any:
         """Where it stands, as its attributes tell."""
         waits = self.started and not self.finished and not self.running
         if what == "running":
@@ -177,20 +176,20 @@ class GeneratorValue(IteratorValue):
         if what in ("yieldfrom", "await"):
             return self.frame.stack[-1] if waits and self.frame.delegates else None
         if what == "code":
-            return lift.known_object(self.frame.program.canonical.code)
+            return tracer.known_object(self.frame.program.canonical.code)
         if what == "frame":
             return None if self.finished else FrameObjectValue(self.frame)
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def close_value(self, lift: Lift) -> Any:
+    def close_value(self, tracer: Tracer) -> Any:
         """`close()`: what it returns."""
         self._refuse_running()
         if self.finished or not self.started:
-            lift.journal.touch(self)
+            tracer.journal.touch(self)
             self.finished = True
             return None
         try:
-            self.throw_value(lift, ExceptionValue(GeneratorExit, ()))
+            self.throw_value(tracer, ExceptionValue(GeneratorExit, ()))
         except Exhausted as exhausted:
             return exhausted.args[0] if exhausted.args and sys.version_info >= (3, 13) else None
         except Raised as raised:
@@ -211,15 +210,15 @@ class GeneratorValue(IteratorValue):
     def death_shows(self) -> bool:  # type: ignore[override]
         return self.waits_in_try()
 
-    def closes_quietly(self, lift: Lift, going_on: Sequence[Value]) -> bool:
+    def closes_quietly(self, tracer: Tracer, going_on: Sequence[Value]) -> bool:
         """Close it, as happens when it is dropped; whether nobody can tell when that is, because it changes nothing.
 
         Nothing, that is, but other generators, if they are dropped, too: not among those that go on.
         """
-        journal, graph = lift.journal, lift.graph.mark()
+        journal, graph = tracer.journal, tracer.graph.mark()
         journal.begin_step()
         try:
-            self.close_value(lift)
+            self.close_value(tracer)
         except (Raised, GraphBreak):
             return False
         # Exceptions change by being raised: here the one that ends the generator, which nobody else has.
@@ -227,7 +226,7 @@ class GeneratorValue(IteratorValue):
         changed = any(
             not isinstance(value, quiet) or any(value is other for other in going_on) for value in journal.since_step()
         )
-        return not changed and lift.graph.mark() == graph
+        return not changed and tracer.graph.mark() == graph
 
     def state(self) -> Any:
         return self.frame.snapshot(), self.started, self.finished, self.handled, self.left
@@ -239,43 +238,43 @@ class GeneratorValue(IteratorValue):
     def parts(self) -> list[Any]:
         return [] if self.finished else self.frame.holds()
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         frame = self.frame
         if is_of_models(frame.program.canonical.code) or self.running or frame.names is not None:
             self._refuse_rebuilding()
         if self.finished:
-            self._make(generate, ended)
+            self._make(emit, ended)
         elif self.started:
-            self._rebuild_suspended(generate)
+            self._rebuild_suspended(emit)
         else:
-            self._make(generate, begin, *frame.locals[: frame.program.canonical.argument_slots])
+            self._make(emit, begin, *frame.locals[: frame.program.canonical.argument_slots])
 
-    def _rebuild_suspended(self, generate: Generator) -> None:
-        entered = generate.at_its_yield(self.frame)
+    def _rebuild_suspended(self, emit: Emitter) -> None:
+        entered = emit.at_its_yield(self.frame)
         if entered is None:
             self._refuse_rebuilding()
         code, items = entered
         arguments = ListValue([])
-        if self._make(generate, begin_at_yield, code, arguments):
-            generate.callable(go_to_yield)
-            generate.load_remembered(self)
-            generate.load_remembered(arguments)
-            generate.list_of(items)
-            generate.call(3)
-            generate.pop_top()
+        if self._make(emit, begin_at_yield, code, arguments):
+            emit.callable(go_to_yield)
+            emit.load_remembered(self)
+            emit.load_remembered(arguments)
+            emit.list_of(items)
+            emit.call(3)
+            emit.pop_top()
 
-    def _make(self, generate: Generator, make: Callable[..., Any], *arguments: Any) -> bool:
+    def _make(self, emit: Emitter, make: Callable[..., Any], *arguments: Any) -> bool:
         """Have the real generator made; False: it is there already, because the arguments lead back to it."""
-        generate.callable(make)
-        generate.value(self.frame.function)
+        emit.callable(make)
+        emit.value(self.frame.function)
         for argument in arguments:
-            generate.value(argument)
-        generate.call(1 + len(arguments))
-        if generate.is_remembered(self):
-            generate.pop_top()
-            generate.load_remembered(self)
+            emit.value(argument)
+        emit.call(1 + len(arguments))
+        if emit.is_remembered(self):
+            emit.pop_top()
+            emit.load_remembered(self)
             return False
-        generate.remember(self)
+        emit.remember(self)
         return True
 
     def _refuse_rebuilding(self) -> NoReturn:
@@ -285,40 +284,40 @@ class GeneratorValue(IteratorValue):
 class Driven(Protocol):
     """What `send()`, `throw()` and `close()` drive."""
 
-    def send_value(self, lift: Lift, value: Any) -> Any: ...
+    def send_value(self, tracer: Tracer, value: Any) -> Any: ...
 
-    def throw_value(self, lift: Lift, exception: Any) -> Any: ...
+    def throw_value(self, tracer: Tracer, exception: Any) -> Any: ...
 
-    def close_value(self, lift: Lift) -> Any: ...
+    def close_value(self, tracer: Tracer) -> Any: ...
 
 
-def driver(lift: Lift, driven: Any, name: str) -> Value:
+def driver(tracer: Tracer, driven: Any, name: str) -> Value:
     """The method `send`, `throw` or `close` of something driven."""
-    return lift.builtin_method(driven, name, partial(DRIVERS[name], lift, driven))
+    return tracer.builtin_method(driven, name, partial(DRIVERS[name], tracer, driven))
 
 
-def _send(lift: Lift, driven: Driven, value: Any, /) -> Any:
+def _send(tracer: Tracer, driven: Driven, value: Any, /) -> Any:
     try:
-        return driven.send_value(lift, value)
+        return driven.send_value(tracer, value)
     except Exhausted as exhausted:
         raise_error(StopIteration, *exhausted.args)
 
 
-def _throw(lift: Lift, driven: Driven, kind: Any, /, *rest: Any) -> Any:
+def _throw(tracer: Tracer, driven: Driven, kind: Any, /, *rest: Any) -> Any:
     try:
-        return driven.throw_value(lift, thrown(lift, kind, *rest))
+        return driven.throw_value(tracer, thrown(tracer, kind, *rest))
     except Exhausted as exhausted:
         raise_error(StopIteration, *exhausted.args)
 
 
-def _close(lift: Lift, driven: Driven) -> Any:
-    return driven.close_value(lift)
+def _close(tracer: Tracer, driven: Driven) -> Any:
+    return driven.close_value(tracer)
 
 
 DRIVERS: dict[str, Callable[..., Any]] = {"send": _send, "throw": _throw, "close": _close}
 
 
-def thrown(lift: Lift, kind: Any, *rest: Any) -> ExceptionValue:
+def thrown(tracer: Tracer, kind: Any, *rest: Any) -> ExceptionValue:
     """What `throw(kind, value)` means: an instance, a class, or a class and an instance of it."""
     if len(rest) > 2 or (rest and sys.version_info >= (3, 12)):
         _refuse_throw()  # newer versions warn
@@ -326,10 +325,10 @@ def thrown(lift: Lift, kind: Any, *rest: Any) -> ExceptionValue:
     if isinstance(kind, ExceptionValue) and value is None:
         return kind
     if isinstance(kind, ClassValue) and is_subclass(kind.concrete, BaseException):
-        kind.note(lift)
+        kind.note(tracer)
         if isinstance(value, ExceptionValue) and issubclass(value.cls, kind.concrete):
             return value
-        made = lift.call(kind, []) if value is None else None
+        made = tracer.call(kind, []) if value is None else None
         if isinstance(made, ExceptionValue):
             return made
     _refuse_throw()

@@ -11,7 +11,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.lookup import Found, register_binder
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class LiftedValue(Value, models=_core.Lifted):
@@ -20,19 +20,19 @@ class LiftedValue(Value, models=_core.Lifted):
     __slots__ = ()
     claimed_class = FunctionType
 
-    def function(self, lift: Lift) -> Any:
+    def function(self, tracer: Tracer) -> Any:
         assert self.source is not None
-        self.note(lift)
-        return lift.wrap(self.concrete.__wrapped__, self.source.child("GETATTR", "__wrapped__"))
+        self.note(tracer)
+        return tracer.wrap(self.concrete.__wrapped__, self.source.child("GETATTR", "__wrapped__"))
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.function(lift), args, kwargs)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(tracer, self.function(tracer), args, kwargs)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__wrapped__":
-            return self.function(lift)
+            return self.function(tracer)
         if name == "__class__":
-            return lift.known_object(FunctionType)
+            return tracer.known_object(FunctionType)
         self.refuse(f"attribute {name!r}")
 
     def describe(self) -> str:
@@ -40,16 +40,16 @@ class LiftedValue(Value, models=_core.Lifted):
 
 
 @register_binder(_core.Lifted)
-def _bind_lifted(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    value = lift.wrap(found.raw, found.source)
-    value.note(lift)
-    return value if instance is None else lift.bound_method(value, instance)
+def _bind_lifted(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    value = tracer.wrap(found.raw, found.source)
+    value.note(tracer)
+    return value if instance is None else tracer.bound_method(value, instance)
 
 
 @register_binder(_core.ModuleCall)
-def _bind_module_call(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
+def _bind_module_call(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     """The `__call__` of a lifted module. (Nothing is captured while somebody watches the calls of modules.)"""
     if instance is None:
-        return lift.wrap(found.raw.of_class, found.source.child("GETATTR", "of_class"))
-    found.note_identity(lift)
-    return instance.get_slot(lift, found.raw.slot)
+        return tracer.wrap(found.raw.of_class, found.source.child("GETATTR", "of_class"))
+    found.note_identity(tracer)
+    return instance.get_slot(tracer, found.raw.slot)

@@ -16,7 +16,7 @@ from framelift.values.functions.functions import FunctionLike
 from framelift.values.functions.generators import GeneratorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 def python_model(target: Any) -> Model | None:
@@ -29,24 +29,24 @@ def python_model(target: Any) -> Model | None:
 def _inlined(function: Callable[..., Any], target: Any) -> Model:
     fits = Arity(function, 0)
 
-    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def model(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not fits(args, kwargs):
             reject(target, args, kwargs, target.__qualname__)
-        result = py.call(lift, lift.known_object(function), args, kwargs)
+        result = py.call(tracer, tracer.known_object(function), args, kwargs)
         if isinstance(target, type) and isinstance(result, (GeneratorValue, SequenceIterator)):
-            result.kind, result.born = target, lift.steps.count
+            result.kind, result.born = target, tracer.steps.count
         return result
 
     return model
 
 
-def model_of_inner(lift: Lift, function: FunctionLike) -> Model | None:
+def model_of_inner(tracer: Tracer, function: FunctionLike) -> Model | None:
     """The model of a function by its code; what it shares with other functions is given to the model by keyword."""
     model = inner_model(function.code)
     if model is None:
         return None
-    variables = dict(zip(function.code.co_freevars, function.cells(lift), strict=True))
+    variables = dict(zip(function.code.co_freevars, function.cells(tracer), strict=True))
     parameters = inspect.signature(model).parameters.values()
-    shared = {p.name: variables[p.name].get(lift) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    shared = {p.name: variables[p.name].get(tracer) for p in parameters if p.kind is p.KEYWORD_ONLY}
     inlined = _inlined(model, model)
-    return lambda lift, args, kwargs: inlined(lift, args, kwargs | shared)
+    return lambda tracer, args, kwargs: inlined(tracer, args, kwargs | shared)

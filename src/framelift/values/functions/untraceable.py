@@ -13,19 +13,19 @@ from framelift.controls import disabled_mark
 from framelift.own_builtins import OWN
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
     from framelift.values.functions.functions import FunctionLike
 
 # Operators that take functions of the user; torch's own compiler traces those for them.
 _HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
 
 
-def refuse_untraceable(lift: Lift, function: FunctionLike) -> None:
+def refuse_untraceable(tracer: Tracer, function: FunctionLike) -> None:
     """Break at a function that is not to be traced."""
     if isinstance(function.concrete, FunctionType):
         _refuse_marked(function, function.concrete)
     if function.code.co_filename.startswith(_HIGHER_ORDER):
-        lift.answers.doubt()
+        tracer.answers.doubt()
         raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
 
 

@@ -20,8 +20,8 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # How functions of NumPy's behave that are given an array, by name; NotImplemented: they were given none.
 UFUNCS: dict[str, Model] = {}
@@ -34,23 +34,23 @@ class UfuncValue(Value, models=() if numpy is None else numpy.ufunc):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         if getattr(numpy, self.concrete.__name__, None) is not self.concrete:
             raise GraphBreak(FL0102, what=f"the ufunc {self.concrete.__name__}")
-        super().note_facts(lift)
+        super().note_facts(tracer)
         for name in ("__name__", "__doc__"):
-            lift.guard(self.source.child("GETATTR", name), "EQUALS", getattr(self.concrete, name))
+            tracer.guard(self.source.child("GETATTR", name), "EQUALS", getattr(self.concrete, name))
 
     def describe(self) -> str:
         return f"numpy.{self.concrete.__name__}"
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         of_arrays = UFUNCS.get(self.concrete.__name__)
-        result = NotImplemented if of_arrays is None else of_arrays(lift, args, kwargs)
+        result = NotImplemented if of_arrays is None else of_arrays(tracer, args, kwargs)
         if result is not NotImplemented:
             return result
-        plain = [number(lift, arg) for arg in args]
+        plain = [number(tracer, arg) for arg in args]
         if kwargs or None in plain or self.concrete.nout != 1 or len(args) != self.concrete.nin:
             raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")
         return compute(self.concrete, plain, self.describe())
@@ -65,43 +65,43 @@ class NumpyFloatValue(Value):
     def __init__(self, real: Any) -> None:
         super().__init__(None, real)
 
-    def unary(self, lift: Lift, operator: str) -> Any:
+    def unary(self, tracer: Tracer, operator: str) -> Any:
         return compute(UNARY[operator], [self.concrete], "numpy.float64")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, other, swapped=False)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, other, swapped=False)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, other, swapped=True)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, other, swapped=True)
 
-    def _combine(self, lift: Lift, operator: str, other: Any, swapped: bool) -> Any:
-        plain = number(lift, other)
+    def _combine(self, tracer: Tracer, operator: str, other: Any, swapped: bool) -> Any:
+        plain = number(tracer, other)
         if plain is None or operator not in _OPERATORS:
             self.refuse(f"operator {operator}")
         operands = [plain, self.concrete] if swapped else [self.concrete, plain]
         return compute(BINARY[operator], operands, "numpy.float64")
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         return bool(self.concrete)
 
     def plain(self) -> float:
         """`float(self)`."""
         return float(self.concrete)
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(numpy.float64)
-        generate.constant(float(self.concrete))
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(numpy.float64)
+        emit.constant(float(self.concrete))
+        emit.call(1)
 
 
-def number(lift: Lift, value: Any) -> Any:
+def number(tracer: Tracer, value: Any) -> Any:
     """A plain number or `numpy.float64`, guarded; None for everything else."""
     if isinstance(value, NumpyFloatValue):
         return value.concrete
-    return lift.constant(value) if py.has_type(value, *_NUMBERS) else None
+    return tracer.constant(value) if py.has_type(value, *_NUMBERS) else None
 
 
 def compute(function: Any, operands: list[Any], name: str) -> NumpyFloatValue:

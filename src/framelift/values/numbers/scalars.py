@@ -21,8 +21,8 @@ from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, UNARY, fol
 from framelift.values.numbers.specialise import SettledValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _NUMBERS = (int, float, bool)
 _COMPARABLE = (int, float, bool, str)
@@ -74,145 +74,145 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         self.outcome = outcome  # a comparison (operator, constant, result) with the value at a source
         self.expression = expression
 
-    def constant(self, lift: Lift) -> Any:
+    def constant(self, tracer: Tracer) -> Any:
         if self.outcome is not None:
-            lift.guard(self.outcome[0], "COMPARE", self.outcome[1])
+            tracer.guard(self.outcome[0], "COMPARE", self.outcome[1])
             return self.concrete
         for source, value in self.leaves:
-            lift.guard(source, "IS" if type(value) in _BY_IDENTITY else "EQUALS", value)
+            tracer.guard(source, "IS" if type(value) in _BY_IDENTITY else "EQUALS", value)
         return self.concrete
 
-    def note(self, lift: Lift) -> None:
+    def note(self, tracer: Tracer) -> None:
         pass
 
-    def guarded_type(self, lift: Lift) -> type:
+    def guarded_type(self, tracer: Tracer) -> type:
         for source, leaf in self.leaves:
-            lift.guard(source, "TYPE", type(leaf))
+            tracer.guard(source, "TYPE", type(leaf))
         return type(self.concrete)
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         if self.source is not None and type(self.concrete) in _ZEROS:
-            lift.guard(self.source, "TYPE", type(self.concrete))
+            tracer.guard(self.source, "TYPE", type(self.concrete))
             truth = bool(self.concrete)
-            lift.guard(self.source, "COMPARE", ("!=", _ZEROS[type(self.concrete)], truth))
+            tracer.guard(self.source, "COMPARE", ("!=", _ZEROS[type(self.concrete)], truth))
             return truth
         if self.source is not None and type(self.concrete) in _TEXTS:
-            lift.guard(self.source, "TYPE", type(self.concrete))
-            return given_truth(lift, self)
-        return bool(fold(lift, bool, self.constant(lift)))
+            tracer.guard(self.source, "TYPE", type(self.concrete))
+            return given_truth(tracer, self)
+        return bool(fold(tracer, bool, self.constant(tracer)))
 
-    def length(self, lift: Lift) -> Any:
+    def length(self, tracer: Tracer) -> Any:
         if self.source is None or type(self.concrete) not in _TEXTS:
-            return super().length(lift)
-        lift.guard(self.source, "TYPE", type(self.concrete))
-        return given_length(lift, self)
+            return super().length(tracer)
+        tracer.guard(self.source, "TYPE", type(self.concrete))
+        return given_length(tracer, self)
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return self.constant(lift)
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return self.constant(tracer)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return plain_text(self.constant(lift), conversion)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return plain_text(self.constant(tracer), conversion)
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        return lift.format(self.constant(lift), spec)
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        return tracer.format(self.constant(tracer), spec)
 
     # -- computations stay open on numbers, everything else decides --------------------------------------------------
 
-    def unary(self, lift: Lift, operator: str) -> Any:
+    def unary(self, tracer: Tracer, operator: str) -> Any:
         if type(self.concrete) in _NUMBERS:
-            return derive(lift, UNARY[operator], self)
-        return fold(lift, UNARY[operator], self.constant(lift))
+            return derive(tracer, UNARY[operator], self)
+        return fold(tracer, UNARY[operator], self.constant(tracer))
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, self, other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, self, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, other, self)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, other, self)
 
-    def _combine(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
+    def _combine(self, tracer: Tracer, operator: str, left: Any, right: Any) -> Any:
         other = right if left is self else left
         if isinstance(other, Value) and not isinstance(other, ScalarValue):
             return NotImplemented
         kinds = {type(_plain(left)), type(_plain(right))}
         # The type of a power depends on the sign of its exponent: it is decided here.
         if kinds <= set(_NUMBERS) and operator.removesuffix("=") != "**":
-            result = derive(lift, BINARY[operator], left, right)
-            _keep_defined(lift, operator.removesuffix("="), left, right)
+            result = derive(tracer, BINARY[operator], left, right)
+            _keep_defined(tracer, operator.removesuffix("="), left, right)
             if operator in _TOTAL and (kinds == {int} or kinds == {float}):
                 size = 1 + _size(left) + _size(right)
                 if size <= _MAX_EXPRESSION:
                     result.expression = Expression(operator, left, right, size)
             return result
-        return fold(lift, BINARY[operator], lift.constant(left), lift.constant(right))
+        return fold(tracer, BINARY[operator], tracer.constant(left), tracer.constant(right))
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, ScalarValue):
-            return derive(lift, COMPARE[operator], self, other)
+            return derive(tracer, COMPARE[operator], self, other)
         if isinstance(other, Value):
             return NotImplemented
         if _have_no_order(operator, self.concrete, other):
-            self.guarded_type(lift)
+            self.guarded_type(tracer)
             return NotImplemented  # whoever asked knows which of them stands on the left
         if self.source is not None and type(self.concrete) in _COMPARABLE and type(other) in _COMPARABLE:
-            result = _computed(lift, COMPARE[operator], self, other)
+            result = _computed(tracer, COMPARE[operator], self, other)
             result.outcome = (self.source, (operator, other, result.concrete))
-            result.constant(lift)  # with something else there it could raise, though nobody looks at the result
+            result.constant(tracer)  # with something else there it could raise, though nobody looks at the result
             return result
-        return fold(lift, COMPARE[operator], self.constant(lift), other)
+        return fold(tracer, COMPARE[operator], self.constant(tracer), other)
 
     # -- identity ----------------------------------------------------------------------------------------------------
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         if not isinstance(other, ScalarValue):
-            return bool(other.is_constant_object(lift, self.constant(lift)))
+            return bool(other.is_constant_object(tracer, self.constant(tracer)))
         if type(self.concrete) is not type(other.concrete) or _has_one_object(self.concrete):
-            return self.constant(lift) is other.constant(lift)
+            return self.constant(tracer) is other.constant(tracer)
         if self.source is None or other.source is None:
             raise GraphBreak(FL0201, operation="'is'", type=self.describe())
         same = self.concrete is other.concrete
         if self.source is not other.source:
-            lift.guards.relate("SAME" if same else "DISTINCT", (self.source, other.source))
+            tracer.guards.relate("SAME" if same else "DISTINCT", (self.source, other.source))
         return same
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
         if self.source is not None and (constant is None or self.concrete is None):
-            lift.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
+            tracer.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
             return self.concrete is constant
         if _has_one_object(constant) or type(constant) is not type(self.concrete):
-            return self.constant(lift) is constant
+            return self.constant(tracer) is constant
         if self.source is None:
             raise GraphBreak(FL0201, operation="'is'", type=self.describe())
-        lift.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
+        tracer.guard(self.source, "IS" if self.concrete is constant else "NOT_IS", constant)
         return self.concrete is constant
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.expression is None:
-            generate.constant(self.constant(generate.lift))
+            emit.constant(self.constant(emit.tracer))
             return
         for source, value in self.leaves:
-            generate.lift.guard(source, "TYPE", type(value))
-        generate.value(self.expression.left)
-        generate.value(self.expression.right)
-        generate.builder.binary_op(self.expression.operator)
+            emit.tracer.guard(source, "TYPE", type(value))
+        emit.value(self.expression.left)
+        emit.value(self.expression.right)
+        emit.builder.binary_op(self.expression.operator)
 
 
 _ZEROS: dict[type, Any] = {int: 0, float: 0.0, str: ""}
 
 
-def derive(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarValue:
+def derive(tracer: Tracer, function: Callable[..., Any], *operands: Any) -> ScalarValue:
     """A number computed from scalars and constants, by a function that raises nothing on others of their types."""
-    result = _computed(lift, function, *operands)
-    result.guarded_type(lift)
+    result = _computed(tracer, function, *operands)
+    result.guarded_type(tracer)
     return result
 
 
-def _computed(lift: Lift, function: Callable[..., Any], *operands: Any) -> ScalarValue:
+def _computed(tracer: Tracer, function: Callable[..., Any], *operands: Any) -> ScalarValue:
     """What it raises depends on the values of the operands."""
     try:
-        result = fold(lift, function, *map(_plain, operands))
+        result = fold(tracer, function, *map(_plain, operands))
     except Raised:
         for operand in operands:
-            lift.constant(operand)
+            tracer.constant(operand)
         raise
     leaves = {
         source: concrete
@@ -228,29 +228,29 @@ _NOT_ZERO = ("!=", 0, True)
 _FITS_A_FLOAT = (("<", 2**62, True), (">", -(2**62), True))
 
 
-def _keep_defined(lift: Lift, operator: str, left: Any, right: Any) -> None:
+def _keep_defined(tracer: Tracer, operator: str, left: Any, right: Any) -> None:
     """Note what keeps an operation that raised nothing from raising, though nobody may look at its result."""
     if operator in ("<<", ">>"):
-        lift.constant(left)
-        lift.constant(right)
+        tracer.constant(left)
+        tracer.constant(right)
     if operator in ("/", "//", "%"):
-        _note_outcomes(lift, right, _NOT_ZERO)
+        _note_outcomes(tracer, right, _NOT_ZERO)
     if operator == "/" or float in (type(_plain(left)), type(_plain(right))):
         for operand in (left, right):
             if type(_plain(operand)) is int:
-                _note_outcomes(lift, operand, *_FITS_A_FLOAT)
+                _note_outcomes(tracer, operand, *_FITS_A_FLOAT)
 
 
-def _note_outcomes(lift: Lift, operand: Any, *outcomes: tuple[str, int, bool]) -> None:
+def _note_outcomes(tracer: Tracer, operand: Any, *outcomes: tuple[str, int, bool]) -> None:
     """Note that comparisons with a number have these outcomes, or else which number it is."""
     if not isinstance(operand, ScalarValue):
         return
     as_noted = all(COMPARE[operator](operand.concrete, bound) is outcome for operator, bound, outcome in outcomes)
     if operand.source is None or not as_noted:
-        operand.constant(lift)
+        operand.constant(tracer)
         return
     for outcome in outcomes:
-        lift.guard(operand.source, "COMPARE", outcome)
+        tracer.guard(operand.source, "COMPARE", outcome)
 
 
 def is_number(value: Any) -> bool:

@@ -8,7 +8,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class SettledValue(Value):
@@ -16,35 +16,35 @@ class SettledValue(Value):
 
     __slots__ = ()
 
-    def key(self, lift: Lift) -> Any:
-        return self.constant(lift)
+    def key(self, tracer: Tracer) -> Any:
+        return self.constant(tracer)
 
-    def length(self, lift: Lift) -> Any:
-        return py.length(lift, self.constant(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return py.length(tracer, self.constant(tracer))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.constant(lift), key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return py.item(tracer, self.constant(tracer), key)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        py.set_item(lift, self.constant(lift), key, value)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        py.set_item(tracer, self.constant(tracer), key, value)
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        py.delete_item(lift, self.constant(lift), key)
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        py.delete_item(tracer, self.constant(tracer), key)
 
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.constant(lift))
+    def iterate(self, tracer: Tracer) -> Any:
+        return py.iterate(tracer, self.constant(tracer))
 
-    def next(self, lift: Lift) -> Any:
-        return py.next_item(lift, self.constant(lift))
+    def next(self, tracer: Tracer) -> Any:
+        return py.next_item(tracer, self.constant(tracer))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.constant(lift), item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return py.contains(tracer, self.constant(tracer), item)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return lift.constant_attribute(self.constant(lift), name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return tracer.constant_attribute(self.constant(tracer), name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        py.set_attribute(lift, self.constant(lift), name, value)
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        py.set_attribute(tracer, self.constant(tracer), name, value)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.constant(lift), args, kwargs)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(tracer, self.constant(tracer), args, kwargs)

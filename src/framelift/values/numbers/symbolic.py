@@ -20,8 +20,8 @@ from framelift.values.numbers.scalars import ScalarValue, is_number
 from framelift.values.numbers.specialise import SettledValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
     from framelift.values.tensors.tensors import TensorValue
 
 # Operators that mean the same to symbols as to Python's numbers, for all of them.
@@ -96,88 +96,88 @@ class SymbolicValue(SettledValue):
         """What it is to a user."""
         return self.origin.name if isinstance(self.origin, Quantity | Calculated) else str(self._ref.known_fake)
 
-    def ref(self, lift: Lift) -> NumberRef:
+    def ref(self, tracer: Tracer) -> NumberRef:
         return self._ref
 
-    def graph_argument(self, lift: Lift) -> Any:
+    def graph_argument(self, tracer: Tracer) -> Any:
         return self._ref
 
     # -- settling: the number itself is needed -----------------------------------------------------------------------
 
-    def constant(self, lift: Lift) -> Any:
-        return lift.settle(self._ref)
+    def constant(self, tracer: Tracer) -> Any:
+        return tracer.settle(self._ref)
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        return lift.format(self.constant(lift), spec)
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        return tracer.format(self.constant(tracer), spec)
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         if self.python_type() is bool:
-            return bool(lift.settle(self._ref))
-        return py.truth(lift, self.compare(lift, "!=", 0))
+            return bool(tracer.settle(self._ref))
+        return py.truth(tracer, self.compare(tracer, "!=", 0))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return lift.text(self.constant(lift), conversion)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return tracer.text(self.constant(tracer), conversion)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        return py.same(lift, self.constant(lift), other)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        return py.same(tracer, self.constant(tracer), other)
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
-        return type(constant) is self.python_type() and self.constant(lift) is constant
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
+        return type(constant) is self.python_type() and self.constant(tracer) is constant
 
     # -- computing ---------------------------------------------------------------------------------------------------
 
-    def unary(self, lift: Lift, operator: str) -> Any:
+    def unary(self, tracer: Tracer, operator: str) -> Any:
         if operator == "-" and self.python_type() is not bool:
-            return self._computed(lift, "-", 0 if self.python_type() is int else -0.0, self)
-        calculated = lift.calculate(UNARY[operator], self)
-        return fold(lift, UNARY[operator], self.constant(lift)) if calculated is None else calculated
+            return self._computed(tracer, "-", 0 if self.python_type() is int else -0.0, self)
+        calculated = tracer.calculate(UNARY[operator], self)
+        return fold(tracer, UNARY[operator], self.constant(tracer)) if calculated is None else calculated
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, self, other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, self, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combine(lift, operator, other, self)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combine(tracer, operator, other, self)
 
-    def _combine(self, lift: Lift, symbol: str, left: Any, right: Any) -> Any:
+    def _combine(self, tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
         other = right if left is self else left
         if not isinstance(other, SymbolicValue) and not is_number(other):
             is_plain = not isinstance(other, Value) or isinstance(other, ScalarValue)
-            return self._settled(lift, symbol, left, right) if is_plain else NotImplemented
+            return self._settled(tracer, symbol, left, right) if is_plain else NotImplemented
         if bool in (py.type_of(left), py.type_of(right)):
-            return self._settled(lift, symbol, left, right)
+            return self._settled(tracer, symbol, left, right)
         operator = symbol.removesuffix("=")
         if operator == "**" and type(right) is int and 1 <= right <= _MOST_FACTORS and self.python_type() is int:
-            return self._power(lift, right)
-        if operator in _OPEN or (operator in _DIVISIONS and self._divides(lift, operator, left, right)):
-            return self._computed(lift, operator, left, right)
-        return self._settled(lift, symbol, left, right)
+            return self._power(tracer, right)
+        if operator in _OPEN or (operator in _DIVISIONS and self._divides(tracer, operator, left, right)):
+            return self._computed(tracer, operator, left, right)
+        return self._settled(tracer, symbol, left, right)
 
-    def _power(self, lift: Lift, exponent: int) -> Any:
+    def _power(self, tracer: Tracer, exponent: int) -> Any:
         """A product: guards know it, so it may be a size."""
         result: Any = self
         for _ in range(exponent - 1):
-            result = py.binary(lift, "*", result, self)
+            result = py.binary(tracer, "*", result, self)
         return result
 
-    def _divides(self, lift: Lift, operator: str, left: Any, right: Any) -> bool:
+    def _divides(self, tracer: Tracer, operator: str, left: Any, right: Any) -> bool:
         """Whether a division is by something other than zero; of floats only the true one means the same."""
         if operator != "/" and float in (py.type_of(left), py.type_of(right)):
             return False
-        return py.truth(lift, right)
+        return py.truth(tracer, right)
 
-    def _settled(self, lift: Lift, symbol: str, left: Any, right: Any) -> Any:
-        calculated = lift.calculate(BINARY[symbol.removesuffix("=")], left, right)
+    def _settled(self, tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
+        calculated = tracer.calculate(BINARY[symbol.removesuffix("=")], left, right)
         if calculated is not None:
             return calculated
-        return py.unless_refused(lift, py.binary, symbol, _plain(lift, left), _plain(lift, right))
+        return py.unless_refused(tracer, py.binary, symbol, _plain(tracer, left), _plain(tracer, right))
 
-    def _computed(self, lift: Lift, operator: str, left: Any, right: Any) -> Any:
-        result = lift.call_on_numbers(BINARY[operator], (left, right))
+    def _computed(self, tracer: Tracer, operator: str, left: Any, right: Any) -> Any:
+        result = tracer.call_on_numbers(BINARY[operator], (left, right))
         if result is NotImplemented:
-            return self._settled(lift, operator, left, right)
+            return self._settled(tracer, operator, left, right)
         if isinstance(result, SymbolicValue):
             if result._overflows():
-                return py.binary(lift, operator, _plain(lift, left), _plain(lift, right))
+                return py.binary(tracer, operator, _plain(tracer, left), _plain(tracer, right))
             result.origin = Computed(operator, left, right)
         return result
 
@@ -185,19 +185,19 @@ class SymbolicValue(SettledValue):
         """Whether it is an int that neither guards nor graphs can compute."""
         return not self.depends_on_data and type(self.hint) is int and not is_ordinary(self.hint)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not isinstance(other, SymbolicValue) and not is_number(other):
             is_plain = not isinstance(other, Value) or isinstance(other, ScalarValue)
-            return self._compared(lift, operator, other) if is_plain else NotImplemented
+            return self._compared(tracer, operator, other) if is_plain else NotImplemented
         if bool in (self.python_type(), py.type_of(other)):
-            return self._compared(lift, operator, other)
-        result = lift.call_on_numbers(COMPARE[operator], (self, other))
+            return self._compared(tracer, operator, other)
+        result = tracer.call_on_numbers(COMPARE[operator], (self, other))
         if isinstance(result, SymbolicValue) and result.depends_on_data:
             result.origin = Compared(operator, self, other)
-        return self._compared(lift, operator, other) if result is NotImplemented else result
+        return self._compared(tracer, operator, other) if result is NotImplemented else result
 
-    def _compared(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.unless_refused(lift, py.compare, operator, self.constant(lift), _plain(lift, other))
+    def _compared(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return py.unless_refused(tracer, py.compare, operator, self.constant(tracer), _plain(tracer, other))
 
     # -- the way back ------------------------------------------------------------------------------------------------
 
@@ -206,29 +206,29 @@ class SymbolicValue(SettledValue):
             return list(self.origin.args)
         return [self.origin.left, self.origin.right] if isinstance(self.origin, Computed | Compared) else []
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         origin = self.origin
         if isinstance(origin, Compared):
-            generate.value(origin.left)
-            generate.value(origin.right)
-            generate.builder.compare(origin.operator)
+            emit.value(origin.left)
+            emit.value(origin.right)
+            emit.builder.compare(origin.operator)
         elif self.python_type() is bool:
-            generate.constant(self.constant(generate.lift))
+            emit.constant(self.constant(emit.tracer))
         elif isinstance(origin, Quantity | Calculated):
-            generate.quantity(origin)
+            emit.quantity(origin)
         elif isinstance(origin, Computed):
-            generate.value(origin.left)
-            generate.value(origin.right)
-            generate.builder.binary_op(origin.operator)
+            emit.value(origin.left)
+            emit.value(origin.right)
+            emit.builder.binary_op(origin.operator)
         elif isinstance(origin, SizeOf) and origin.tensor.is_as_it_came:
             assert origin.tensor.source is not None
-            generate.quantity(Quantity(origin.tensor.source, "SIZE", origin.dim))
+            emit.quantity(Quantity(origin.tensor.source, "SIZE", origin.dim))
         else:
-            generate.graph_output(self)
+            emit.graph_output(self)
 
 
 _PYTHON_TYPES: dict[str, type] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 
 
-def _plain(lift: Lift, value: Any) -> Any:
-    return value.constant(lift) if isinstance(value, SymbolicValue) else value
+def _plain(tracer: Tracer, value: Any) -> Any:
+    return value.constant(tracer) if isinstance(value, SymbolicValue) else value

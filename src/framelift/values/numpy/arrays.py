@@ -28,8 +28,8 @@ from framelift.values.tensors.sizes import size_in
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _BINARY = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "//": "floor_divide", "%": "remainder",
@@ -66,12 +66,12 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
     def from_input(cls, obj: Any, source: Source) -> Value:
         return cls(None, False, source, obj)
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        super().note_facts(lift)
+        super().note_facts(tracer)
         # First of all: torch warns when it is given an array that must not be written to.
         writeable = self.source.child("GETATTR", "flags").child("GETATTR", "writeable")
-        lift.guard(writeable, "EQUALS", self.concrete.flags.writeable)
+        tracer.guard(writeable, "EQUALS", self.concrete.flags.writeable)
         if not self.concrete.flags.writeable:
             self.refuse("use while it is read-only")
         try:
@@ -80,11 +80,11 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
             raise GraphBreak(FL0202, type="an array that is no tensor") from None
         if tensor.dtype not in DTYPES:
             raise GraphBreak(FL0202, type=f"an array of {self.concrete.dtype}")
-        self._tensor = lift.wrap(tensor, self.source.child("AS_TENSOR", torch.from_numpy))
+        self._tensor = tracer.wrap(tensor, self.source.child("AS_TENSOR", torch.from_numpy))
 
-    def tensor(self, lift: Lift) -> TensorValue:
+    def tensor(self, tracer: Tracer) -> TensorValue:
         """The tensor in whose memory it lies."""
-        self.note(lift)
+        self.note(tracer)
         assert self._tensor is not None
         return self._tensor
 
@@ -98,88 +98,88 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def truth(self, lift: Lift) -> bool:
-        return self.tensor(lift).truth(lift)
+    def truth(self, tracer: Tracer) -> bool:
+        return self.tensor(tracer).truth(tracer)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
-    def as_index(self, lift: Lift) -> Any:
-        return as_number(lift, self.tensor(lift), "__index__")
+    def as_index(self, tracer: Tracer) -> Any:
+        return as_number(tracer, self.tensor(tracer), "__index__")
 
-    def number(self, lift: Lift, method: str) -> Any:
+    def number(self, tracer: Tracer, method: str) -> Any:
         """`int(array)` or `float(array)`, by the name of the method."""
-        if self.tensor(lift).ref(lift).descriptor.shape:
+        if self.tensor(tracer).ref(tracer).descriptor.shape:
             self.refuse(f"{method}()")
-        return as_number(lift, self.tensor(lift), method)
+        return as_number(tracer, self.tensor(tracer), method)
 
-    def length(self, lift: Lift) -> Any:
-        if not self.tensor(lift).ref(lift).descriptor.shape:
+    def length(self, tracer: Tracer) -> Any:
+        if not self.tensor(tracer).ref(tracer).descriptor.shape:
             raise_error(TypeError, "len() of unsized object")
-        return size_in(lift, self.tensor(lift), 0)
+        return size_in(tracer, self.tensor(tracer), 0)
 
-    def iterate(self, lift: Lift) -> Any:
-        count = lift.constant(self.length(lift))
-        return SequenceIterator([self.item(lift, index) for index in range(count)], type(iter([])))
+    def iterate(self, tracer: Tracer) -> Any:
+        count = tracer.constant(self.length(tracer))
+        return SequenceIterator([self.item(tracer, index) for index in range(count)], type(iter([])))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return compute(lift, "getitem", [self, key], {})
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return compute(tracer, "getitem", [self, key], {})
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        compute(lift, "setitem", [self, key, value], {}, written=self)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        compute(tracer, "setitem", [self, key, value], {}, written=self)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        tensor = self.tensor(lift)
-        descriptor = tensor.ref(lift).descriptor
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        tensor = self.tensor(tracer)
+        descriptor = tensor.ref(tracer).descriptor
         if name == "shape":
-            return lift.tuple([size_in(lift, tensor, dim) for dim in range(len(descriptor.shape))])
+            return tracer.tuple([size_in(tracer, tensor, dim) for dim in range(len(descriptor.shape))])
         if name == "ndim":
             return len(descriptor.shape)
         if name == "size":
-            return lift.call_tensor_method("numel", (tensor,), {})
+            return tracer.call_tensor_method("numel", (tensor,), {})
         if name == "dtype":
             return DtypeValue(_numpy_dtype(descriptor.dtype))
         if name == "itemsize":
             return descriptor.dtype.itemsize
         if name == "T":
-            return compute(lift, "transpose", [self], {})
+            return compute(tracer, "transpose", [self], {})
         if name in _METHODS or name == "item":
             return ArrayMethodValue(self, name)
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        return compute(lift, _UNARY[operator], [self], {})
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        return compute(tracer, _UNARY[operator], [self], {})
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         is_inplace = operator.endswith("=")
         path = _BINARY.get(operator.removesuffix("="))
         if path is None:
             self.refuse(f"operator {operator}")
         if not is_inplace or self.is_scalar:
-            return compute(lift, path, [self, other], {})
-        compute(lift, path, [self, other], {"out": self}, written=self)
+            return compute(tracer, path, [self, other], {})
+        compute(tracer, path, [self, other], {"out": self}, written=self)
         return self
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         path = _BINARY.get(operator.removesuffix("="))
         if path is None:
             self.refuse(f"operator {operator}")
-        return compute(lift, path, [other, self], {})
+        return compute(tracer, path, [other, self], {})
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return compute(lift, _COMPARE[operator], [self, other], {})
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return compute(tracer, _COMPARE[operator], [self, other], {})
 
     # -- the way back --------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
         return [] if self._tensor is None else [self._tensor]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(as_scalar if self.is_scalar else as_array)
-        generate.value(self._tensor)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(as_scalar if self.is_scalar else as_array)
+        emit.value(self._tensor)
+        emit.call(1)
 
 
 def as_array(tensor: torch.Tensor) -> Any:
@@ -197,14 +197,14 @@ class ArrayMethodValue(BoundBuiltin):
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         array = self.owner
         if self.name == "item":
             if args or kwargs:
                 array.refuse("item() with arguments")
-            return item_of(lift, array.tensor(lift))
+            return item_of(tracer, array.tensor(tracer))
         written = array if self.name in ("fill", "sort") else None
-        return compute(lift, f"ndarray.{self.name}", [array, *args], kwargs, written)
+        return compute(tracer, f"ndarray.{self.name}", [array, *args], kwargs, written)
 
 
 class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(c)) for c in "?bBhHiIlLqQefd"})):
@@ -220,33 +220,33 @@ class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(
     def from_input(cls, obj: Any, source: Source) -> Value:
         return cls(obj, source)
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        super().note_facts(lift)
-        lift.guard(self.source.child("GETATTR", "str"), "EQUALS", self.concrete.str)
+        super().note_facts(tracer)
+        tracer.guard(self.source.child("GETATTR", "str"), "EQUALS", self.concrete.str)
         if self.concrete != numpy.dtype(self.concrete.name) or self.concrete.metadata is not None:
             self.refuse("use")
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in ("name", "kind", "itemsize", "str", "char"):
             return getattr(self.concrete, name)
         if name == "type":
-            return lift.known_object(self.concrete.type)
-        return super().attribute(lift, name)
+            return tracer.known_object(self.concrete.type)
+        return super().attribute(tracer, name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        name = _dtype_name(lift, other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        name = _dtype_name(tracer, other)
         if operator not in ("==", "!=") or name is None:
             self.refuse(f"comparison {operator}")
         return (self.concrete == numpy.dtype(name)) == (operator == "==")
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(numpy.dtype)
-        generate.constant(self.concrete.str)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(numpy.dtype)
+        emit.constant(self.concrete.str)
+        emit.call(1)
 
 
 def _numpy_dtype(dtype: torch.dtype) -> Any:
@@ -256,96 +256,98 @@ def _numpy_dtype(dtype: torch.dtype) -> Any:
 # -- operations --------------------------------------------------------------------------------------------------------
 
 
-def compute(lift: Lift, path: str, args: list[Any], kwargs: dict[str, Any], written: ArrayValue | None = None) -> Any:
+def compute(
+    tracer: Tracer, path: str, args: list[Any], kwargs: dict[str, Any], written: ArrayValue | None = None
+) -> Any:
     """A function of NumPy's as an operation of the graph; `written` is the array it writes to, if it does."""
     if not has(path):
         raise GraphBreak(FL0102, what=f"numpy.{path}")
     if torch._C._len_torch_function_stack():  # arrays know nothing of them; torch's layer makes tensors there
         raise GraphBreak(FL0102, what=f"numpy.{path} in a device context")
     tensors: dict[int, ArrayValue] = {}
-    args = [_read(lift, arg, tensors) for arg in args]
-    kwargs = {name: _read(lift, arg, tensors) for name, arg in kwargs.items()}
+    args = [_read(tracer, arg, tensors) for arg in args]
+    kwargs = {name: _read(tracer, arg, tensors) for name, arg in kwargs.items()}
     made: dict[int, Sample] = {}
     is_indexing = path.removeprefix("ndarray.") in _INDEXING
     was_tensor = {id(array) for array in tensors.values()}
-    sampled = [_sampled(lift, arg, made, is_indexing and i > 0, was_tensor) for i, arg in enumerate(args)]
-    named = {name: _sampled(lift, arg, made, False, was_tensor) for name, arg in kwargs.items()}
+    sampled = [_sampled(tracer, arg, made, is_indexing and i > 0, was_tensor) for i, arg in enumerate(args)]
+    named = {name: _sampled(tracer, arg, made, False, was_tensor) for name, arg in kwargs.items()}
     samples = list(made.values())
     if written is not None:
-        _check_writable(written.tensor(lift).ref(lift), samples)
+        _check_writable(written.tensor(tracer).ref(tracer), samples)
     elif "out" in kwargs:
         raise GraphBreak(FL0102, what=f"numpy.{path} with an array for its result")
     expected = tried(path, sampled, named, samples)
     wraps = bool(tensors) and wraps_result(path, sampled, named, expected)
-    plain = [_for_graph(lift, arg) for arg in args]
-    result = lift.call_torch(apply, (path, *plain), {name: _for_graph(lift, arg) for name, arg in kwargs.items()})
+    plain = [_for_graph(tracer, arg) for arg in args]
+    result = tracer.call_torch(apply, (path, *plain), {name: _for_graph(tracer, arg) for name, arg in kwargs.items()})
     if written is not None:
         return None
-    value = _value_of(lift, path, expected, result, samples)
-    return _wrapped(lift, value) if wraps else value
+    value = _value_of(tracer, path, expected, result, samples)
+    return _wrapped(tracer, value) if wraps else value
 
 
-def _read(lift: Lift, arg: Any, tensors: dict[int, ArrayValue]) -> Any:
+def _read(tracer: Tracer, arg: Any, tensors: dict[int, ArrayValue]) -> Any:
     """An argument with arrays in place of tensors, which NumPy asks for them."""
     if isinstance(arg, TensorValue):
         if id(arg) not in tensors:
-            tensors[id(arg)] = array_of(lift, arg)
+            tensors[id(arg)] = array_of(tracer, arg)
         return tensors[id(arg)]
     if type(arg) in (TupleValue, ListValue):
-        items = py.items(lift, arg)
-        read = [_read(lift, item, tensors) for item in items]
+        items = py.items(tracer, arg)
+        read = [_read(tracer, item, tensors) for item in items]
         if any(one is not two for one, two in zip(items, read, strict=True)):
             return TupleValue(read) if type(arg) is TupleValue else ListValue(read)
     return arg
 
 
-def _wrapped(lift: Lift, array: ArrayValue) -> Any:
+def _wrapped(tracer: Tracer, array: ArrayValue) -> Any:
     """What a tensor makes of a result that NumPy asks it to wrap."""
     if SAID_OF_WRAPPING is not None:
-        category = lift.known_object(type(SAID_OF_WRAPPING))
-        py.call(lift, lift.known_object(warnings.warn), [str(SAID_OF_WRAPPING), category], {})
-    tensor = lift.call_tensor_method("detach", (array.tensor(lift),), {})
-    is_bool = tensor.ref(lift).descriptor.dtype is torch.bool
-    return lift.call_tensor_method("to", (tensor, torch.uint8), {}) if is_bool else tensor
+        category = tracer.known_object(type(SAID_OF_WRAPPING))
+        py.call(tracer, tracer.known_object(warnings.warn), [str(SAID_OF_WRAPPING), category], {})
+    tensor = tracer.call_tensor_method("detach", (array.tensor(tracer),), {})
+    is_bool = tensor.ref(tracer).descriptor.dtype is torch.bool
+    return tracer.call_tensor_method("to", (tensor, torch.uint8), {}) if is_bool else tensor
 
 
-def _sampled(lift: Lift, arg: Any, made: dict[int, Sample], is_index: bool, tensors: set[int]) -> Any:
+def _sampled(tracer: Tracer, arg: Any, made: dict[int, Sample], is_index: bool, tensors: set[int]) -> Any:
     """An argument with samples in place of arrays."""
     if isinstance(arg, ArrayValue):
-        ref = arg.tensor(lift).ref(lift)
+        ref = arg.tensor(tracer).ref(tracer)
         if ref.descriptor.device.type != "cpu" or not ref.descriptor.is_complete:
             arg.refuse("use of such a tensor")
         index = is_index and not ref.descriptor.dtype.is_floating_point and ref.descriptor.dtype is not torch.bool
         return made.setdefault(id(arg), Sample(ref, arg.is_scalar, index, id(arg) in tensors))
     if type(arg) in (TupleValue, ListValue):
         kind = tuple if type(arg) is TupleValue else list
-        return kind([_sampled(lift, item, made, is_index, tensors) for item in py.items(lift, arg)])
-    return _constant(lift, arg)
+        return kind([_sampled(tracer, item, made, is_index, tensors) for item in py.items(tracer, arg)])
+    return _constant(tracer, arg)
 
 
-def _for_graph(lift: Lift, arg: Any) -> Any:
+def _for_graph(tracer: Tracer, arg: Any) -> Any:
     if isinstance(arg, ArrayValue):
-        return arg.tensor(lift)
+        return arg.tensor(tracer)
     if type(arg) is TupleValue:
-        return lift.tuple([_for_graph(lift, item) for item in py.items(lift, arg)])
+        return tracer.tuple([_for_graph(tracer, item) for item in py.items(tracer, arg)])
     if type(arg) is ListValue:
-        return ListValue([_for_graph(lift, item) for item in py.items(lift, arg)])
-    return _constant(lift, arg)
+        return ListValue([_for_graph(tracer, item) for item in py.items(tracer, arg)])
+    return _constant(tracer, arg)
 
 
-def _constant(lift: Lift, arg: Any) -> Any:
+def _constant(tracer: Tracer, arg: Any) -> Any:
     """A plain argument: dtypes by their names, numbers as they are."""
-    name = _dtype_name(lift, arg) if isinstance(arg, (DtypeValue, ClassValue)) else None
-    return lift.constant(arg) if name is None else name
+    name = _dtype_name(tracer, arg) if isinstance(arg, (DtypeValue, ClassValue)) else None
+    return tracer.constant(arg) if name is None else name
 
 
-def _dtype_name(lift: Lift, value: Any) -> str | None:
+def _dtype_name(tracer: Tracer, value: Any) -> str | None:
     """The name of the dtype that NumPy would take something for."""
     if isinstance(value, DtypeValue):
-        value.note(lift)
+        value.note(tracer)
         return str(value.concrete.name)
     if isinstance(value, ClassValue):
-        value.note(lift)
+        value.note(tracer)
         return _CLASSES.get(id(value.concrete))
     return value if type(value) is str and value in _CLASSES.values() else None
 
@@ -364,39 +366,40 @@ def _check_writable(target: Any, samples: list[Sample]) -> None:
         raise GraphBreak(FL0102, what="NumPy writing to an array that it reads at other places")
 
 
-def _value_of(lift: Lift, path: str, expected: Any, result: Any, samples: list[Sample]) -> Any:
+def _value_of(tracer: Tracer, path: str, expected: Any, result: Any, samples: list[Sample]) -> Any:
     """The values of what the graph computes, in the likeness of what NumPy gave for samples."""
     if type(expected) in (tuple, list):
         parts = [
-            _value_of(lift, path, one, two, samples) for one, two in zip(expected, py.items(lift, result), strict=True)
+            _value_of(tracer, path, one, two, samples)
+            for one, two in zip(expected, py.items(tracer, result), strict=True)
         ]
-        return lift.tuple(parts) if type(expected) is tuple else ListValue(parts)
+        return tracer.tuple(parts) if type(expected) is tuple else ListValue(parts)
     if not isinstance(result, TensorValue):
         raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
-    ref = result.ref(lift)
+    ref = result.ref(tracer)
     if ref.descriptor.dtype not in DTYPES or len(ref.descriptor.shape) != len(expected.shape):
         raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
     in_numpy = any(sample.contains(expected) for sample in samples)
     in_graph = any(sample.ref.storage is ref.storage for sample in samples)
     if in_graph and not in_numpy:
-        result = lift.call_torch(torch.clone, (result,), {})
+        result = tracer.call_torch(torch.clone, (result,), {})
     return ArrayValue(result, isinstance(expected, numpy.generic))
 
 
 # -- between arrays and tensors ----------------------------------------------------------------------------------------
 
 
-def array_of(lift: Lift, tensor: TensorValue) -> ArrayValue:
+def array_of(tracer: Tracer, tensor: TensorValue) -> ArrayValue:
     """`tensor.numpy()`."""
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     strange = descriptor.is_conj or descriptor.is_neg or not descriptor.is_complete or descriptor.device.type != "cpu"
     if strange or descriptor.requires_grad or descriptor.dtype not in DTYPES:
         raise GraphBreak(FL0304, what="numpy")
-    return ArrayValue(lift.call_tensor_method("detach", (tensor,), {}))
+    return ArrayValue(tracer.call_tensor_method("detach", (tensor,), {}))
 
 
-def tensor_of(lift: Lift, array: ArrayValue) -> Any:
+def tensor_of(tracer: Tracer, array: ArrayValue) -> Any:
     """`torch.from_numpy(array)`."""
     if array.is_scalar:
         array.refuse("from_numpy()")
-    return lift.call_tensor_method("detach", (array.tensor(lift),), {})
+    return tracer.call_tensor_method("detach", (array.tensor(tracer),), {})

@@ -19,7 +19,7 @@ from framelift.values.tensors.tensors import TensorValue
 from framelift.values.tensors.torch_functions import call_function
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _READABLE = (ArrayValue, TensorValue)
 # What computes arrays from arrays and plain arguments, and nothing else.
@@ -45,51 +45,53 @@ class ArrayFunctionValue(Value, models=() if numpy is None else type(numpy.clip)
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        super().note_facts(lift)
-        lift.guard(self.source.child("GETATTR", "_implementation"), "IS", self.concrete._implementation)
+        super().note_facts(tracer)
+        tracer.guard(self.source.child("GETATTR", "_implementation"), "IS", self.concrete._implementation)
 
     def describe(self) -> str:
         return f"{self.concrete.__module__}.{self.concrete.__name__}"
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         model = primitive_of(self.concrete)
         if model is None:
             raise GraphBreak(FL0102, what=self.describe())
-        return model(lift, args, kwargs)
+        return model(tracer, args, kwargs)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        self.note(tracer)
+        other.note(tracer)
         return self.concrete is other.concrete
 
 
-def _holds(lift: Lift, value: Any, kind: type | tuple[type, ...]) -> bool:
+def _holds(tracer: Tracer, value: Any, kind: type | tuple[type, ...]) -> bool:
     """Whether a value is, or plainly contains, one of that kind."""
     if isinstance(value, kind):
         return True
-    return type(value) in (ListValue, TupleValue) and any(_holds(lift, item, kind) for item in py.items(lift, value))
+    return type(value) in (ListValue, TupleValue) and any(
+        _holds(tracer, item, kind) for item in py.items(tracer, value)
+    )
 
 
 def _register(path: str, makes: bool) -> None:
-    def call(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+    def call(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         given = [*args, *kwargs.values()]
         if path == "asarray" and len(given) == 1 and isinstance(given[0], TensorValue):
-            return array_of(lift, given[0])  # which is what NumPy asks the tensor for
-        if not makes and not any(_holds(lift, arg, _READABLE) for arg in given):
+            return array_of(tracer, given[0])  # which is what NumPy asks the tensor for
+        if not makes and not any(_holds(tracer, arg, _READABLE) for arg in given):
             raise GraphBreak(FL0102, what=f"numpy.{path} without an array")
-        return compute(lift, path, list(args), kwargs)
+        return compute(tracer, path, list(args), kwargs)
 
     if has(path):
         primitive(numpy_function(path))(call)
 
 
 def _register_ufunc(path: str) -> None:
-    def call(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not any(_holds(lift, arg, _READABLE) for arg in args):
+    def call(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not any(_holds(tracer, arg, _READABLE) for arg in args):
             return NotImplemented
-        return compute(lift, path, args, kwargs)
+        return compute(tracer, path, args, kwargs)
 
     if has(path):
         UFUNCS[numpy_function(path).__name__] = call
@@ -107,34 +109,34 @@ for _path in _ITEM_BY_ITEM:
 
 
 @primitive(torch.from_numpy)
-def _from_numpy(lift: Lift, array: Any) -> Any:
+def _from_numpy(tracer: Tracer, array: Any) -> Any:
     if not isinstance(array, ArrayValue):
         raise GraphBreak(FL0102, what="torch.from_numpy of what is no array")
-    return tensor_of(lift, array)
+    return tensor_of(tracer, array)
 
 
 @primitive(torch.as_tensor)
-def _as_tensor(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+def _as_tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     if args and isinstance(args[0], ArrayValue):
         plain = not args[0].is_scalar
-        tensor = tensor_of(lift, args[0]) if plain else lift.call_torch(torch.clone, (args[0].tensor(lift),), {})
-        return call_function(lift, torch.as_tensor, (tensor, *args[1:]), kwargs)
-    return call_function(lift, torch.as_tensor, args, kwargs)
+        tensor = tensor_of(tracer, args[0]) if plain else tracer.call_torch(torch.clone, (args[0].tensor(tracer),), {})
+        return call_function(tracer, torch.as_tensor, (tensor, *args[1:]), kwargs)
+    return call_function(tracer, torch.as_tensor, args, kwargs)
 
 
 @primitive(torch.tensor)
-def _tensor(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+def _tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     if args and isinstance(args[0], ArrayValue):
         if kwargs.keys() - {"dtype"} or len(args) > 1:
             raise GraphBreak(FL0102, what="torch.tensor of an array with these arguments")
-        copy = lift.call_torch(torch.clone, (args[0].tensor(lift),), {})
-        return call_function(lift, torch.as_tensor, (copy,), kwargs)
-    of_numbers = tensor_of_numbers(lift, args[0], kwargs) if len(args) == 1 else None
-    return call_function(lift, torch.tensor, args, kwargs) if of_numbers is None else of_numbers
+        copy = tracer.call_torch(torch.clone, (args[0].tensor(tracer),), {})
+        return call_function(tracer, torch.as_tensor, (copy,), kwargs)
+    of_numbers = tensor_of_numbers(tracer, args[0], kwargs) if len(args) == 1 else None
+    return call_function(tracer, torch.tensor, args, kwargs) if of_numbers is None else of_numbers
 
 
 @primitive(torch.Tensor.numpy)
-def _numpy(lift: Lift, tensor: Any, *, force: Any = False) -> Any:
-    if not isinstance(tensor, TensorValue) or py.truth(lift, force):
+def _numpy(tracer: Tracer, tensor: Any, *, force: Any = False) -> Any:
+    if not isinstance(tensor, TensorValue) or py.truth(tracer, force):
         raise GraphBreak(FL0102, what="torch.Tensor.numpy with these arguments")
-    return array_of(lift, tensor)
+    return array_of(tracer, tensor)

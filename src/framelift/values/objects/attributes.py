@@ -27,7 +27,7 @@ from framelift.values.core.lookup import (
 )
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class Instance(Protocol):
@@ -35,22 +35,22 @@ class Instance(Protocol):
 
     cls: type
 
-    def namespace(self, lift: Lift) -> DictValue | None:
+    def namespace(self, tracer: Tracer) -> DictValue | None:
         """The instance dictionary, if there is one."""
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any: ...
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any: ...
 
-    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None: ...
+    def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None: ...
 
-    def delete_slot(self, lift: Lift, descriptor: Any) -> None: ...
+    def delete_slot(self, tracer: Tracer, descriptor: Any) -> None: ...
 
-    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
+    def set_computed(self, tracer: Tracer, name: str, value: Any) -> None:
         """Assignment of an attribute that C code computes."""
 
 
-def read(lift: Lift, instance: Instance, name: str) -> Any:
+def read(tracer: Tracer, instance: Instance, name: str) -> Any:
     """`object.__getattribute__(instance, name)`."""
-    value = find(lift, instance, name)
+    value = find(tracer, instance, name)
     if value is MISSING:
         raise_missing(instance, name)
     return value
@@ -61,94 +61,94 @@ def raise_missing(instance: Instance, name: str) -> NoReturn:
     raise_error(AttributeError, f"'{name_in_errors(instance.cls)}' object has no attribute '{name}'")
 
 
-def find(lift: Lift, instance: Instance, name: str) -> Any:
+def find(tracer: Tracer, instance: Instance, name: str) -> Any:
     """What `object.__getattribute__(instance, name)` finds; MISSING where it would raise AttributeError itself."""
     cls = instance.cls
-    found = class_lookup(lift, cls, name)
-    if found is not None and note_if_data_descriptor(lift, found) and defines(type(found.raw), "__get__"):
-        return bind(lift, found, instance, cls)
-    namespace = instance.namespace(lift)
+    found = class_lookup(tracer, cls, name)
+    if found is not None and note_if_data_descriptor(tracer, found) and defines(type(found.raw), "__get__"):
+        return bind(tracer, found, instance, cls)
+    namespace = instance.namespace(tracer)
     if namespace is not None:
-        value = namespace.get_key(lift, name)
+        value = namespace.get_key(tracer, name)
         if value is not MISSING:
             return value
-    return MISSING if found is None else bind(lift, found, instance, cls)
+    return MISSING if found is None else bind(tracer, found, instance, cls)
 
 
-def write(lift: Lift, instance: Instance, name: str, value: Any) -> None:
+def write(tracer: Tracer, instance: Instance, name: str, value: Any) -> None:
     """`object.__setattr__(instance, name, value)`."""
     cls = instance.cls
-    found = class_lookup(lift, cls, name)
-    if found is not None and note_if_data_descriptor(lift, found):
-        _write_through(lift, found, instance, name, value)
+    found = class_lookup(tracer, cls, name)
+    if found is not None and note_if_data_descriptor(tracer, found):
+        _write_through(tracer, found, instance, name, value)
         return
-    namespace = instance.namespace(lift)
+    namespace = instance.namespace(tracer)
     if namespace is None:
         what = "attribute '{}' is read-only" if found is not None else _NO_PLACE
         raise_error(AttributeError, f"'{name_of(cls)}' object {what.format(name)}")
-    namespace.set_key(lift, name, value)
+    namespace.set_key(tracer, name, value)
 
 
-def _write_through(lift: Lift, found: Found, instance: Instance, name: str, value: Any) -> None:
+def _write_through(tracer: Tracer, found: Found, instance: Instance, name: str, value: Any) -> None:
     raw, kind = found.raw, type(found.raw)
     if kind is types.MemberDescriptorType:
-        lift.guard(found.source, "IS", raw)
-        instance.set_slot(lift, raw, value)
+        tracer.guard(found.source, "IS", raw)
+        instance.set_slot(tracer, raw, value)
     elif kind is types.GetSetDescriptorType:
-        lift.guard(found.source, "IS", raw)
-        instance.set_computed(lift, name, value)
+        tracer.guard(found.source, "IS", raw)
+        instance.set_computed(tracer, name, value)
     elif kind is property:
-        py.call(lift, _property_part(lift, found, instance, "fset", "__set__", None), [instance, value], {})
+        py.call(tracer, _property_part(tracer, found, instance, "fset", "__set__", None), [instance, value], {})
     else:
-        _call_descriptor(lift, found, "__set__", [instance, value], name)
+        _call_descriptor(tracer, found, "__set__", [instance, value], name)
 
 
-def delete(lift: Lift, instance: Instance, name: str) -> None:
+def delete(tracer: Tracer, instance: Instance, name: str) -> None:
     """`object.__delattr__(instance, name)`."""
     cls = instance.cls
-    found = class_lookup(lift, cls, name)
-    if found is not None and note_if_data_descriptor(lift, found):
-        _delete_through(lift, found, instance, name)
+    found = class_lookup(tracer, cls, name)
+    if found is not None and note_if_data_descriptor(tracer, found):
+        _delete_through(tracer, found, instance, name)
         return
-    namespace = instance.namespace(lift)
-    if namespace is None or namespace.get_key(lift, name) is MISSING:
+    namespace = instance.namespace(tracer)
+    if namespace is None or namespace.get_key(tracer, name) is MISSING:
         if namespace is None and found is not None:
             raise_error(AttributeError, f"'{name_of(cls)}' object attribute '{name}' is read-only")
         raise_error(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
-    namespace.delete_key(lift, name)
+    namespace.delete_key(tracer, name)
 
 
-def _delete_through(lift: Lift, found: Found, instance: Instance, name: str) -> None:
+def _delete_through(tracer: Tracer, found: Found, instance: Instance, name: str) -> None:
     kind = type(found.raw)
     if kind is types.MemberDescriptorType:
-        lift.guard(found.source, "IS", found.raw)
-        instance.delete_slot(lift, found.raw)
+        tracer.guard(found.source, "IS", found.raw)
+        instance.delete_slot(tracer, found.raw)
     elif kind is property:
-        py.call(lift, _property_part(lift, found, instance, "fdel", "__delete__"), [instance], {})
+        py.call(tracer, _property_part(tracer, found, instance, "fdel", "__delete__"), [instance], {})
     else:
-        _call_descriptor(lift, found, "__delete__", [instance], name)
+        _call_descriptor(tracer, found, "__delete__", [instance], name)
 
 
-def _property_part(lift: Lift, found: Found, instance: Instance, part: str, method: str, *args: Any) -> Any:
+def _property_part(tracer: Tracer, found: Found, instance: Instance, part: str, method: str, *args: Any) -> Any:
     source = found.source.child("GETATTR", part)
     function = getattr(found.raw, part)
     if function is None:
-        lift.guard(source, "IS", None)
+        tracer.guard(source, "IS", None)
         raise_error(AttributeError, property_error(found.raw, method, instance.cls, *args))
-    return lift.wrap(function, source)
+    return tracer.wrap(function, source)
 
 
-def _call_descriptor(lift: Lift, found: Found, method: str, args: list[Any], name: str) -> None:
+def _call_descriptor(tracer: Tracer, found: Found, method: str, args: list[Any], name: str) -> None:
     """`__set__` or `__delete__` of a descriptor written in Python."""
-    descriptor = lift.wrap(found.raw, found.source)
-    descriptor.note(lift)
+    descriptor = tracer.wrap(found.raw, found.source)
+    descriptor.note(tracer)
     kind = type(found.raw)
-    function = special_method(lift, descriptor, kind, method)
+    function = special_method(tracer, descriptor, kind, method)
     if function is None:
         raise_error(AttributeError, method)
     if not py.has_type(function, types.MethodType, types.MethodWrapperType):
         raise GraphBreak(FL0203, type=name_of(kind), name=f"{method} (of attribute {name!r})")
-    py.call(lift, function, args, {})
+    py.call(tracer, function, args, {})
 
 
 _NO_PLACE = "has no attribute '{}'" + (

@@ -44,8 +44,8 @@ from framelift.values.objects.instances import UserObjectValue, plain_answer
 from framelift.values.objects.unions import union
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -67,102 +67,106 @@ class ClassValue(KnownObject, models=type):
     def describe(self) -> str:
         return f"class {qualified_name_of(self.concrete)}"
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         meta = type(self.concrete)
-        plain = has_default(lift, meta, "__getattribute__", type.__getattribute__) or _answers_as_type(
+        plain = has_default(tracer, meta, "__getattribute__", type.__getattribute__) or _answers_as_type(
             self.concrete, name
         )
-        fallback = class_lookup(lift, meta, "__getattr__") if meta is not type else None
+        fallback = class_lookup(tracer, meta, "__getattr__") if meta is not type else None
         if plain and fallback is None:
-            return self.plain_attribute(lift, name)
+            return self.plain_attribute(tracer, name)
         try:
-            return self.plain_attribute(lift, name) if plain else self._by_metaclass(lift, "__getattribute__", "", name)
+            return (
+                self.plain_attribute(tracer, name)
+                if plain
+                else self._by_metaclass(tracer, "__getattribute__", "", name)
+            )
         except Raised as raised:
             if fallback is None or not is_raised(raised, AttributeError):
                 raise
-        return py.call(lift, bind(lift, fallback, self, meta), [name], {})
+        return py.call(tracer, bind(tracer, fallback, self, meta), [name], {})
 
-    def plain_attribute(self, lift: Lift, name: str) -> Any:
+    def plain_attribute(self, tracer: Tracer, name: str) -> Any:
         """`type.__getattribute__(self, name)`."""
         cls = self.concrete
         meta = type(cls)
         if name in _TYPE_ATTRIBUTES and raw_lookup(meta, name) is type.__dict__[name]:
-            return self.computed(lift, name)
-        on_meta = class_lookup(lift, meta, name) if meta is not type else None
-        if on_meta is not None and note_if_data_descriptor(lift, on_meta) and defines(type(on_meta.raw), "__get__"):
-            return bind(lift, on_meta, self, meta)
-        found = class_lookup(lift, cls, name)
+            return self.computed(tracer, name)
+        on_meta = class_lookup(tracer, meta, name) if meta is not type else None
+        if on_meta is not None and note_if_data_descriptor(tracer, on_meta) and defines(type(on_meta.raw), "__get__"):
+            return bind(tracer, on_meta, self, meta)
+        found = class_lookup(tracer, cls, name)
         if found is not None:
-            return bind(lift, found, None, cls)
+            return bind(tracer, found, None, cls)
         if on_meta is None and meta is type:
-            on_meta = class_lookup(lift, meta, name)
+            on_meta = class_lookup(tracer, meta, name)
         if on_meta is not None:
-            return bind(lift, on_meta, self, meta)
+            return bind(tracer, on_meta, self, meta)
         raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
 
-    def computed(self, lift: Lift, name: str) -> Any:
+    def computed(self, tracer: Tracer, name: str) -> Any:
         """Attributes that `type` computes from the class itself."""
-        known = lift.sources.known(self.concrete)
+        known = tracer.sources.known(self.concrete)
         if name in _PLAIN_ATTRIBUTES:
             value = type.__getattribute__(self.concrete, name)
-            found = lift.wrap(value, known.child("GETATTR", name))
-            return lift.constant(found) if lift.is_constant(value) else found  # a name may be a new string each time
+            found = tracer.wrap(value, known.child("GETATTR", name))
+            return tracer.constant(found) if is_constant(value) else found  # a name may be a new string each time
         if name == "__flags__":
-            return _lasting_flags(self, lift)
+            return _lasting_flags(self, tracer)
         if name == "__dict__":
             return ClassDictValue(self)
         if name == "__abstractmethods__" and type.__dict__["__flags__"].__get__(self.concrete) & _ABSTRACT:
-            return lift.constant(lift.wrap(self.concrete.__abstractmethods__, known.child("GETATTR", name)))
+            return tracer.constant(tracer.wrap(self.concrete.__abstractmethods__, known.child("GETATTR", name)))
         own = type.__dict__["__dict__"].__get__(self.concrete)
         stored = ("__doc__", "__module__", "__annotations__", "__type_params__")
         # (What `type` itself stores under such a name is how all classes are asked for it.)
         if name in stored and name in own and not is_data_descriptor(own[name]):
-            return lift.wrap(own[name], known.child("TYPE_LOOKUP", name))
+            return tracer.wrap(own[name], known.child("TYPE_LOOKUP", name))
         if name in ("__doc__", "__module__") and is_fixed(self.concrete):
             return type.__getattribute__(self.concrete, name)
-        if name == "__type_params__" and self.own_entry(lift, name) is MISSING:
+        if name == "__type_params__" and self.own_entry(tracer, name) is MISSING:
             return ()
-        if name == "__abstractmethods__" and self.own_entry(lift, name) is MISSING:
+        if name == "__abstractmethods__" and self.own_entry(tracer, name) is MISSING:
             raise_error(AttributeError, name)
         if is_fixed(self.concrete) and name not in ("__abstractmethods__", "__annotations__"):
             value = type.__getattribute__(self.concrete, name)
-            if lift.is_constant(value):
+            if is_constant(value):
                 return value
         raise GraphBreak(FL0203, type=name_of(self.concrete), name=name)
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         name = descriptor.__name__
         if descriptor is _CLASS_OF:
-            return lift.known_object(type(self.concrete))
+            return tracer.known_object(type(self.concrete))
         if type.__dict__.get(name) is not descriptor:
             self.refuse(f"attribute {name!r} of its metaclass")
-        return self.computed(lift, name)
+        return self.computed(tracer, name)
 
     # -- change --------------------------------------------------------------------------------------------------
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if has_default(lift, type(self.concrete), "__setattr__", type.__setattr__):
-            self.plain_set_attribute(lift, name, value)
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        if has_default(tracer, type(self.concrete), "__setattr__", type.__setattr__):
+            self.plain_set_attribute(tracer, name, value)
         else:
-            self._by_metaclass(lift, "__setattr__", "", name, value)
+            self._by_metaclass(tracer, "__setattr__", "", name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
-        if has_default(lift, type(self.concrete), "__delattr__", type.__delattr__):
-            self.plain_delete_attribute(lift, name)
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if has_default(tracer, type(self.concrete), "__delattr__", type.__delattr__):
+            self.plain_delete_attribute(tracer, name)
         else:
-            self._by_metaclass(lift, "__delattr__", "", name)
+            self._by_metaclass(tracer, "__delattr__", "", name)
 
-    def plain_delete_attribute(self, lift: Lift, name: str) -> None:
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
         """`type.__delattr__(self, name)`."""
         self.refuse(f"deletion of attribute {name!r}")
 
-    def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def plain_set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         """`type.__setattr__(self, name, value)`."""
         cls = self.concrete
-        if not _is_changeable(cls, name) or class_lookup(lift, type(cls), name) is not None:
+        if not _is_changeable(cls, name) or class_lookup(tracer, type(cls), name) is not None:
             self.refuse(f"assignment of the class attribute {name!r}")
-        lift.journal.touch(self)
-        lift.made.assign(name)
+        tracer.journal.touch(self)
+        tracer.made.assign(name)
         self.written[name] = value
 
     def state(self) -> Any:
@@ -171,116 +175,116 @@ class ClassValue(KnownObject, models=type):
     def restore(self, state: Any) -> None:
         self.written = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         for name, value in self.written.items():
-            generate.known_object(type)
-            generate.load_method("__setattr__")
-            generate.source(self.source)
-            generate.constant(name)
-            generate.value(value)
-            generate.call(3)
-            generate.pop_top()
+            emit.known_object(type)
+            emit.load_method("__setattr__")
+            emit.source(self.source)
+            emit.constant(name)
+            emit.value(value)
+            emit.call(3)
+            emit.pop_top()
 
     # -- its own namespace -----------------------------------------------------------------------------------------
 
-    def own_entry(self, lift: Lift, name: Any) -> Any:
+    def own_entry(self, tracer: Tracer, name: Any) -> Any:
         """What stands in the class itself under a name, or MISSING; noted."""
         if type(name) is not str:
             return MISSING
         if name in self.written:
             return self.written[name]
-        found = class_lookup(lift, self.concrete, name)
+        found = class_lookup(tracer, self.concrete, name)
         if found is None:
             return MISSING
-        return lift.wrap(found.raw, found.source) if note_own(lift, self.concrete, name) else MISSING
+        return tracer.wrap(found.raw, found.source) if note_own(tracer, self.concrete, name) else MISSING
 
-    def own_entries(self, lift: Lift) -> dict[Any, Any]:
-        known = lift.sources.known(self.concrete)
+    def own_entries(self, tracer: Tracer) -> dict[Any, Any]:
+        known = tracer.sources.known(self.concrete)
         own = dict(own_entries(self.concrete))
         if not is_fixed(self.concrete):
             if self.written or not all(type(name) is str for name in own):
                 self.refuse("listing the namespace")
-            lift.guard(known, "TYPE_KEYS", tuple(own))
-        return {name: lift.wrap(raw, known.child("TYPE_LOOKUP", name)) for name, raw in own.items()}
+            tracer.guard(known, "TYPE_KEYS", tuple(own))
+        return {name: tracer.wrap(raw, known.child("TYPE_LOOKUP", name)) for name, raw in own.items()}
 
     # -- what its metaclass answers ------------------------------------------------------------------------------
 
-    def _by_metaclass(self, lift: Lift, method: str, message: str, *args: Any) -> Any:
-        found = special_method(lift, self, type(self.concrete), method)
+    def _by_metaclass(self, tracer: Tracer, method: str, message: str, *args: Any) -> Any:
+        found = special_method(tracer, self, type(self.concrete), method)
         if found is None:
             raise_error(TypeError, message)
         if _is_in_c(type(self.concrete), method):
             self.refuse(f"{method} of a metaclass written in C")
-        return py.call(lift, found, list(args), {})
+        return py.call(tracer, found, list(args), {})
 
-    def _by_own_metaclass(self, lift: Lift, method: str, *args: Any) -> Any:
+    def _by_own_metaclass(self, tracer: Tracer, method: str, *args: Any) -> Any:
         """What a method of the metaclass gives that `type` does not have; NotImplemented: there is none."""
         meta = type(self.concrete)
         if meta is type or raw_lookup(meta, method) is raw_lookup(type, method):
             return NotImplemented
-        return plain_answer(lift, self._by_metaclass(lift, method, "", *args))
+        return plain_answer(tracer, self._by_metaclass(tracer, method, "", *args))
 
-    def iterate(self, lift: Lift) -> Any:
-        return self._by_metaclass(lift, "__iter__", f"'{name_of(type(self.concrete))}' object is not iterable")
+    def iterate(self, tracer: Tracer) -> Any:
+        return self._by_metaclass(tracer, "__iter__", f"'{name_of(type(self.concrete))}' object is not iterable")
 
-    def length(self, lift: Lift) -> Any:
-        return self._by_metaclass(lift, "__len__", f"object of type '{name_of(type(self.concrete))}' has no len()")
+    def length(self, tracer: Tracer) -> Any:
+        return self._by_metaclass(tracer, "__len__", f"object of type '{name_of(type(self.concrete))}' has no len()")
 
-    def contains(self, lift: Lift, item: Any) -> Any:
+    def contains(self, tracer: Tracer, item: Any) -> Any:
         meta = name_of(type(self.concrete))
         return py.truth(
-            lift, self._by_metaclass(lift, "__contains__", f"argument of type '{meta}' is not iterable", item)
+            tracer, self._by_metaclass(tracer, "__contains__", f"argument of type '{meta}' is not iterable", item)
         )
 
-    def item(self, lift: Lift, key: Any) -> Any:
+    def item(self, tracer: Tracer, key: Any) -> Any:
         if defines(type(self.concrete), "__getitem__"):
-            return self._by_metaclass(lift, "__getitem__", "", key)
+            return self._by_metaclass(tracer, "__getitem__", "", key)
         if self.concrete is type:
             self.refuse("indexing")
-        found = class_lookup(lift, self.concrete, "__class_getitem__")
-        getter = None if found is None else bind(lift, found, None, self.concrete)
-        if getter is None or is_blocked(lift, getter):
+        found = class_lookup(tracer, self.concrete, "__class_getitem__")
+        getter = None if found is None else bind(tracer, found, None, self.concrete)
+        if getter is None or is_blocked(tracer, getter):
             raise_error(TypeError, f"type '{name_in_errors(self.concrete)}' is not subscriptable")
-        return py.call(lift, getter, [key], {})
+        return py.call(tracer, getter, [key], {})
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         if type(self.concrete) is type:
             return True
-        found = special_method(lift, self, type(self.concrete), "__bool__")
+        found = special_method(tracer, self, type(self.concrete), "__bool__")
         if found is not None:
-            return py.truth(lift, py.call(lift, found, [], {}))
-        return not defines(type(self.concrete), "__len__") or py.truth(lift, self.length(lift))
+            return py.truth(tracer, py.call(tracer, found, [], {}))
+        return not defines(type(self.concrete), "__len__") or py.truth(tracer, self.length(tracer))
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        result = self._by_own_metaclass(lift, COMPARE_METHODS[operator], other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        result = self._by_own_metaclass(tracer, COMPARE_METHODS[operator], other)
         if operator == "!=" and raw_lookup(type(self.concrete), "__ne__") is object.__ne__:
-            result = self._by_own_metaclass(lift, "__eq__", other)
-            return result if result is NotImplemented else not py.truth(lift, result)
+            result = self._by_own_metaclass(tracer, "__eq__", other)
+            return result if result is NotImplemented else not py.truth(tracer, result)
         return result
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         meta = type(self.concrete)
         for method in ("__hash__", "__eq__"):
-            if not has_default(lift, meta, method, raw_lookup(type, method)):
+            if not has_default(tracer, meta, method, raw_lookup(type, method)):
                 self.refuse(f"use as a key with the {method} of its metaclass")
-        key = super().key(lift)
-        if self.source is None or lift.made.of(self.concrete) is not None:
+        key = super().key(tracer)
+        if self.source is None or tracer.made.of(self.concrete) is not None:
             return key
-        self.note(lift)
+        self.note(tracer)
         return PlacedIdentity(self)
 
     # -- instances -----------------------------------------------------------------------------------------------
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         cls = self.concrete
-        model = lift.model_of(cls)
+        model = tracer.model_of(cls)
         if model is not None:
-            return model(lift, args, kwargs)
-        if has_default(lift, type(cls), "__call__", type.__dict__["__call__"]):
-            return self.instantiate(lift, args, kwargs)
-        return py.call(lift, special_method(lift, self, type(cls), "__call__"), args, kwargs)
+            return model(tracer, args, kwargs)
+        if has_default(tracer, type(cls), "__call__", type.__dict__["__call__"]):
+            return self.instantiate(tracer, args, kwargs)
+        return py.call(tracer, special_method(tracer, self, type(cls), "__call__"), args, kwargs)
 
-    def instantiate(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def instantiate(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`type.__call__(cls, *args, **kwargs)`."""
         cls = self.concrete
         if (
@@ -289,63 +293,63 @@ class ClassValue(KnownObject, models=type):
             and not is_subclass(cls, type)
             and container_base(cls) is None
             and scalar_base(cls) is None
-            and not has_modelled_new(lift, cls)
+            and not has_modelled_new(tracer, cls)
         ):
             if is_subclass(cls, torch.Tensor):
                 raise GraphBreak(FL0306, type=name_of(cls))
             raise GraphBreak(FL0102, what=self.describe())
-        new = class_lookup(lift, cls, "__new__")
+        new = class_lookup(tracer, cls, "__new__")
         assert new is not None
-        instance = py.call(lift, bind(lift, new, None, cls), [self, *args], kwargs)
+        instance = py.call(tracer, bind(tracer, new, None, cls), [self, *args], kwargs)
         kind = py.type_of(instance)
         if not is_subclass(kind, cls):
             return instance
-        init = class_lookup(lift, kind, "__init__")
+        init = class_lookup(tracer, kind, "__init__")
         assert init is not None
-        result = py.call(lift, bind(lift, init, instance, kind), args, kwargs)
+        result = py.call(tracer, bind(tracer, init, instance, kind), args, kwargs)
         if result is not None:
             raise_error(TypeError, f"__init__() should return None, not '{name_of(py.type_of(result))}'")
         return instance
 
-    def graph_argument(self, lift: Lift) -> Any:
+    def graph_argument(self, tracer: Tracer) -> Any:
         """`dtype=int`: torch takes the types of Python's numbers for the widest dtypes of their kind."""
         for kind, dtype in _NUMBER_DTYPES:
             if self.concrete is kind:
                 return dtype
         self.refuse("passing to a tensor operation")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         method = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
         if operator != "|" or raw_lookup(type(self.concrete), method) is not raw_lookup(type, method):
-            return self._by_own_metaclass(lift, method, other)
-        made = union(lift, self, other)
+            return self._by_own_metaclass(tracer, method, other)
+        made = union(tracer, self, other)
         if made is NotImplemented:
             self.refuse("union with something that is no type")
         return made
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is type(self.concrete):
             return NotImplemented
-        return self._by_own_metaclass(lift, BINARY_METHODS[operator][1], other)
+        return self._by_own_metaclass(tracer, BINARY_METHODS[operator][1], other)
 
-    def unary(self, lift: Lift, operator: str) -> Any:
+    def unary(self, tracer: Tracer, operator: str) -> Any:
         message = f"bad operand type for unary {operator}: '{name_of(type(self.concrete))}'"
-        return self._by_metaclass(lift, UNARY_METHODS[operator], message)
+        return self._by_metaclass(tracer, UNARY_METHODS[operator], message)
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         meta = type(self.concrete)
-        own = "__repr__" if has_default(lift, meta, "__str__", object.__str__) or conversion == "repr" else "__str__"
-        if not has_default(lift, meta, own, raw_lookup(type, own)):
-            text: str = lift.constant(self._by_metaclass(lift, own, ""))
+        own = "__repr__" if has_default(tracer, meta, "__str__", object.__str__) or conversion == "repr" else "__str__"
+        if not has_default(tracer, meta, own, raw_lookup(type, own)):
+            text: str = tracer.constant(self._by_metaclass(tracer, own, ""))
             return text
         return type.__repr__(self.concrete)
 
 
-def has_modelled_new(lift: Lift, cls: type) -> bool:
+def has_modelled_new(tracer: Tracer, cls: type) -> bool:
     """Whether the C class that instances are made of is one whose `__new__` is modelled for subclasses, too."""
     candidates = (own_entries(base).get("__new__") for base in mro_of(cls))
     native = next(new for new in candidates if type(new) is types.BuiltinFunctionType)
-    return native is not object.__new__ and lift.model_of(native) is not None
+    return native is not object.__new__ and tracer.model_of(native) is not None
 
 
 class ClassDictValue(DictValue):
@@ -360,41 +364,41 @@ class ClassDictValue(DictValue):
     def python_type(self) -> type:
         return MappingProxyType
 
-    def get_key(self, lift: Lift, key: Any) -> Any:
-        return self.cls.own_entry(lift, key)
+    def get_key(self, tracer: Tracer, key: Any) -> Any:
+        return self.cls.own_entry(tracer, key)
 
-    def entries(self, lift: Lift) -> dict[Any, Any]:
-        return self.cls.own_entries(lift)
+    def entries(self, tracer: Tracer) -> dict[Any, Any]:
+        return self.cls.own_entries(tracer)
 
-    def length(self, lift: Lift) -> Any:
-        return len(self.entries(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return len(self.entries(tracer))
 
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DictValue(entries)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name not in _READING:
             self.refuse(f"attribute {name!r}")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
         raise_error(TypeError, "'mappingproxy' object does not support item assignment")
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
         raise_error(TypeError, "'mappingproxy' object does not support item deletion")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"{operator}")
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         self.refuse("'is'")
 
     def parts(self) -> list[Any]:
         return [self.cls]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.cls)
-        generate.load_attribute("__dict__")
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.cls)
+        emit.load_attribute("__dict__")
 
 
 _READING = frozenset({"get", "keys", "values", "items", "copy", "__contains__", "__getitem__", "__iter__", "__len__"})
@@ -407,9 +411,9 @@ _ABSTRACT = 1 << 20
 _HEAPTYPE, _IMMUTABLE, _VERSION_IS_VALID = 1 << 9, 1 << 8, 1 << 19
 
 
-def attribute_name(lift: Lift, name: Any) -> str:
+def attribute_name(tracer: Tracer, name: Any) -> str:
     """The name that `setattr` and its like are given."""
-    plain = lift.constant(name)
+    plain = tracer.constant(name)
     if type(plain) is not str:
         raise GraphBreak(FL0102, what=f"an attribute whose name is {py.describe(name)}")
     return plain
@@ -454,11 +458,11 @@ def can_be_held(raw: Any) -> bool:
 _FIXED_KINDS = (types.GetSetDescriptorType, types.MemberDescriptorType, *METHOD_WRAPPERS, types.BuiltinFunctionType)
 
 
-def _lasting_flags(value: ClassValue, lift: Lift) -> int:
+def _lasting_flags(value: ClassValue, tracer: Tracer) -> int:
     """`cls.__flags__`, without the one that comes and goes with the interpreter's caches."""
     flags: int = type.__dict__["__flags__"].__get__(value.concrete)
     if flags & _ABSTRACT:  # as long as it has abstract methods
-        lift.constant(value.computed(lift, "__abstractmethods__"))
+        tracer.constant(value.computed(tracer, "__abstractmethods__"))
     return flags & ~_VERSION_IS_VALID
 
 
@@ -468,34 +472,34 @@ def _is_changeable(cls: type, name: str) -> bool:
     return bool(flags & _HEAPTYPE) and not flags & _IMMUTABLE and not (name.startswith("__") and name.endswith("__"))
 
 
-def make_instance(lift: Lift, cls: type, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = NOTHING) -> Any:
+def make_instance(tracer: Tracer, cls: type, args: Sequence[Any] = (), kwargs: Mapping[str, Any] = NOTHING) -> Any:
     """`object.__new__(cls, *args, **kwargs)`."""
     if not is_plain_class(cls):
         raise GraphBreak(FL0102, what=f"object.__new__ of class {qualified_name_of(cls)}")
     if args or kwargs:
-        if not has_default(lift, cls, "__new__", object.__new__):
+        if not has_default(tracer, cls, "__new__", object.__new__):
             raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
-        if has_default(lift, cls, "__init__", object.__init__):
+        if has_default(tracer, cls, "__init__", object.__init__):
             raise_error(TypeError, f"{name_of(cls)}() takes no arguments")
     if type.__dict__["__flags__"].__get__(cls) & _ABSTRACT:
-        py.fold(lift, object.__new__, cls)  # says which methods are missing
-    note_instantiable(lift, cls)
+        py.fold(tracer, object.__new__, cls)  # says which methods are missing
+    note_instantiable(tracer, cls)
     return UserObjectValue(cls)
 
 
-def note_instantiable(lift: Lift, cls: type) -> None:
+def note_instantiable(tracer: Tracer, cls: type) -> None:
     """Whether nothing happens when an instance dies: residual code makes the objects that are left, and only those."""
-    if class_lookup(lift, cls, "__del__") is not None:
+    if class_lookup(tracer, cls, "__del__") is not None:
         raise GraphBreak(FL0102, what=f"class {qualified_name_of(cls)} with a __del__")
 
 
-def init_instance(lift: Lift, instance: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def init_instance(tracer: Tracer, instance: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """`object.__init__(instance, *args, **kwargs)`."""
     if args or kwargs:
         cls = py.type_of(instance)
-        if not has_default(lift, cls, "__init__", object.__init__):
+        if not has_default(tracer, cls, "__init__", object.__init__):
             raise_error(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
-        if has_default(lift, cls, "__new__", object.__new__):
+        if has_default(tracer, cls, "__new__", object.__new__):
             raise_error(TypeError, f"{name_of(cls)}.__init__() takes exactly one argument (the instance to initialize)")
 
 
@@ -514,42 +518,42 @@ class SuperValue(Value):
     def python_type(self) -> type:
         return super
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__class__":
-            return lift.known_object(super)
+            return tracer.known_object(super)
         mro = mro_of(self.cls)
         position = next((i for i, base in enumerate(mro) if base is self.start), None)
         if position is None:
             raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
         for count, base in enumerate(mro[position + 1 :], position + 2):
-            found = class_lookup(lift, base, name)
-            if found is not None and note_own(lift, base, name):
-                note_mro(lift, self.cls, count)
+            found = class_lookup(tracer, base, name)
+            if found is not None and note_own(tracer, base, name):
+                note_mro(tracer, self.cls, count)
                 is_class = isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls
-                return bind(lift, found, None if is_class else self.instance, self.cls)
-        note_mro(lift, self.cls, len(mro))
+                return bind(tracer, found, None if is_class else self.instance, self.cls)
+        note_mro(tracer, self.cls, len(mro))
         raise_error(AttributeError, f"'super' object has no attribute '{name}'")
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         self.refuse("assignment through super()")
 
     def parts(self) -> list[Any]:
         return [self.instance]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(super)
-        generate.known_object(self.start)
-        generate.value(self.instance)
-        generate.call(2)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(super)
+        emit.known_object(self.start)
+        emit.value(self.instance)
+        emit.call(2)
 
 
-def note_mro(lift: Lift, cls: type, count: int) -> None:
+def note_mro(tracer: Tracer, cls: type, count: int) -> None:
     """Guard the first `count` classes of an MRO."""
-    if lift.noted_bases.get(id(cls), 0) >= count:
+    if tracer.noted_bases.get(id(cls), 0) >= count:
         return
-    lift.noted_bases[id(cls)] = count  # the source keeps the class
+    tracer.noted_bases[id(cls)] = count  # the source keeps the class
     mro = mro_of(cls)
-    source: Source = lift.sources.known(cls).child("GETATTR", "__mro__")
-    lift.guard(source, "LENGTH", len(mro))
+    source: Source = tracer.sources.known(cls).child("GETATTR", "__mro__")
+    tracer.guard(source, "LENGTH", len(mro))
     for position, base in enumerate(mro[:count]):
-        lift.guard(source.child("TUPLE_ITEM", position), "IS", base)
+        tracer.guard(source.child("TUPLE_ITEM", position), "IS", base)

@@ -10,7 +10,7 @@ from framelift.values.core.lookup import qualified_name_of
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class GivenExceptionValue(UserObjectValue):
@@ -28,41 +28,41 @@ class GivenExceptionValue(UserObjectValue):
     def describe(self) -> str:
         return qualified_name_of(self.cls)
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         if issubclass(descriptor.__objclass__, BaseException) and hasattr(descriptor.__objclass__, "__slots__"):
-            return super().get_slot(lift, descriptor)
-        return self._read(lift, descriptor)
+            return super().get_slot(tracer, descriptor)
+        return self._read(tracer, descriptor)
 
-    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+    def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         self.refuse(f"assignment of attribute {descriptor.__name__!r}")
 
-    def computed(self, lift: Lift, descriptor: Any) -> Any:
+    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ in ("__dict__", "__class__"):
-            return super().computed(lift, descriptor)
-        return self._read(lift, descriptor)
+            return super().computed(tracer, descriptor)
+        return self._read(tracer, descriptor)
 
-    def _read(self, lift: Lift, descriptor: Any) -> Any:
+    def _read(self, tracer: Tracer, descriptor: Any) -> Any:
         """What C code keeps, or makes of it."""
         assert self.source is not None
-        self.note(lift)
+        self.note(tracer)
         try:
             real = descriptor.__get__(self.concrete)
         except AttributeError:
             self.refuse(f"attribute {descriptor.__name__!r}, which is missing,")
-        return lift.wrap(real, self.source.child("GETATTR", descriptor.__name__))
+        return tracer.wrap(real, self.source.child("GETATTR", descriptor.__name__))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        own = lift.own_text_method(self, conversion)
-        return self.plain_text(lift, conversion) if own is None else own
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        own = tracer.own_text_method(self, conversion)
+        return self.plain_text(tracer, conversion) if own is None else own
 
-    def plain_text(self, lift: Lift, conversion: str) -> str:
+    def plain_text(self, tracer: Tracer, conversion: str) -> str:
         if conversion == "str" and issubclass(self.cls, FROM_ARGUMENTS):
             self.refuse("str()")  # of more than its arguments
-        return plain_text(lift, self.cls, lift.items(self.attribute(lift, "args")), conversion)
+        return plain_text(tracer, self.cls, tracer.items(self.attribute(tracer, "args")), conversion)
 
-    def trace(self, lift: Lift) -> Any:
+    def trace(self, tracer: Tracer) -> Any:
         """Its traceback."""
-        return self._read(lift, BaseException.__dict__["__traceback__"])
+        return self._read(tracer, BaseException.__dict__["__traceback__"])
 
     def leave_frame(self) -> NoReturn:
         raise GraphBreak(FL0102, what=f"raise of {self.describe()}")

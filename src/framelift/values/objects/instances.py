@@ -38,8 +38,8 @@ from framelift.values.objects import attributes
 from framelift.values.objects.module_labels import label_with
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class _HasItems:
@@ -49,9 +49,9 @@ class _HasItems:
 _ITEM_ITERATOR: type = type(iter(_HasItems()))
 
 
-def plain_answer(lift: Lift, result: Any) -> Any:
+def plain_answer(tracer: Tracer, result: Any) -> Any:
     """What a special method gave; NotImplemented as itself."""
-    return lift.constant(result) if py.type_of(result) is type(NotImplemented) else result
+    return tracer.constant(result) if py.type_of(result) is type(NotImplemented) else result
 
 
 def _empty_slot(obj: Any, name: str) -> None:
@@ -89,20 +89,20 @@ class UserObjectValue(Value):
         """The method of a class that has none of its own."""
         return object.__dict__[name]
 
-    def namespace(self, lift: Lift) -> DictValue | None:
+    def namespace(self, tracer: Tracer) -> DictValue | None:
         """The instance dictionary; None for a class that has none."""
         if self._namespace is None and has_instance_dict(self.cls):
             if self.source is None:
                 self._namespace = NamespaceValue(self)
             else:
-                self.note(lift)
+                self.note(tracer)
                 real = instance_dict(self.concrete)
                 if type(real) is not dict:
                     self.refuse("use with a __dict__ of another type")
-                self._namespace = lift.wrap(real, self.source.child("INSTANCE_DICT"))
+                self._namespace = tracer.wrap(real, self.source.child("INSTANCE_DICT"))
         return self._namespace
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         found = self.slots.get(descriptor, MISSING)
         if found is MISSING and self.source is not None:
             if not _core.is_slot(descriptor):
@@ -111,281 +111,281 @@ class UserObjectValue(Value):
                 real = descriptor.__get__(self.concrete, self.cls)
             except AttributeError:
                 self.refuse(f"reading the unset slot {descriptor.__name__!r}")
-            found = self.slots[descriptor] = lift.wrap(real, self.source.child("SLOT", descriptor))
+            found = self.slots[descriptor] = tracer.wrap(real, self.source.child("SLOT", descriptor))
         if found is MISSING or found is DELETED:
             raise_error(
                 AttributeError, f"'{name_in_slot_errors(self.cls)}' object has no attribute '{descriptor.__name__}'"
             )
         return found
 
-    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+    def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         if raw_lookup(self.cls, descriptor.__name__) is not descriptor:
             self.refuse(f"assignment of the hidden slot {descriptor.__name__!r}")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.slots[descriptor] = value
         self.written.add(descriptor)
 
-    def delete_slot(self, lift: Lift, descriptor: Any) -> None:
+    def delete_slot(self, tracer: Tracer, descriptor: Any) -> None:
         try:
-            self.get_slot(lift, descriptor)
+            self.get_slot(tracer, descriptor)
         except Raised:
             raise_error(AttributeError, descriptor.__name__)
-        self.set_slot(lift, descriptor, DELETED)
+        self.set_slot(tracer, descriptor, DELETED)
 
-    def computed(self, lift: Lift, descriptor: Any) -> Any:
+    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
         """An attribute that C code computes."""
         name = descriptor.__name__
         if name == "__dict__":
-            return self.namespace(lift)
+            return self.namespace(tracer)
         if name == "__class__":
-            return lift.known_object(self.cls)
+            return tracer.known_object(self.cls)
         raise GraphBreak(FL0203, type=name_of(self.cls), name=name)
 
-    def set_computed(self, lift: Lift, name: str, value: Any) -> None:
+    def set_computed(self, tracer: Tracer, name: str, value: Any) -> None:
         if name != "__dict__" or self.source is not None or not py.has_type(value, dict):
             self.refuse(f"assignment of {name}")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self._namespace = value
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        plain = has_default(lift, self.cls, "__getattribute__", self.default("__getattribute__"))
-        return self._with_fallback(lift, name, attributes.find if plain else _ask_getattribute)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        plain = has_default(tracer, self.cls, "__getattribute__", self.default("__getattribute__"))
+        return self._with_fallback(tracer, name, attributes.find if plain else _ask_getattribute)
 
-    def _with_fallback(self, lift: Lift, name: str, find: Callable[[Lift, Any, str], Any]) -> Any:
+    def _with_fallback(self, tracer: Tracer, name: str, find: Callable[[Tracer, Any, str], Any]) -> Any:
         """`__getattr__` answers where nothing was found, or AttributeError raised."""
         try:
-            found = find(lift, self, name)
+            found = find(tracer, self, name)
         except Raised as raised:  # known by this name only: a frame in its traceback would hold it
-            fallback = self._fallback(lift) if is_raised(raised, AttributeError) else None
+            fallback = self._fallback(tracer) if is_raised(raised, AttributeError) else None
             if fallback is None:
                 raise
         else:
             if found is not MISSING:
                 return found
-            fallback = self._fallback(lift)
+            fallback = self._fallback(tracer)
             if fallback is None:
                 self.raise_missing(name)
-        return py.call(lift, fallback, [name], {})
+        return py.call(tracer, fallback, [name], {})
 
     def raise_missing(self, name: str) -> NoReturn:
         attributes.raise_missing(self, name)
 
-    def _fallback(self, lift: Lift) -> Any:
-        return special_method(lift, self, self.cls, "__getattr__")
+    def _fallback(self, tracer: Tracer) -> Any:
+        return special_method(tracer, self, self.cls, "__getattr__")
 
-    def plain_attribute(self, lift: Lift, name: str) -> Any:
-        return attributes.read(lift, self, name)
+    def plain_attribute(self, tracer: Tracer, name: str) -> Any:
+        return attributes.read(tracer, self, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        if has_default(lift, self.cls, "__setattr__", self.default("__setattr__")):
-            attributes.write(lift, self, name, value)
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        if has_default(tracer, self.cls, "__setattr__", self.default("__setattr__")):
+            attributes.write(tracer, self, name, value)
         else:
-            py.call(lift, special_method(lift, self, self.cls, "__setattr__"), [name, value], {})
+            py.call(tracer, special_method(tracer, self, self.cls, "__setattr__"), [name, value], {})
 
-    def plain_set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        attributes.write(lift, self, name, value)
+    def plain_set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        attributes.write(tracer, self, name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
-        if has_default(lift, self.cls, "__delattr__", self.default("__delattr__")):
-            attributes.delete(lift, self, name)
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if has_default(tracer, self.cls, "__delattr__", self.default("__delattr__")):
+            attributes.delete(tracer, self, name)
         else:
-            py.call(lift, special_method(lift, self, self.cls, "__delattr__"), [name], {})
+            py.call(tracer, special_method(tracer, self, self.cls, "__delattr__"), [name], {})
 
-    def plain_delete_attribute(self, lift: Lift, name: str) -> None:
-        attributes.delete(lift, self, name)
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
+        attributes.delete(tracer, self, name)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def _special(self, lift: Lift, name: str, *args: Any) -> Any:
+    def _special(self, tracer: Tracer, name: str, *args: Any) -> Any:
         """Call a special method; NotImplemented where the class has none."""
-        method = special_method(lift, self, self.cls, name)
-        return NotImplemented if method is None else plain_answer(lift, py.call(lift, method, list(args), {}))
+        method = special_method(tracer, self, self.cls, name)
+        return NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, list(args), {}))
 
-    def _required(self, lift: Lift, name: str, message: str, *args: Any) -> Any:
-        method = special_method(lift, self, self.cls, name)
+    def _required(self, tracer: Tracer, name: str, message: str, *args: Any) -> Any:
+        method = special_method(tracer, self, self.cls, name)
         if method is None:
             raise_error(TypeError, message.format(type=name_of(self.cls)))
-        return py.call(lift, method, list(args), {})
+        return py.call(tracer, method, list(args), {})
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = lift.promised_model(self)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        model = tracer.promised_model(self)
         if model is not None:
-            return model(lift, args, kwargs)
-        method = special_method(lift, self, self.cls, "__call__")
+            return model(tracer, args, kwargs)
+        method = special_method(tracer, self, self.cls, "__call__")
         if method is None:
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")
-        with label_with(lift, self):
-            return py.call(lift, method, args, kwargs)
+        with label_with(tracer, self):
+            return py.call(tracer, method, args, kwargs)
 
-    def truth(self, lift: Lift) -> bool:
-        method = special_method(lift, self, self.cls, "__bool__")
+    def truth(self, tracer: Tracer) -> bool:
+        method = special_method(tracer, self, self.cls, "__bool__")
         if method is None:
-            has_length = special_method(lift, self, self.cls, "__len__") is not None
-            return not has_length or py.truth(lift, self.length(lift))
-        result = py.call(lift, method, [], {})
+            has_length = special_method(tracer, self, self.cls, "__len__") is not None
+            return not has_length or py.truth(tracer, self.length(tracer))
+        result = py.call(tracer, method, [], {})
         if py.type_of(result) is not bool:
             raise_error(TypeError, f"__bool__ should return bool, returned {name_of(py.type_of(result))}")
-        return py.truth(lift, result)
+        return py.truth(tracer, result)
 
-    def length(self, lift: Lift) -> Any:
-        result = self._required(lift, "__len__", "object of type '{type}' has no len()")
-        length = result if py.type_of(result) is int else int(lift.as_index(result))
-        if py.truth(lift, py.compare(lift, "<", length, 0)):
+    def length(self, tracer: Tracer) -> Any:
+        result = self._required(tracer, "__len__", "object of type '{type}' has no len()")
+        length = result if py.type_of(result) is int else int(tracer.as_index(result))
+        if py.truth(tracer, py.compare(tracer, "<", length, 0)):
             raise_error(ValueError, "__len__() should return >= 0")
-        if not isinstance(length, SymbolicValue) and py.truth(lift, py.compare(lift, ">", length, sys.maxsize)):
+        if not isinstance(length, SymbolicValue) and py.truth(tracer, py.compare(tracer, ">", length, sys.maxsize)):
             raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
         return length
 
-    def ask_length(self, lift: Lift) -> None:
+    def ask_length(self, tracer: Tracer) -> None:
         for name, ask in (("__len__", self.length), ("__length_hint__", self._ask_hint)):
-            found = class_lookup(lift, self.cls, name)
+            found = class_lookup(tracer, self.cls, name)
             if found is None or type(found.raw) is types.WrapperDescriptorType:
                 continue
             try:
-                ask(lift)
+                ask(tracer)
                 break
             except Raised as raised:
                 if not is_raised(raised, TypeError):
                     raise
 
-    def _ask_hint(self, lift: Lift) -> None:
-        hint = self._special(lift, "__length_hint__")
+    def _ask_hint(self, tracer: Tracer) -> None:
+        hint = self._special(tracer, "__length_hint__")
         if hint is NotImplemented:
             return
-        if py.type_of(hint) is not int or py.truth(lift, py.compare(lift, "<", hint, 0)):
+        if py.type_of(hint) is not int or py.truth(tracer, py.compare(tracer, "<", hint, 0)):
             self.refuse("__length_hint__() that gives no length")
 
-    def graph_argument(self, lift: Lift) -> Any:
-        if lift.has_attribute(self, "__torch_function__"):
+    def graph_argument(self, tracer: Tracer) -> Any:
+        if tracer.has_attribute(self, "__torch_function__"):
             raise GraphBreak(FL0306, type=name_of(self.cls))
-        return super().graph_argument(lift)
+        return super().graph_argument(tracer)
 
     def is_exactly(self, cls: type) -> bool:
         return False  # its class may override what the C type has
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        self.note(lift)
-        if has_default(lift, self.cls, "__format__", object.__format__):
-            return super().format(lift, spec)
-        method = special_method(lift, self, self.cls, "__format__")
-        return _plain_text(lift, py.call(lift, method, [spec], {}), "__format__ must return a str, not {type}")
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        self.note(tracer)
+        if has_default(tracer, self.cls, "__format__", object.__format__):
+            return super().format(tracer, spec)
+        method = special_method(tracer, self, self.cls, "__format__")
+        return _plain_text(tracer, py.call(tracer, method, [spec], {}), "__format__ must return a str, not {type}")
 
-    def as_index(self, lift: Lift) -> Any:
-        result = self._required(lift, "__index__", "'{type}' object cannot be interpreted as an integer")
+    def as_index(self, tracer: Tracer) -> Any:
+        result = self._required(tracer, "__index__", "'{type}' object cannot be interpreted as an integer")
         if not issubclass(py.type_of(result), int):
             raise_error(TypeError, f"__index__ returned non-int (type {name_of(py.type_of(result))})")
         if py.type_of(result) is not int:
             raise GraphBreak(FL0102, what=f"__index__() that gives {py.describe(result)}")  # Python warns
         return result
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return self._required(lift, "__getitem__", "'{type}' object is not subscriptable", key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return self._required(tracer, "__getitem__", "'{type}' object is not subscriptable", key)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        self._required(lift, "__setitem__", "'{type}' object does not support item assignment", key, value)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        self._required(tracer, "__setitem__", "'{type}' object does not support item assignment", key, value)
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        self._required(lift, "__delitem__", "'{type}' object doesn't support item deletion", key)
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        self._required(tracer, "__delitem__", "'{type}' object doesn't support item deletion", key)
 
-    def iterate(self, lift: Lift) -> Any:
+    def iterate(self, tracer: Tracer) -> Any:
         if not defines(self.cls, "__iter__") and defines(self.cls, "__getitem__"):
-            class_lookup(lift, self.cls, "__iter__")
-            iterator = py.call(lift, lift.known_object(by_items), [self], {})
+            class_lookup(tracer, self.cls, "__iter__")
+            iterator = py.call(tracer, tracer.known_object(by_items), [self], {})
             iterator.kind, iterator.sequence = _ITEM_ITERATOR, self
             return iterator
-        method = special_method(lift, self, self.cls, "__iter__")
-        if method is None or is_blocked(lift, method):
+        method = special_method(tracer, self, self.cls, "__iter__")
+        if method is None or is_blocked(tracer, method):
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not iterable")
-        result = py.call(lift, method, [], {})
-        if not defines(lift.type_of(result), "__next__"):
+        result = py.call(tracer, method, [], {})
+        if not defines(tracer.type_of(result), "__next__"):
             raise_error(TypeError, f"iter() returned non-iterator of type '{name_of(py.type_of(result))}'")
         return result
 
-    def next(self, lift: Lift) -> Any:
+    def next(self, tracer: Tracer) -> Any:
         try:
-            return self._required(lift, "__next__", "'{type}' object is not an iterator")
+            return self._required(tracer, "__next__", "'{type}' object is not an iterator")
         except Raised as raised:
             raise as_end(raised) from None
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        method = special_method(lift, self, self.cls, "__contains__")
-        if is_blocked(lift, method):
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        method = special_method(tracer, self, self.cls, "__contains__")
+        if is_blocked(tracer, method):
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not a container")
         if method is not None:
-            return py.truth(lift, py.call(lift, method, [item], {}))
-        iterator = self._iterate_to_search(lift)
+            return py.truth(tracer, py.call(tracer, method, [item], {}))
+        iterator = self._iterate_to_search(tracer)
         try:
             while True:
-                if py.equal(lift, py.next_item(lift, iterator), item):
+                if py.equal(tracer, py.next_item(tracer, iterator), item):
                     return True
         except Exhausted:
             return False
 
-    def _iterate_to_search(self, lift: Lift) -> Any:
+    def _iterate_to_search(self, tracer: Tracer) -> Any:
         try:
-            return py.iterate(lift, self)
+            return py.iterate(tracer, self)
         except Raised as raised:
             if not is_raised(raised, TypeError):
                 raise
         raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        return self._required(lift, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        return self._required(tracer, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         name = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
-        return self._special(lift, name, other)
+        return self._special(tracer, name, other)
 
     def goes_first(self, operator: str, other: type) -> bool:
         method = BINARY_METHODS[operator][1]
         return raw_lookup(self.cls, method) is not raw_lookup(other, method)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         # Two operands of one type: the interpreter does not ask the second one.
         if py.type_of(other) is self.cls:
             return NotImplemented
-        return self._special(lift, BINARY_METHODS[operator][1], other)
+        return self._special(tracer, BINARY_METHODS[operator][1], other)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         name = COMPARE_METHODS[operator]
-        if not has_default(lift, self.cls, name, getattr(object, name)):
+        if not has_default(tracer, self.cls, name, getattr(object, name)):
             try:
-                method = special_method(lift, self, self.cls, name)
+                method = special_method(tracer, self, self.cls, name)
             except Raised:  # comparisons take that for a method that is not there
                 return NotImplemented
-            return NotImplemented if method is None else plain_answer(lift, py.call(lift, method, [other], {}))
-        if operator == "!=" and not has_default(lift, self.cls, "__eq__", object.__eq__):
-            result = self._special(lift, "__eq__", other)
-            return result if result is NotImplemented else not py.truth(lift, result)
+            return NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, [other], {}))
+        if operator == "!=" and not has_default(tracer, self.cls, "__eq__", object.__eq__):
+            result = self._special(tracer, "__eq__", other)
+            return result if result is NotImplemented else not py.truth(tracer, result)
         return NotImplemented
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         if raw_lookup(self.cls, "__hash__") is None:
-            has_default(lift, self.cls, "__hash__", None)
+            has_default(tracer, self.cls, "__hash__", None)
             raise_error(TypeError, f"unhashable type: '{name_of(self.cls)}'")
-        if has_default(lift, self.cls, "__hash__", object.__hash__) and has_default(
-            lift, self.cls, "__eq__", object.__eq__
+        if has_default(tracer, self.cls, "__hash__", object.__hash__) and has_default(
+            tracer, self.cls, "__eq__", object.__eq__
         ):
-            return super().key(lift)
-        return EqualKey(lift, self)
+            return super().key(tracer)
+        return EqualKey(tracer, self)
 
-    def hashed(self, lift: Lift) -> int:
+    def hashed(self, tracer: Tracer) -> int:
         """`hash(self)`, of a class with a `__hash__` of its own."""
-        if has_default(lift, self.cls, "__hash__", object.__hash__):
+        if has_default(tracer, self.cls, "__hash__", object.__hash__):
             self.refuse("the hash that comes from its address")
-        result = lift.constant(self._special(lift, "__hash__"))
+        result = tracer.constant(self._special(tracer, "__hash__"))
         if not isinstance(result, int):
             raise_error(TypeError, "__hash__ method should return an integer")
         # A number that fits is taken as it is; -1 means an error to C code.
         return result if -sys.maxsize <= result <= sys.maxsize and result != -1 else hash(result)
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         name = "__repr__" if conversion == "repr" else "__str__"
-        if name == "__str__" and has_default(lift, self.cls, name, object.__str__):
+        if name == "__str__" and has_default(tracer, self.cls, name, object.__str__):
             name = "__repr__"
         if raw_lookup(self.cls, name) is object.__repr__:
             self.refuse("repr() that shows an address")
-        return _plain_text(lift, self._special(lift, name), f"{name} returned non-string (type {{type}})")
+        return _plain_text(tracer, self._special(tracer, name), f"{name} returned non-string (type {{type}})")
 
     # -- change and the way back ----------------------------------------------------------------------------------
 
@@ -395,77 +395,77 @@ class UserObjectValue(Value):
     def restore(self, state: Any) -> None:
         self.slots, self.written, self._namespace = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         for descriptor in self.slots:
             if descriptor in self.written:
-                self._store_slot(generate, descriptor, lambda: generate.source(self.source))
+                self._store_slot(emit, descriptor, lambda: emit.source(self.source))
 
-    def _store_slot(self, generate: Generator, descriptor: Any, load: Callable[[], None]) -> None:
+    def _store_slot(self, emit: Emitter, descriptor: Any, load: Callable[[], None]) -> None:
         value = self.slots[descriptor]
         if value is DELETED:
-            generate.callable(_empty_slot)
+            emit.callable(_empty_slot)
             load()
-            generate.constant(descriptor.__name__)
-            generate.call(2)
+            emit.constant(descriptor.__name__)
+            emit.call(2)
         else:
-            generate.known_object(object)
-            generate.load_method("__setattr__")
+            emit.known_object(object)
+            emit.load_method("__setattr__")
             load()
-            generate.constant(descriptor.__name__)
-            generate.value(value)
-            generate.call(3)
-        generate.pop_top()
+            emit.constant(descriptor.__name__)
+            emit.value(value)
+            emit.call(3)
+        emit.pop_top()
 
     def parts(self) -> list[Any]:
         namespace = [] if self._namespace is None else [self._namespace]
         return [*namespace, *[value for value in self.slots.values() if value is not DELETED]]
 
-    def rebuild_new(self, generate: Generator) -> None:
+    def rebuild_new(self, emit: Emitter) -> None:
         """Make and remember the object, with what its C base holds."""
-        generate.known_object(object)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
-        generate.call(1)
-        generate.remember(self)
+        emit.known_object(object)
+        emit.load_method("__new__")
+        emit.known_object(self.cls)
+        emit.call(1)
+        emit.remember(self)
 
-    def rebuild(self, generate: Generator) -> None:
-        self.rebuild_new(generate)
+    def rebuild(self, emit: Emitter) -> None:
+        self.rebuild_new(emit)
         if self.fills_namespace():
-            self._rebuild_namespace(generate)
+            self._rebuild_namespace(emit)
         for descriptor, value in self.slots.items():
             if value is not DELETED:
-                self._store_slot(generate, descriptor, lambda: generate.load_remembered(self))
+                self._store_slot(emit, descriptor, lambda: emit.load_remembered(self))
 
     def fills_namespace(self) -> bool:
         """Whether the rebuilt object needs more than the empty `__dict__` it may get anyway."""
         return self._namespace is not None
 
-    def _rebuild_namespace(self, generate: Generator) -> None:
+    def _rebuild_namespace(self, emit: Emitter) -> None:
         if isinstance(self._namespace, NamespaceValue) and self._namespace.owner is self:
-            self._namespace.fill_real(generate)
+            self._namespace.fill_real(emit)
             return
-        generate.known_object(object)  # the program gave it another one
-        generate.load_method("__setattr__")
-        generate.load_remembered(self)
-        generate.constant("__dict__")
-        generate.value(self._namespace)
-        generate.call(3)
-        generate.pop_top()
+        emit.known_object(object)  # the program gave it another one
+        emit.load_method("__setattr__")
+        emit.load_remembered(self)
+        emit.constant("__dict__")
+        emit.value(self._namespace)
+        emit.call(3)
+        emit.pop_top()
 
 
-def _ask_getattribute(lift: Lift, value: UserObjectValue, name: str) -> Any:
+def _ask_getattribute(tracer: Tracer, value: UserObjectValue, name: str) -> Any:
     """What the `__getattribute__` of its class gives."""
-    return py.call(lift, special_method(lift, value, value.cls, "__getattribute__"), [name], {})
+    return py.call(tracer, special_method(tracer, value, value.cls, "__getattribute__"), [name], {})
 
 
-def _plain_text(lift: Lift, result: Any, message: str) -> str:
+def _plain_text(tracer: Tracer, result: Any, message: str) -> str:
     """What a method gave that must give a text."""
     kind = py.type_of(result)
     if kind is not str:
         if not is_subclass(kind, str):
             raise_error(TypeError, message.format(type=name_of(kind)))
         raise GraphBreak(FL0102, what=f"a text that is {py.describe(result)}")
-    text: str = lift.constant(result)
+    text: str = tracer.constant(result)
     return text
 
 
@@ -476,13 +476,13 @@ class OpaqueValue(Value):
     answers_operators = False
     death_shows = True
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         raise GraphBreak(FL0202, type=name_of(type(self.concrete)))
 
-    def guarded_type(self, lift: Lift) -> type:
+    def guarded_type(self, tracer: Tracer) -> type:
         if self.source is None:
-            return super().guarded_type(lift)
-        lift.guard(self.source, "TYPE", type(self.concrete))
+            return super().guarded_type(tracer)
+        tracer.guard(self.source, "TYPE", type(self.concrete))
         return type(self.concrete)
 
     def describe(self) -> str:

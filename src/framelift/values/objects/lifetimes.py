@@ -17,16 +17,16 @@ from framelift.values.core.lookup import class_lookup, defines, is_subclass
 from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 # Looking at so many objects takes about as long as tracing one call.
 _OBJECTS_PER_CALL = 200
 
 
-def is_held(lift: Lift, wanted: Value) -> bool:
+def is_held(tracer: Tracer, wanted: Value) -> bool:
     """Whether strong references lead to `wanted`."""
     seen: set[int] = set()
-    pending = list(_roots(lift))
+    pending = list(_roots(tracer))
     for value in pending:
         if value is wanted:
             return True
@@ -34,17 +34,17 @@ def is_held(lift: Lift, wanted: Value) -> bool:
             seen.add(id(value))
             pending += value.parts()
             if not len(seen) % _OBJECTS_PER_CALL:
-                lift.spend(1, "looking for what a weak reference refers to")
+                tracer.spend(1, "looking for what a weak reference refers to")
     return False
 
 
-def input_is_held(lift: Lift, wanted: Value) -> bool:
+def input_is_held(tracer: Tracer, wanted: Value) -> bool:
     """Whether an object that existed before is held, by whom it was or by the program."""
     source = wanted.source
     while source is not None and source.parent is not None:
         source = source.parent
     is_argument = source is None or source.access == "ARG"
-    return is_held(lift, wanted) or not (is_argument or lift.journal.changed)
+    return is_held(tracer, wanted) or not (is_argument or tracer.journal.changed)
 
 
 def death_shows(value: Any, watched: Sequence[Value] = ()) -> bool:
@@ -65,7 +65,7 @@ def is_argument(value: Value) -> bool:
     return value.source is not None and value.source.access == "ARG"
 
 
-def end_shows(lift: Lift, value: Value) -> bool:
+def end_shows(tracer: Tracer, value: Value) -> bool:
     """Whether something runs when an object ends that existed before.
 
     Its `__del__`, the rest of a generator, what weak references to it call. Tensors and modules have such of torch's
@@ -74,14 +74,14 @@ def end_shows(lift: Lift, value: Value) -> bool:
     kind = value.python_type()
     assert value.source is not None
     if not value.noted:
-        lift.guard(value.source, "TYPE", kind)
-    if defines(kind, "__del__") if is_fixed(kind) else class_lookup(lift, kind, "__del__") is not None:
+        tracer.guard(value.source, "TYPE", kind)
+    if defines(kind, "__del__") if is_fixed(kind) else class_lookup(tracer, kind, "__del__") is not None:
         return True
     if value.concrete is None or not _has_references(kind) or any(is_subclass(kind, cls) for cls in _OF_TORCH):
         return False
     if not is_unwatched.holds(value.concrete, None):
         return True
-    lift.guard(value.source, "UNWATCHED", None)
+    tracer.guard(value.source, "UNWATCHED", None)
     return False
 
 
@@ -89,10 +89,10 @@ _OF_TORCH = (torch.Tensor, torch.nn.Module)
 _has_references = type.__dict__["__weakrefoffset__"].__get__
 
 
-def _roots(lift: Lift) -> Iterator[Any]:
-    frame = lift.frame
+def _roots(tracer: Tracer) -> Iterator[Any]:
+    frame = tracer.frame
     while frame is not None:
         yield from frame.holds()
         frame = frame.caller
-    yield lift.handled
-    yield from lift.inputs.lasting()
+    yield tracer.handled
+    yield from tracer.inputs.lasting()

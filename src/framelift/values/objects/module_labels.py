@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
     from framelift.values.objects.instances import UserObjectValue
 
 
 @contextlib.contextmanager
-def label_with(lift: Lift, value: UserObjectValue) -> Iterator[None]:
+def label_with(tracer: Tracer, value: UserObjectValue) -> Iterator[None]:
     """Label what is traced meanwhile with `value`, if that is a module."""
     if not issubclass(value.cls, torch.nn.Module):
         yield
         return
     name = value.source.name if value.source is not None else value.cls.__name__
-    before = lift.modules
+    before = tracer.modules
     cls = f"{value.cls.__module__}.{value.cls.__qualname__}"
-    lift.modules = (*before, (name, _name_in_model(name), cls))
+    tracer.modules = (*before, (name, _name_in_model(name), cls))
     try:
         yield
     finally:
-        lift.modules = before
+        tracer.modules = before
 
 
 def _name_in_model(path: str) -> str:

@@ -15,16 +15,16 @@ from framelift.values.objects import attributes
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 _NAMES: Any = vars(types.ModuleType)["__dict__"].__get__
 
 
-def _variables(lift: Lift, module: types.ModuleType) -> DictValue:
+def _variables(tracer: Tracer, module: types.ModuleType) -> DictValue:
     if _NAMES(module) is None:
         raise GraphBreak(FL0202, type="a module that was not initialised")
-    return lift.module_namespace(module)
+    return tracer.module_namespace(module)
 
 
 def _raise_missing(module: Value, name: str) -> NoReturn:
@@ -37,44 +37,46 @@ class PyModuleValue(Value, models=types.ModuleType):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
-    def namespace(self, lift: Lift) -> DictValue:
+    def namespace(self, tracer: Tracer) -> DictValue:
         """Its dictionary; a class of its own may do anything with attributes."""
         if type(self.concrete) is not types.ModuleType:
             raise GraphBreak(FL0202, type=name_of(type(self.concrete)))
-        return _variables(lift, self.concrete)
+        return _variables(tracer, self.concrete)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        namespace = self.namespace(lift)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        namespace = self.namespace(tracer)
         if name == "__dict__":
             return namespace
         if name == "__class__":
-            return lift.known_object(types.ModuleType)
-        found = namespace.get_key(lift, name)
+            return tracer.known_object(types.ModuleType)
+        found = namespace.get_key(tracer, name)
         if found is not MISSING:
             return found
         if name == "__getattribute__":
-            return lift.builtin_method(self, name, lambda attribute: self.attribute(lift, lift.constant(attribute)))
+            return tracer.builtin_method(
+                self, name, lambda attribute: self.attribute(tracer, tracer.constant(attribute))
+            )
         if raw_lookup(types.ModuleType, name) is not NotImplemented:  # annotations are made when they are asked for
             self.refuse(f"attribute {name}")
-        fallback = namespace.get_key(lift, "__getattr__")
+        fallback = namespace.get_key(tracer, "__getattr__")
         if fallback is not MISSING:
-            return py.call(lift, fallback, [name], {})
+            return py.call(tracer, fallback, [name], {})
         _raise_missing(self, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         self._refuse_own(name)
-        self.namespace(lift).set_key(lift, name, value)
+        self.namespace(tracer).set_key(tracer, name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         self._refuse_own(name)
-        namespace = self.namespace(lift)
-        if namespace.get_key(lift, name) is MISSING:
+        namespace = self.namespace(tracer)
+        if namespace.get_key(tracer, name) is MISSING:
             self.refuse(f"deletion of the missing attribute {name!r}")
-        namespace.delete_key(lift, name)
+        namespace.delete_key(tracer, name)
 
     def _refuse_own(self, name: str) -> None:
         if name in ("__dict__", "__class__", "__annotations__"):
@@ -89,17 +91,17 @@ class ModuleObjectValue(UserObjectValue):
 
     __slots__ = ()
 
-    def namespace(self, lift: Lift) -> DictValue:
-        return _variables(lift, self.concrete)
+    def namespace(self, tracer: Tracer) -> DictValue:
+        return _variables(tracer, self.concrete)
 
     def raise_missing(self, name: str) -> NoReturn:
         _raise_missing(self, name)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:
-            return super().attribute(lift, name)
-        return self._with_fallback(lift, name, attributes.find)
+            return super().attribute(tracer, name)
+        return self._with_fallback(tracer, name, attributes.find)
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)

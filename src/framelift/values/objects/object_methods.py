@@ -25,122 +25,122 @@ from framelift.values.objects.classes import ClassValue, attribute_name, init_in
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(object.__getattribute__)
-def _object_getattribute(lift: Lift, obj: Any, name: Any, /) -> Any:
+def _object_getattribute(tracer: Tracer, obj: Any, name: Any, /) -> Any:
     if isinstance(obj, UserObjectValue):
-        return obj.plain_attribute(lift, lift.constant(name))
-    return py.attribute(lift, obj, lift.constant(name))
+        return obj.plain_attribute(tracer, tracer.constant(name))
+    return py.attribute(tracer, obj, tracer.constant(name))
 
 
 @primitive(type.__getattribute__)
-def _type_getattribute(lift: Lift, cls: Any, name: Any, /) -> Any:
+def _type_getattribute(tracer: Tracer, cls: Any, name: Any, /) -> Any:
     if not isinstance(cls, ClassValue):
         raise GraphBreak(FL0102, what=f"type.__getattribute__ on {py.describe(cls)}")
-    cls.note(lift)
-    return cls.plain_attribute(lift, attribute_name(lift, name))
+    cls.note(tracer)
+    return cls.plain_attribute(tracer, attribute_name(tracer, name))
 
 
 @primitive(object.__setattr__)
-def _object_setattr(lift: Lift, obj: Any, name: Any, value: Any, /) -> None:
+def _object_setattr(tracer: Tracer, obj: Any, name: Any, value: Any, /) -> None:
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__setattr__ on {py.describe(obj)}")
-    obj.plain_set_attribute(lift, attribute_name(lift, name), value)
+    obj.plain_set_attribute(tracer, attribute_name(tracer, name), value)
 
 
 @primitive(object.__delattr__)
-def _object_delattr(lift: Lift, obj: Any, name: Any, /) -> None:
+def _object_delattr(tracer: Tracer, obj: Any, name: Any, /) -> None:
     if not isinstance(obj, UserObjectValue):
         raise GraphBreak(FL0102, what=f"object.__delattr__ on {py.describe(obj)}")
-    obj.plain_delete_attribute(lift, attribute_name(lift, name))
+    obj.plain_delete_attribute(tracer, attribute_name(tracer, name))
 
 
 @primitive(object.__new__)
-def _object_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _object_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue):
         raise_error(TypeError, f"object.__new__(X): X is not a type object ({name_of(py.type_of(cls))})")
-    cls.note(lift)
-    return make_instance(lift, cls.concrete, args, kwargs)
+    cls.note(tracer)
+    return make_instance(tracer, cls.concrete, args, kwargs)
 
 
 @primitive(object.__init__)
-def _object_init(lift: Lift, obj: Any, /, *args: Any, **kwargs: Any) -> None:
-    init_instance(lift, obj, args, kwargs)
+def _object_init(tracer: Tracer, obj: Any, /, *args: Any, **kwargs: Any) -> None:
+    init_instance(tracer, obj, args, kwargs)
 
 
 @primitive(object)
-def _object(lift: Lift) -> Any:
-    return make_instance(lift, object)
+def _object(tracer: Tracer) -> Any:
+    return make_instance(tracer, object)
 
 
 @primitive(BaseException.__new__)
-def _exception_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _exception_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
         raise GraphBreak(FL0102, what=f"BaseException.__new__ of {py.describe(cls)}")
-    cls.note(lift)
+    cls.note(tracer)
     return ExceptionValue(cls.concrete, args)
 
 
 @primitive(BaseException.__init__)
-def _exception_init(lift: Lift, exception: Any, /, *args: Any, **kwargs: Any) -> None:
+def _exception_init(tracer: Tracer, exception: Any, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(exception, ExceptionValue):
         raise GraphBreak(FL0102, what=f"BaseException.__init__ of {py.describe(exception)}")
     if kwargs:
         raise GraphBreak(FL0102, what=f"{exception.cls.__qualname__} with keywords")
-    lift.journal.touch(exception)
+    tracer.journal.touch(exception)
     exception.args = args
 
 
 @primitive(BaseException.__str__)
-def _exception_str(lift: Lift, exception: Any, /) -> Any:
-    return exception.plain_text(lift, "str")
+def _exception_str(tracer: Tracer, exception: Any, /) -> Any:
+    return exception.plain_text(tracer, "str")
 
 
 @primitive(BaseException.__repr__)
-def _exception_repr(lift: Lift, exception: Any, /) -> Any:
-    return exception.plain_text(lift, "repr")
+def _exception_repr(tracer: Tracer, exception: Any, /) -> Any:
+    return exception.plain_text(tracer, "repr")
 
 
 @primitive(BaseException.with_traceback)
-def _with_traceback(lift: Lift, exception: Any, traceback: Any, /) -> Any:
-    exception.set_computed(lift, "__traceback__", traceback)
+def _with_traceback(tracer: Tracer, exception: Any, traceback: Any, /) -> Any:
+    exception.set_computed(tracer, "__traceback__", traceback)
     return exception
 
 
 @primitive(traceback.clear_frames)
-def _clear_frames(lift: Lift, tb: Any, /) -> Any:
+def _clear_frames(tracer: Tracer, tb: Any, /) -> Any:
     if not isinstance(tb, TracebackValue):
         raise GraphBreak(FL0102, what="traceback.clear_frames() of a traceback from outside")
     # The frames it leads to are over, or run now and are left alone: nothing they hold can be reached any more.
 
 
 @primitive(sys.exc_info)
-def _exc_info(lift: Lift) -> Any:
-    handled = lift.handled_exception()
+def _exc_info(tracer: Tracer) -> Any:
+    handled = tracer.handled_exception()
     if handled is None:
         return (None, None, None)
-    return lift.tuple([lift.known_object(lift.type_of(handled)), handled, handled.trace(lift)])
+    return tracer.tuple([tracer.known_object(tracer.type_of(handled)), handled, handled.trace(tracer)])
 
 
 @primitive(sys.exception)
-def _exception(lift: Lift) -> Any:
-    return lift.handled_exception()
+def _exception(tracer: Tracer) -> Any:
+    return tracer.handled_exception()
 
 
 @primitive(typing.NewType.__call__)
-def _new_type(lift: Lift, value: Any, /) -> Any:
+def _new_type(tracer: Tracer, value: Any, /) -> Any:
     return value  # C code that is not bound
 
 
 @primitive(types.MethodType)
-def _method(lift: Lift, function: Any, instance: Any, /) -> Any:
-    if not py.truth(lift, py.call(lift, lift.known_object(callable), [function], {})):
+def _method(tracer: Tracer, function: Any, instance: Any, /) -> Any:
+    if not py.truth(tracer, py.call(tracer, tracer.known_object(callable), [function], {})):
         raise_error(TypeError, "first argument must be callable")
     if instance is None:
         raise_error(TypeError, "instance must not be None")
-    return lift.bound_method(function, instance)
+    return tracer.bound_method(function, instance)
 
 
 def _builtin_subclasses(cls: type[BaseException]) -> list[type[BaseException]]:
@@ -164,14 +164,14 @@ def _register_exceptions() -> None:
 _register_exceptions()
 
 
-def _new_from_arguments(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _new_from_arguments(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue) or kwargs or not all(map(is_constant, args)):
         raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
-    cls.note(lift)
+    cls.note(tracer)
     return made_from(cls.concrete, args)
 
 
-def _init_from_arguments(lift: Lift, exception: Any, /, *args: Any, **kwargs: Any) -> None:
+def _init_from_arguments(tracer: Tracer, exception: Any, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(exception, ExceptionValue) or kwargs or not all(map(is_constant, args)):
         raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with these arguments")
     if exception.given is not None:
@@ -179,7 +179,7 @@ def _init_from_arguments(lift: Lift, exception: Any, /, *args: Any, **kwargs: An
             raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with other arguments")
         return
     made = made_from(exception.cls, args)
-    lift.journal.touch(exception)
+    tracer.journal.touch(exception)
     exception.args, exception.given = made.args, made.given
 
 
@@ -198,28 +198,28 @@ _register_from_arguments()
 
 
 @primitive(BaseExceptionGroup.__new__)
-def _group_new(lift: Lift, cls: Any, message: Any, exceptions: Any, /) -> Any:
+def _group_new(tracer: Tracer, cls: Any, message: Any, exceptions: Any, /) -> Any:
     if not isinstance(cls, ClassValue) or py.type_of(message) is not str or not py.has_type(exceptions, list, tuple):
         raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
-    cls.note(lift)
-    kind, inner = cls.concrete, py.items(lift, exceptions)
+    cls.note(tracer)
+    kind, inner = cls.concrete, py.items(tracer, exceptions)
     if not inner:
         raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
     for position, error in enumerate(inner):
         if not is_subclass(py.type_of(error), BaseException):
             raise_error(ValueError, f"Item {position} of second argument (exceptions) is not an exception")
-    are_ordinary = all(is_subclass(lift.type_of(error), Exception) for error in inner)
+    are_ordinary = all(is_subclass(tracer.type_of(error), Exception) for error in inner)
     if kind is BaseExceptionGroup and are_ordinary:
         kind = ExceptionGroup
     elif is_subclass(kind, Exception) and not are_ordinary:
         what = "an ExceptionGroup" if kind is ExceptionGroup else f"'{name_of(kind)}'"
         raise_error(TypeError, f"Cannot nest BaseExceptions in {what}")
-    return ExceptionGroupValue(kind, (message, exceptions), message, lift.tuple(inner))
+    return ExceptionGroupValue(kind, (message, exceptions), message, tracer.tuple(inner))
 
 
 primitive(BaseExceptionGroup.__init__)(_exception_init)
 
 
 @primitive(type.__call__)
-def _type_call(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
-    return cls.instantiate(lift, list(args), kwargs)
+def _type_call(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return cls.instantiate(tracer, list(args), kwargs)

@@ -15,32 +15,32 @@ from framelift.values.core.primitives import primitive
 from framelift.values.objects.classes import ClassValue, note_mro
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(holds_more_than)
-def _holds_more_than(lift: Lift, obj: Any, slots: Any) -> bool:
-    kind = lift.type_of(obj)
+def _holds_more_than(tracer: Tracer, obj: Any, slots: Any) -> bool:
+    kind = tracer.type_of(obj)
     if isinstance(obj, Value) and is_plain_class(kind):
         return False
     raise GraphBreak(FL0102, what=f"__reduce_ex__ of {name_of(kind)}")
 
 
 @primitive(copyreg._slotnames)  # type: ignore[attr-defined]
-def _slotnames(lift: Lift, cls: Any, /) -> Any:
+def _slotnames(tracer: Tracer, cls: Any, /) -> Any:
     """The names under which instances have slots. (The original keeps its answer in the class, for itself.)"""
     if not isinstance(cls, ClassValue):
         raise GraphBreak(FL0102, what="copyreg._slotnames() of something that is no class")
-    cls.note(lift)
-    found = class_lookup(lift, cls.concrete, "__slots__")
+    cls.note(tracer)
+    found = class_lookup(tracer, cls.concrete, "__slots__")
     names: list[Any] = []
     if found is not None:
         if type(found.raw) is list:  # one that may change, and that guards cannot hold
-            for name in py.items(lift, lift.wrap(found.raw, found.source)):
-                lift.constant(name)
+            for name in py.items(tracer, tracer.wrap(found.raw, found.source)):
+                tracer.constant(name)
         else:
-            found.note_identity(lift)
-        note_mro(lift, cls.concrete, len(mro_of(cls.concrete)))
+            found.note_identity(tracer)
+        note_mro(tracer, cls.concrete, len(mro_of(cls.concrete)))
         names = [name for base in mro_of(cls.concrete) for name in _own_slots(base)]
     kept = own_entries(cls.concrete).get("__slotnames__", names)
     if type(kept) is not list or [*map(type, kept)] != [str] * len(kept) or kept != names:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.values.core.base import KnownObject
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _IN_C = (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple) if sys.version_info >= (3, 12) else ()
 _SAID = frozenset({"__name__", "__covariant__", "__contravariant__", "__infer_variance__", "__module__"})
@@ -21,14 +21,14 @@ class TypeParameterValue(KnownObject, models=_IN_C):
     __slots__ = ()
     answers_operators = False
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _SAID and hasattr(self.concrete, name):
-            self.note(lift)
-            return lift.from_constant(getattr(self.concrete, name))
+            self.note(tracer)
+            return tracer.from_constant(getattr(self.concrete, name))
         if name == "__class__":
-            return lift.known_object(type(self.concrete))
-        return super().attribute(lift, name)
+            return tracer.known_object(type(self.concrete))
+        return super().attribute(tracer, name)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        self.note(lift)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        self.note(tracer)
         return repr(self.concrete)

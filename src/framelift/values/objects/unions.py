@@ -16,8 +16,8 @@ from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class UnionValue(Value, models=types.UnionType):
@@ -36,47 +36,47 @@ class UnionValue(Value, models=types.UnionType):
     def python_type(self) -> type:
         return types.UnionType
 
-    def members(self, lift: Lift) -> list[Any]:
+    def members(self, tracer: Tracer) -> list[Any]:
         if self.given is None:
             assert self.source is not None
-            self.note(lift)
-            self.given = py.items(lift, lift.wrap(self.concrete.__args__, self.source.child("GETATTR", "__args__")))
+            self.note(tracer)
+            self.given = py.items(tracer, tracer.wrap(self.concrete.__args__, self.source.child("GETATTR", "__args__")))
         return self.given
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__args__":
-            return lift.tuple(self.members(lift))
+            return tracer.tuple(self.members(tracer))
         if name == "__class__":
-            return lift.known_object(types.UnionType)
+            return tracer.known_object(types.UnionType)
         if not hasattr(types.UnionType, name):
             raise_error(AttributeError, f"'types.UnionType' object has no attribute '{name}'")
-        return super().attribute(lift, name)
+        return super().attribute(tracer, name)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not types.UnionType:
             return NotImplemented
         self.refuse(f"comparison {operator}")
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator != "|":
             return NotImplemented
-        return union(lift, self, other)
+        return union(tracer, self, other)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return " | ".join("None" if _is_none(member) else _shown(lift, member) for member in self.members(lift))
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return " | ".join("None" if _is_none(member) else _shown(tracer, member) for member in self.members(tracer))
 
     def parts(self) -> list[Any]:
         return self.given or []
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         first, *rest = self.parts()
-        generate.value(first)
+        emit.value(first)
         for part in rest:
-            generate.value(part)
-            generate.builder.binary_op("|")
+            emit.value(part)
+            emit.builder.binary_op("|")
 
 
 class GenericAliasValue(Value, models=types.GenericAlias):
@@ -96,50 +96,50 @@ class GenericAliasValue(Value, models=types.GenericAlias):
     def python_type(self) -> type:
         return types.GenericAlias
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _OWN:
             if self.source is None:
                 return {"__origin__": self.origin, "__args__": self.args}.get(name, False)
-            return lift.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+            return tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
         if name == "__class__":
-            return lift.known_object(types.GenericAlias)
+            return tracer.known_object(types.GenericAlias)
         if name == "__mro_entries__":
-            return lift.builtin_method(self, name, lambda _: lift.tuple([py.attribute(lift, self, "__origin__")]))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda _: tracer.tuple([py.attribute(tracer, self, "__origin__")]))
+        return super().attribute(tracer, name)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Makes an instance of its class, which is told of its arguments if it can keep attributes."""
-        origin = py.attribute(lift, self, "__origin__")
+        origin = py.attribute(tracer, self, "__origin__")
         if not any(origin.concrete is cls for cls in _BUILTIN):
             self.refuse("calling")
-        return py.call(lift, origin, args, kwargs)
+        return py.call(tracer, origin, args, kwargs)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return union(lift, self, other) if operator == "|" else self.refuse(operator)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return union(tracer, self, other) if operator == "|" else self.refuse(operator)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return union(lift, other, self) if operator == "|" else self.refuse(operator)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return union(tracer, other, self) if operator == "|" else self.refuse(operator)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        origin, args = [py.attribute(lift, self, name) for name in ("__origin__", "__args__")]
-        star = "*" if lift.constant(py.attribute(lift, self, "__unpacked__")) else ""
-        shown = [_shown(lift, item) for item in py.items(lift, args)]
-        return f"{star}{_shown(lift, origin)}[{', '.join(shown) or '()'}]"
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        origin, args = [py.attribute(tracer, self, name) for name in ("__origin__", "__args__")]
+        star = "*" if tracer.constant(py.attribute(tracer, self, "__unpacked__")) else ""
+        shown = [_shown(tracer, item) for item in py.items(tracer, args)]
+        return f"{star}{_shown(tracer, origin)}[{', '.join(shown) or '()'}]"
 
     def parts(self) -> list[Any]:
         return [self.origin, self.args]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(types.GenericAlias)
-        generate.value(self.origin)
-        generate.value(self.args)
-        generate.call(2)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(types.GenericAlias)
+        emit.value(self.origin)
+        emit.value(self.args)
+        emit.call(2)
 
 
 _OWN = ("__origin__", "__args__", "__unpacked__")
@@ -148,54 +148,54 @@ _BUILTIN = (list, dict, tuple, set, frozenset, deque, defaultdict)
 
 
 @primitive(types.GenericAlias, *(cls.__dict__["__class_getitem__"] for cls in _BUILTIN))
-def _generic_alias(lift: Lift, cls: Any, key: Any, /) -> Any:
-    return GenericAliasValue(cls, key if py.type_of(key) is tuple else lift.tuple([key]))
+def _generic_alias(tracer: Tracer, cls: Any, key: Any, /) -> Any:
+    return GenericAliasValue(cls, key if py.type_of(key) is tuple else tracer.tuple([key]))
 
 
 def _is_none(member: Any) -> bool:
     return member is None or (isinstance(member, Value) and member.concrete is type(None))
 
 
-def _shown(lift: Lift, item: Any) -> str:
+def _shown(tracer: Tracer, item: Any) -> str:
     """How an expression of types shows one of its parts: types by their names, all else as it is."""
-    if lift.type_of(item) is types.EllipsisType:
+    if tracer.type_of(item) is types.EllipsisType:
         return "..."
     if py.type_of(item) is list:
         raise GraphBreak(FL0102, what="the text of a generic alias with a list in it")  # older interpreters: otherwise
-    is_alias = lift.has_attribute(item, "__origin__") and lift.has_attribute(item, "__args__")
-    if is_alias or not all(lift.has_attribute(item, name) for name in ("__qualname__", "__module__")):
-        return lift.text(item, "repr")
-    name, module = [lift.constant(py.attribute(lift, item, name)) for name in ("__qualname__", "__module__")]
+    is_alias = tracer.has_attribute(item, "__origin__") and tracer.has_attribute(item, "__args__")
+    if is_alias or not all(tracer.has_attribute(item, name) for name in ("__qualname__", "__module__")):
+        return tracer.text(item, "repr")
+    name, module = [tracer.constant(py.attribute(tracer, item, name)) for name in ("__qualname__", "__module__")]
     return f"{name}" if module == "builtins" else f"{module}.{name}"
 
 
-def union(lift: Lift, left: Any, right: Any) -> Any:
+def union(tracer: Tracer, left: Any, right: Any) -> Any:
     """`left | right` between types; NotImplemented where an operand is something else."""
-    sides = [_members(lift, operand) for operand in (left, right)]
+    sides = [_members(tracer, operand) for operand in (left, right)]
     if sides[0] is None or sides[1] is None:
         return NotImplemented
     members: list[Any] = []
     for member in (*sides[0], *sides[1]):
-        if not any(_is_same(lift, member, other) for other in members):
+        if not any(_is_same(tracer, member, other) for other in members):
             members.append(member)
     return members[0] if len(members) == 1 else UnionValue(members)
 
 
-def _is_same(lift: Lift, member: Value, other: Value) -> bool:
+def _is_same(tracer: Tracer, member: Value, other: Value) -> bool:
     """Whether one member of a union is another, which it then has once."""
     if member is other or not (isinstance(member, GenericAliasValue) and isinstance(other, GenericAliasValue)):
         return member.concrete is other.concrete and (member is other or member.concrete is not None)
-    mine, its = [py.attribute(lift, alias, "__origin__") for alias in (member, other)]
-    if not all(has_type(origin.concrete, _PLAIN_METACLASSES) for origin in (mine, its)) or py.same(lift, mine, its):
+    mine, its = [py.attribute(tracer, alias, "__origin__") for alias in (member, other)]
+    if not all(has_type(origin.concrete, _PLAIN_METACLASSES) for origin in (mine, its)) or py.same(tracer, mine, its):
         member.refuse("| with another of its class")  # their arguments are compared
     return False
 
 
-def _members(lift: Lift, operand: Any) -> list[Any] | None:
+def _members(tracer: Tracer, operand: Any) -> list[Any] | None:
     if isinstance(operand, UnionValue):
-        return operand.members(lift)
+        return operand.members(tracer)
     if operand is None:
-        return [lift.known_object(type(None))]
+        return [tracer.known_object(type(None))]
     if isinstance(operand, GenericAliasValue):
         return [operand]
     if isinstance(operand, Value) and has_type(operand.concrete, _PLAIN_METACLASSES):

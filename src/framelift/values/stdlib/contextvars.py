@@ -19,8 +19,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # What a variable holds that the program did not set, or set and reset: what it held before.
 _AS_BEFORE: Any = object()
@@ -52,70 +52,70 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
     def python_type(self) -> type:
         return contextvars.ContextVar
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name != "name":
-            return method_of(self, lift, name)
+            return method_of(self, tracer, name)
         if self.source is None:
             return self.name
-        lift.guard(self.source.child("GETATTR", "name"), "EQUALS", self.concrete.name)
+        tracer.guard(self.source.child("GETATTR", "name"), "EQUALS", self.concrete.name)
         return self.concrete.name
 
     @method
-    def get(self, lift: Lift, default: Any = MISSING, /) -> Any:
+    def get(self, tracer: Tracer, default: Any = MISSING, /) -> Any:
         if self.now is not _AS_BEFORE:
             return self.now
         if default is not MISSING:
-            own = self.own_value(lift)
+            own = self.own_value(tracer)
             return default if own is MISSING else own
         if self.source is None:
-            return self._raise_unset(lift) if self.default is MISSING else self.default
+            return self._raise_unset(tracer) if self.default is MISSING else self.default
         try:
             value = self.concrete.get()
         except LookupError:
-            self._raise_unset(lift)
+            self._raise_unset(tracer)
         source = self.source.child("CONTEXT_VALUE")
-        lift.require(source)
-        return lift.wrap(value, source)
+        tracer.require(source)
+        return tracer.wrap(value, source)
 
     def set_here(self, default: Any) -> Any:
         """What the program has set; the default where it holds what it held before."""
         return default if self.now is _AS_BEFORE else self.now
 
-    def own_value(self, lift: Lift) -> Any:
+    def own_value(self, tracer: Tracer) -> Any:
         """What was set in the context of the call, or MISSING: the default of the variable is not asked."""
         if self.source is None:
             return MISSING
         value = self.concrete.get(MISSING)
         if value is MISSING:
-            lift.guard(self.source, "CONTEXT_UNSET", 0)
+            tracer.guard(self.source, "CONTEXT_UNSET", 0)
             return MISSING
         source = self.source.child("CONTEXT_OWN")
-        lift.require(source)
-        return lift.wrap(value, source)
+        tracer.require(source)
+        return tracer.wrap(value, source)
 
-    def _raise_unset(self, lift: Lift) -> NoReturn:
+    def _raise_unset(self, tracer: Tracer) -> NoReturn:
         if self.source is not None:
-            lift.guard(self.source, "CONTEXT_UNSET", 1)
+            tracer.guard(self.source, "CONTEXT_UNSET", 1)
         raise_error(LookupError, self)
 
     @method
-    def set(self, lift: Lift, value: Any, /) -> Any:
-        lift.journal.touch(self)
-        if not any(variable is self for variable in lift.contexts.variables):
-            lift.contexts.variables.append(self)
-        token = TokenValue(self, self.now, lift.contexts.current)
+    def set(self, tracer: Tracer, value: Any, /) -> Any:
+        tracer.journal.touch(self)
+        if not any(variable is self for variable in tracer.contexts.variables):
+            tracer.contexts.variables.append(self)
+        token = TokenValue(self, self.now, tracer.contexts.current)
         self.steps.append((token, value))
         self.now = value
         return token
 
     @method
-    def reset(self, lift: Lift, token: Any, /) -> None:
+    def reset(self, tracer: Tracer, token: Any, /) -> None:
         if not isinstance(token, TokenValue):
             self.refuse("reset() by a token from elsewhere")
-        if token.variable is not self or token.is_used or token.context is not lift.contexts.current:
+        if token.variable is not self or token.is_used or token.context is not tracer.contexts.current:
             self.refuse("reset() by a token that does not fit")  # which the message shows, with its address
-        lift.journal.touch(self)
-        lift.journal.touch(token)
+        tracer.journal.touch(self)
+        tracer.journal.touch(token)
         if self.steps[-1][0] is token:
             self.steps.pop()
         else:
@@ -129,15 +129,15 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
     def restore(self, state: Any) -> None:
         self.steps, self.now = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         for token, value in self.steps:
-            generate.value(self)
-            generate.load_method("reset" if value is _RESET else "set")
-            generate.value(token if value is _RESET else value)
-            generate.call(1)
+            emit.value(self)
+            emit.load_method("reset" if value is _RESET else "set")
+            emit.value(token if value is _RESET else value)
+            emit.call(1)
             if value is not _RESET:
-                generate.remember(token)
-            generate.pop_top()
+                emit.remember(token)
+            emit.pop_top()
 
     # -- the way back ------------------------------------------------------------------------------------------------
 
@@ -145,14 +145,14 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         default = [] if self.default is MISSING else [self.default]
         return default + [value for _, value in self.steps if value is not _RESET]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.steps:
             raise GraphBreak(FL0107, what="a new context variable that was set")
-        generate.callable(_make_variable)
-        generate.constant(self.name)
+        emit.callable(_make_variable)
+        emit.constant(self.name)
         if self.default is not MISSING:
-            generate.value(self.default)
-        generate.call(1 + (self.default is not MISSING))
+            emit.value(self.default)
+        emit.call(1 + (self.default is not MISSING))
 
 
 def _make_variable(name: str, *default: Any) -> contextvars.ContextVar[Any]:
@@ -160,8 +160,8 @@ def _make_variable(name: str, *default: Any) -> contextvars.ContextVar[Any]:
 
 
 @primitive(contextvars.ContextVar)
-def _new_variable(lift: Lift, name: Any, /, *, default: Any = MISSING) -> Any:
-    plain = lift.constant(name)
+def _new_variable(tracer: Tracer, name: Any, /, *, default: Any = MISSING) -> Any:
+    plain = tracer.constant(name)
     if type(plain) is not str:
         raise_error(TypeError, "context variable name must be a str")
     return ContextVarValue(None, None, plain, default)
@@ -182,15 +182,15 @@ class TokenValue(Value):
     def python_type(self) -> type:
         return contextvars.Token
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "var":
             return self.variable
         if name == "old_value":
-            before = self.variable.own_value(lift) if self.before is _AS_BEFORE else self.before
+            before = self.variable.own_value(tracer) if self.before is _AS_BEFORE else self.before
             if before is MISSING:
                 self.refuse("attribute 'old_value' where there was none")  # what marks that cannot be guarded
             return before
-        return method_of(self, lift, name)
+        return method_of(self, tracer, name)
 
     def state(self) -> Any:
         return self.is_used
@@ -201,7 +201,7 @@ class TokenValue(Value):
     def parts(self) -> list[Any]:
         return [self.variable]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what="a token of a context variable that was reset")
 
 
@@ -221,61 +221,61 @@ class ContextValue(Value):
     def python_type(self) -> type:
         return contextvars.Context
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
     @method
-    def run(self, lift: Lift, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def run(self, tracer: Tracer, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if self.is_entered:
             self.refuse("run() while it runs")
-        contexts = lift.contexts
+        contexts = tracer.contexts
         outside, before = contexts.current, [(variable, variable.state()) for variable in contexts.variables]
-        lift.journal.touch(self)
-        self._enter(lift)
+        tracer.journal.touch(self)
+        self._enter(tracer)
         try:
-            return py.call(lift, function, list(args), kwargs)
+            return py.call(tracer, function, list(args), kwargs)
         finally:
-            self._leave(lift, outside, before)
+            self._leave(tracer, outside, before)
 
-    def _enter(self, lift: Lift) -> None:
+    def _enter(self, tracer: Tracer) -> None:
         self.is_entered = True
-        lift.contexts.current = self
-        for variable in lift.contexts.variables:
-            lift.journal.touch(variable)
+        tracer.contexts.current = self
+        for variable in tracer.contexts.variables:
+            tracer.journal.touch(variable)
             variable.restore(([], self.held.get(id(variable), (variable, _AS_BEFORE))[1]))
 
-    def _leave(self, lift: Lift, outside: ContextValue | None, before: list[tuple[ContextVarValue, Any]]) -> None:
-        self.held = _held(lift)
-        lift.contexts.current = outside
-        for variable in lift.contexts.variables:
+    def _leave(self, tracer: Tracer, outside: ContextValue | None, before: list[tuple[ContextVarValue, Any]]) -> None:
+        self.held = _held(tracer)
+        tracer.contexts.current = outside
+        for variable in tracer.contexts.variables:
             variable.restore(([], _AS_BEFORE))  # of those that it set first
         for variable, state in before:
             variable.restore(state)
         self.is_entered = False
 
-    def value_of(self, lift: Lift, variable: Any) -> Any:
+    def value_of(self, tracer: Tracer, variable: Any) -> Any:
         """What a variable was set to, or MISSING."""
         if not isinstance(variable, ContextVarValue):
-            raise_error(TypeError, f"a ContextVar key was expected, got {lift.text(variable, 'repr')}")
+            raise_error(TypeError, f"a ContextVar key was expected, got {tracer.text(variable, 'repr')}")
         if self.is_entered:
             self.refuse("looking into it while it runs")
         held = self.held.get(id(variable), (variable, _AS_BEFORE))[1]
-        return variable.own_value(lift) if held is _AS_BEFORE else held
+        return variable.own_value(tracer) if held is _AS_BEFORE else held
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        found = self.value_of(lift, key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        found = self.value_of(tracer, key)
         return raise_error(KeyError, key) if found is MISSING else found
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return self.value_of(lift, item) is not MISSING
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return self.value_of(tracer, item) is not MISSING
 
     @method
-    def get(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
-        found = self.value_of(lift, key)
+    def get(self, tracer: Tracer, key: Any, default: Any = None, /) -> Any:
+        found = self.value_of(tracer, key)
         return default if found is MISSING else found
 
     @method
-    def copy(self, lift: Lift) -> Any:
+    def copy(self, tracer: Tracer) -> Any:
         if self.is_entered:
             self.refuse("copy() while it runs")
         return ContextValue(dict(self.held))
@@ -290,12 +290,12 @@ class ContextValue(Value):
         return [part for variable, value in self.held.values() for part in (variable, value)]
 
 
-def _held(lift: Lift) -> dict[int, tuple[ContextVarValue, Any]]:
+def _held(tracer: Tracer) -> dict[int, tuple[ContextVarValue, Any]]:
     """What the variables hold now that the program has set."""
-    variables = lift.contexts.variables
+    variables = tracer.contexts.variables
     return {id(variable): (variable, variable.now) for variable in variables if variable.now is not _AS_BEFORE}
 
 
 @primitive(contextvars.copy_context)
-def _copy_context(lift: Lift) -> Any:
-    return ContextValue(_held(lift))
+def _copy_context(tracer: Tracer) -> Any:
+    return ContextValue(_held(tracer))

@@ -11,7 +11,7 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class EnumValue(KnownObject, ScalarObjectValue):
@@ -19,9 +19,9 @@ class EnumValue(KnownObject, ScalarObjectValue):
 
     __slots__ = ()
 
-    def key(self, lift: Lift) -> Any:
-        if has_default(lift, self.cls, "__hash__", enum.Enum.__hash__) and has_default(
-            lift, self.cls, "__eq__", object.__eq__
+    def key(self, tracer: Tracer) -> Any:
+        if has_default(tracer, self.cls, "__hash__", enum.Enum.__hash__) and has_default(
+            tracer, self.cls, "__eq__", object.__eq__
         ):
-            return super(UserObjectValue, self).key(lift)
-        return super().key(lift)
+            return super(UserObjectValue, self).key(tracer)
+        return super().key(tracer)

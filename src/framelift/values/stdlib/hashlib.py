@@ -13,8 +13,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _FACTS = frozenset({"digest_size", "block_size", "name"})
 
@@ -34,28 +34,28 @@ class DigestValue(Value):
     def python_type(self) -> type:
         return type(self.concrete)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return getattr(self.concrete, name) if name in _FACTS else method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return getattr(self.concrete, name) if name in _FACTS else method_of(self, tracer, name)
 
     @method
-    def update(self, lift: Lift, data: Any, /) -> None:
-        plain = lift.constant(data)
+    def update(self, tracer: Tracer, data: Any, /) -> None:
+        plain = tracer.constant(data)
         longer = self.concrete.copy()
-        py.evaluate(lift, longer.update, plain)
-        lift.journal.touch(self)
+        py.evaluate(tracer, longer.update, plain)
+        tracer.journal.touch(self)
         self.concrete = longer
         self.fed += plain
 
     @method
-    def digest(self, lift: Lift, *length: Any) -> Any:
-        return py.fold(lift, self.concrete.digest, *map(lift.constant, length))
+    def digest(self, tracer: Tracer, *length: Any) -> Any:
+        return py.fold(tracer, self.concrete.digest, *map(tracer.constant, length))
 
     @method
-    def hexdigest(self, lift: Lift, *length: Any) -> Any:
-        return py.fold(lift, self.concrete.hexdigest, *map(lift.constant, length))
+    def hexdigest(self, tracer: Tracer, *length: Any) -> Any:
+        return py.fold(tracer, self.concrete.hexdigest, *map(tracer.constant, length))
 
     @method
-    def copy(self, lift: Lift) -> Any:
+    def copy(self, tracer: Tracer) -> Any:
         made = DigestValue(self.concrete.copy(), self.make, self.given, self.named)
         made.fed = self.fed
         return made
@@ -66,29 +66,29 @@ class DigestValue(Value):
     def restore(self, state: Any) -> None:
         self.concrete, self.fed = state
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.named:
             raise GraphBreak(FL0107, what=self.describe())
-        generate.callable(self.make)
+        emit.callable(self.make)
         for argument in self.given:
-            generate.constant(argument)
-        generate.call(len(self.given))
-        generate.remember(self)
+            emit.constant(argument)
+        emit.call(len(self.given))
+        emit.remember(self)
         if self.fed:
-            generate.copy_top()
-            generate.load_method("update")
-            generate.constant(self.fed)
-            generate.call(1)
-            generate.pop_top()
+            emit.copy_top()
+            emit.load_method("update")
+            emit.constant(self.fed)
+            emit.call(1)
+            emit.pop_top()
 
 
 def _register() -> None:
     for function in (hashlib.new, *[getattr(hashlib, name) for name in sorted(hashlib.algorithms_guaranteed)]):
 
-        def make(lift: Lift, *args: Any, _function: Callable[..., Any] = function, **kwargs: Any) -> Any:
-            given = tuple(map(lift.constant, args))
-            named = {name: lift.constant(value) for name, value in kwargs.items()}
-            return DigestValue(py.evaluate(lift, _function, *given, **named), _function, given, named)
+        def make(tracer: Tracer, *args: Any, _function: Callable[..., Any] = function, **kwargs: Any) -> Any:
+            given = tuple(map(tracer.constant, args))
+            named = {name: tracer.constant(value) for name, value in kwargs.items()}
+            return DigestValue(py.evaluate(tracer, _function, *given, **named), _function, given, named)
 
         primitive(function)(make)
 

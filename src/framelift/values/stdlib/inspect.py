@@ -24,8 +24,8 @@ from framelift.values.objects.unions import GenericAliasValue, UnionValue
 from framelift.values.stdlib.functools.partial import PartialValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _VARARGS, _VARKEYWORDS = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
 _KEYWORD_ONLY, _VAR_POSITIONAL = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL
@@ -48,48 +48,48 @@ class SignatureValue(Value):
     def python_type(self) -> type:
         return inspect.Signature
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "parameters":
             return self.parameters
         if name == "__class__":
-            return lift.known_object(inspect.Signature)
+            return tracer.known_object(inspect.Signature)
         if name == "empty":
-            return lift.known_object(inspect.Signature.empty)
+            return tracer.known_object(inspect.Signature.empty)
         if name == "return_annotation":
-            return self.annotation(lift, "return")
+            return self.annotation(tracer, "return")
         if name in _BINDING:
-            found = class_lookup(lift, inspect.Signature, name)
+            found = class_lookup(tracer, inspect.Signature, name)
             assert found is not None
-            return bind(lift, found, self, inspect.Signature)
-        return super().attribute(lift, name)
+            return bind(tracer, found, self, inspect.Signature)
+        return super().attribute(tracer, name)
 
-    def annotation(self, lift: Lift, name: str) -> Any:
+    def annotation(self, tracer: Tracer, name: str) -> Any:
         """What the function says about a parameter, or about what it returns."""
-        annotations = py.attribute(lift, self.plain, "__annotations__")
+        annotations = py.attribute(tracer, self.plain, "__annotations__")
         if not isinstance(annotations, DictValue):
             self.refuse("an annotation")
-        found = annotations.get_key(lift, name)
-        return lift.known_object(inspect.Signature.empty) if found is MISSING else found
+        found = annotations.get_key(tracer, name)
+        return tracer.known_object(inspect.Signature.empty) if found is MISSING else found
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         if conversion != "str":
             self.refuse("repr()")
         # Looked up only here: most programs count parameters, and none of their calls should depend on annotations.
-        annotations = py.attribute(lift, self.plain, "__annotations__")
-        given = annotations.entries(lift) if isinstance(annotations, DictValue) else {}
-        real = [parameter.real(lift, given) for parameter in self.parameters.entries(lift).values()]
-        return str(inspect.Signature(real, return_annotation=_annotation(lift, given.get("return", MISSING))))
+        annotations = py.attribute(tracer, self.plain, "__annotations__")
+        given = annotations.entries(tracer) if isinstance(annotations, DictValue) else {}
+        real = [parameter.real(tracer, given) for parameter in self.parameters.entries(tracer).values()]
+        return str(inspect.Signature(real, return_annotation=_annotation(tracer, given.get("return", MISSING))))
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
     def parts(self) -> list[Any]:
         return [self.function]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(inspect.signature)
-        generate.value(self.function)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(inspect.signature)
+        emit.value(self.function)
+        emit.call(1)
 
 
 class ParametersValue(DictValue):
@@ -105,15 +105,15 @@ class ParametersValue(DictValue):
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DictValue(entries)
 
-    def set_key(self, lift: Lift, key: Any, value: Any) -> None:
+    def set_key(self, tracer: Tracer, key: Any, value: Any) -> None:
         self.refuse("item assignment")
 
-    def delete_key(self, lift: Lift, key: Any) -> None:
+    def delete_key(self, tracer: Tracer, key: Any) -> None:
         self.refuse("item deletion")
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.signature)
-        generate.load_attribute("parameters")
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.signature)
+        emit.load_attribute("parameters")
 
 
 class ParameterValue(Value):
@@ -131,37 +131,37 @@ class ParameterValue(Value):
     def python_type(self) -> type:
         return inspect.Parameter
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "name":
             return self.name
         if name == "kind":
-            return lift.known_object(self.kind)
+            return tracer.known_object(self.kind)
         if name == "default":
-            return lift.known_object(inspect.Parameter.empty) if self.default is MISSING else self.default
+            return tracer.known_object(inspect.Parameter.empty) if self.default is MISSING else self.default
         if name == "annotation":
             assert self.signature is not None
-            return self.signature.annotation(lift, self.name)
+            return self.signature.annotation(tracer, self.name)
         if name in _CLASS_ATTRIBUTES:
-            return lift.known_object(getattr(inspect.Parameter, name))
-        return super().attribute(lift, name)
+            return tracer.known_object(getattr(inspect.Parameter, name))
+        return super().attribute(tracer, name)
 
-    def real(self, lift: Lift, annotations: dict[Any, Any]) -> inspect.Parameter:
+    def real(self, tracer: Tracer, annotations: dict[Any, Any]) -> inspect.Parameter:
         """A parameter that looks the same."""
-        default = inspect.Parameter.empty if self.default is MISSING else _Shown(lift.text(self.default, "repr"))
-        annotation = _annotation(lift, annotations.get(self.name, MISSING))
+        default = inspect.Parameter.empty if self.default is MISSING else _Shown(tracer.text(self.default, "repr"))
+        annotation = _annotation(tracer, annotations.get(self.name, MISSING))
         return inspect.Parameter(self.name, self.kind, default=default, annotation=annotation)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"comparison {operator}")
 
     def parts(self) -> list[Any]:
         return [self.signature]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         assert self.signature is not None
-        generate.value(self.signature.parameters)
-        generate.value(self.name)
-        generate.builder.binary_subscr()
+        emit.value(self.signature.parameters)
+        emit.value(self.name)
+        emit.builder.binary_subscr()
 
 
 def _classes_of(*modules: types.ModuleType) -> frozenset[int]:
@@ -188,24 +188,24 @@ class _Shown:
         return self.text
 
 
-def _annotation(lift: Lift, value: Any) -> Any:
+def _annotation(tracer: Tracer, value: Any) -> Any:
     """What a signature shows for an annotation: classes and constants."""
     if value is MISSING:
         return inspect.Signature.empty
     if isinstance(value, ClassValue) and _is_of_the_library(type(value.concrete)):
-        value.note(lift)
+        value.note(tracer)
         return value.concrete
     if isinstance(value, ClassValue):  # its metaclass may have a say in what it is called
-        module, name = [lift.constant(py.attribute(lift, value, part)) for part in ("__module__", "__qualname__")]
+        module, name = [tracer.constant(py.attribute(tracer, value, part)) for part in ("__module__", "__qualname__")]
         return _Shown(name if module == "builtins" else f"{module}.{name}")
     if isinstance(value, (GenericAliasValue, UnionValue)):
-        return _Shown(lift.text(value, "repr"))
+        return _Shown(tracer.text(value, "repr"))
     if isinstance(value, Value) and value.source is not None and _is_of_the_library(type(value.concrete)):
-        lift.guard(value.source, "IS", value.concrete)
+        tracer.guard(value.source, "IS", value.concrete)
         return value.concrete
     if isinstance(value, UserObjectValue) and _is_of_the_library(value.cls) and id(value.cls) not in _OF_TYPING:
-        return _Shown(lift.text(value, "repr"))
-    return lift.constant(value)
+        return _Shown(tracer.text(value, "repr"))
+    return tracer.constant(value)
 
 
 # What is written in Python over the parameters.
@@ -215,11 +215,11 @@ _CLASS_ATTRIBUTES = frozenset(
 )
 
 
-def parameters_of(lift: Lift, function: FunctionLike) -> list[ParameterValue]:
+def parameters_of(tracer: Tracer, function: FunctionLike) -> list[ParameterValue]:
     """The parameters of a plain function, in order."""
-    code = lift.constant(py.attribute(lift, function, "__code__"))
-    defaults = function.defaults(lift)
-    keyword_defaults = function.keyword_defaults(lift)
+    code = tracer.constant(py.attribute(tracer, function, "__code__"))
+    defaults = function.defaults(tracer)
+    keyword_defaults = function.keyword_defaults(tracer)
     count, only = code.co_argcount, code.co_kwonlyargcount
     names = code.co_varnames
     found = []
@@ -245,32 +245,32 @@ _MOST_WRAPPERS = 100
 
 
 @primitive(inspect.signature)
-def _signature(lift: Lift, function: Any, /) -> Any:
-    parameters, plain = _read(lift, function)
+def _signature(tracer: Tracer, function: Any, /) -> Any:
+    parameters, plain = _read(tracer, function)
     signature = SignatureValue(function, {parameter.name: parameter for parameter in parameters}, plain)
     for parameter in parameters:
         parameter.signature = signature
     return signature
 
 
-def _read(lift: Lift, function: Any) -> tuple[list[ParameterValue], FunctionLike]:
+def _read(tracer: Tracer, function: Any) -> tuple[list[ParameterValue], FunctionLike]:
     """The parameters of what is called so, and the function of Python that says what they are."""
     if isinstance(function, Value):
-        function.note(lift)
-    method = _method_called(lift, function)
+        function.note(tracer)
+    method = _method_called(tracer, function)
     if method is not function:
-        parameters, plain = _read(lift, method)
+        parameters, plain = _read(tracer, method)
         return _without_first(parameters), plain
-    behind = _unwrapped(lift, function)
+    behind = _unwrapped(tracer, function)
     if behind is not function:
-        return _read(lift, behind)
-    if isinstance(function, PartialValue) and not _says_otherwise(lift, function):
-        parameters, plain = _read(lift, function.part(lift, "func"))
-        return _without_given(lift, parameters, function), plain
+        return _read(tracer, behind)
+    if isinstance(function, PartialValue) and not _says_otherwise(tracer, function):
+        parameters, plain = _read(tracer, function.part(tracer, "func"))
+        return _without_given(tracer, parameters, function), plain
     if not isinstance(function, FunctionLike):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
-    parameters = parameters_of(lift, function)
-    if _says_otherwise(lift, function) or any(not parameter.name.isidentifier() for parameter in parameters):
+    parameters = parameters_of(tracer, function)
+    if _says_otherwise(tracer, function) or any(not parameter.name.isidentifier() for parameter in parameters):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
     return parameters, function
 
@@ -282,9 +282,9 @@ def _without_first(parameters: list[ParameterValue]) -> list[ParameterValue]:
     return parameters if parameters[0].kind is _VAR_POSITIONAL else parameters[1:]
 
 
-def _without_given(lift: Lift, parameters: list[ParameterValue], partial: PartialValue) -> list[ParameterValue]:
+def _without_given(tracer: Tracer, parameters: list[ParameterValue], partial: PartialValue) -> list[ParameterValue]:
     """What is left to say when a partial is called: from the first that it names on, all are given by name."""
-    first, named = partial.first(lift)
+    first, named = partial.first(tracer)
     by_place = [parameter for parameter in parameters if parameter.kind in _BY_PLACE]
     placed, open_places = by_place[: len(first)], by_place[len(first) :]
     by_name = {parameter.name for parameter in parameters if parameter.kind in _BY_NAME}
@@ -312,39 +312,39 @@ def _without_given(lift: Lift, parameters: list[ParameterValue], partial: Partia
     return left + pushed
 
 
-def _method_called(lift: Lift, called: Any) -> Any:
+def _method_called(tracer: Tracer, called: Any) -> Any:
     """The function that a call comes to, which then has one argument more; a function itself."""
     if isinstance(called, BoundMethodValue):
-        return called.function(lift)
+        return called.function(tracer)
     if isinstance(called, ClassValue):
-        return _initialiser(lift, called)
+        return _initialiser(tracer, called)
     if not isinstance(called, UserObjectValue) or isinstance(called, (FunctionLike, PartialValue)):
         return called
-    bound = special_method(lift, called, called.cls, "__call__")
-    own = _says_otherwise(lift, called) or lift.has_attribute(called, "__wrapped__")
-    return called if own or not isinstance(bound, BoundMethodValue) else bound.function(lift)
+    bound = special_method(tracer, called, called.cls, "__call__")
+    own = _says_otherwise(tracer, called) or tracer.has_attribute(called, "__wrapped__")
+    return called if own or not isinstance(bound, BoundMethodValue) else bound.function(tracer)
 
 
-def _says_otherwise(lift: Lift, value: Any) -> bool:
-    return any(lift.has_attribute(value, name) for name in _SAY_OTHERWISE)
+def _says_otherwise(tracer: Tracer, value: Any) -> bool:
+    return any(tracer.has_attribute(value, name) for name in _SAY_OTHERWISE)
 
 
-def _unwrapped(lift: Lift, function: Any) -> Any:
+def _unwrapped(tracer: Tracer, function: Any) -> Any:
     """The function behind those that `functools.wraps` made look like it."""
     for _ in range(_MOST_WRAPPERS):
-        if not isinstance(function, (FunctionLike, PartialValue)) or not lift.has_attribute(function, "__wrapped__"):
+        if not isinstance(function, (FunctionLike, PartialValue)) or not tracer.has_attribute(function, "__wrapped__"):
             return function
-        if _says_otherwise(lift, function):
+        if _says_otherwise(tracer, function):
             break
-        function = py.attribute(lift, function, "__wrapped__")
+        function = py.attribute(tracer, function, "__wrapped__")
     raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which wraps others")
 
 
-def _initialiser(lift: Lift, cls: ClassValue) -> Any:
+def _initialiser(tracer: Tracer, cls: ClassValue) -> Any:
     """The method that says how a class is called: `__init__`, where neither the metaclass nor `__new__` does."""
-    new = class_lookup(lift, cls.concrete, "__new__")
-    own = lift.has_attribute(cls, "__signature__") or lift.has_attribute(cls, "__wrapped__")
+    new = class_lookup(tracer, cls.concrete, "__new__")
+    own = tracer.has_attribute(cls, "__signature__") or tracer.has_attribute(cls, "__wrapped__")
     if own or type(cls.concrete) is not type or new is None or new.raw is not object.__new__:
         raise GraphBreak(FL0102, what=f"inspect.signature of {cls.describe()}")
-    new.note_identity(lift)
-    return py.attribute(lift, cls, "__init__")
+    new.note_identity(tracer)
+    return py.attribute(tracer, cls, "__init__")

@@ -14,7 +14,7 @@ from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
 from framelift.values.tensors.deferred import LaterValue, call_later
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _BUFFERS = (io.BufferedWriter, io.BufferedRandom, io.FileIO, io.BytesIO)
 
@@ -39,32 +39,32 @@ class TextStreamValue(Value):
         """Itself, for a call made later."""
         return self
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         model = _METHODS.get(name)
         default = raw_lookup(self.base, name)
-        if model is None or not has_default(lift, type(self.concrete), name, default) or self._hides(lift, name):
+        if model is None or not has_default(tracer, type(self.concrete), name, default) or self._hides(tracer, name):
             self.refuse(f"attribute {name!r}")
-        return lift.builtin_method(self, name, partial(model, self, lift))
+        return tracer.builtin_method(self, name, partial(model, self, tracer))
 
-    def _hides(self, lift: Lift, name: str) -> bool:
+    def _hides(self, tracer: Tracer, name: str) -> bool:
         """Whether the instance itself has something of that name."""
         assert self.source is not None
-        namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
-        return bool(py.contains(lift, namespace, name))
+        namespace = tracer.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+        return bool(py.contains(tracer, namespace, name))
 
-    def write(self, lift: Lift, text: Any, /) -> Any:
+    def write(self, tracer: Tracer, text: Any, /) -> Any:
         if py.type_of(text) is not str:
             self.refuse(f"write() of {py.describe(text)}")
-        self._note_open(lift)
-        self._note_encoding(lift, text)
-        call_later(lift, write, [self, text])
+        self._note_open(tracer)
+        self._note_encoding(tracer, text)
+        call_later(tracer, write, [self, text])
         return LaterValue(int, len, [text]) if isinstance(text, Value) else len(text)
 
-    def flush(self, lift: Lift) -> None:
-        self._note_open(lift)
-        call_later(lift, flush, [self])
+    def flush(self, tracer: Tracer) -> None:
+        self._note_open(tracer)
+        call_later(tracer, flush, [self])
 
-    def _note_open(self, lift: Lift) -> None:
+    def _note_open(self, tracer: Tracer) -> None:
         assert self.source is not None
         if (
             self.base is io.TextIOWrapper
@@ -74,9 +74,9 @@ class TextStreamValue(Value):
         closed = self.base.__dict__["closed"].__get__(self.concrete)
         if closed:
             self.refuse("write() after it was closed")
-        lift.guard(self.source.child("GETATTR", "closed"), "IS", False)
+        tracer.guard(self.source.child("GETATTR", "closed"), "IS", False)
 
-    def _note_encoding(self, lift: Lift, text: Any) -> None:
+    def _note_encoding(self, tracer: Tracer, text: Any) -> None:
         """Every encoding has the characters of ASCII; for others it must be one that has them all."""
         if self.base is io.StringIO or (isinstance(text, str) and text.isascii()):
             return
@@ -84,7 +84,7 @@ class TextStreamValue(Value):
         encoding = io.TextIOWrapper.__dict__["encoding"].__get__(self.concrete)
         if encoding.lower() not in ("utf-8", "utf8") or (isinstance(text, str) and not _has_no_surrogates(text)):
             self.refuse("write() of characters its encoding may not have")
-        lift.guard(self.source.child("GETATTR", "encoding"), "EQUALS", encoding)
+        tracer.guard(self.source.child("GETATTR", "encoding"), "EQUALS", encoding)
 
 
 def _has_no_surrogates(text: str) -> bool:

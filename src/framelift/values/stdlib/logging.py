@@ -26,7 +26,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.stdlib.io import stream_base
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 # Who knows more than this is taken to know everything.
 _MOST = 5_000
@@ -35,36 +35,36 @@ _OF_OTHERS = frozenset({*sys.stdlib_module_names, "torch", "framelift"}) - {"__m
 
 
 @primitive(told)
-def _told(lift: Lift, listeners: Any) -> None:
+def _told(tracer: Tracer, listeners: Any) -> None:
     """A record or warning is journaled that `listeners` will hear."""
     found = []
-    for listener in py.items(lift, listeners):
+    for listener in py.items(tracer, listeners):
         if not isinstance(listener, Value) or listener.source is None:
             raise GraphBreak(FL0110, what="a listener made in the program")
         if type(listener.concrete) is types.BuiltinMethodType and type(listener.concrete.__self__) is list:
-            heard = _recording_list(lift, listener.source, listener.concrete)
+            heard = _recording_list(tracer, listener.source, listener.concrete)
         else:
-            lift.guard(listener.source, "IS", listener.concrete)
+            tracer.guard(listener.source, "IS", listener.concrete)
             heard = listener
-        if id(heard) not in lift.listeners:
-            lift.listeners[id(heard)] = heard
+        if id(heard) not in tracer.listeners:
+            tracer.listeners[id(heard)] = heard
             found.append(listener.concrete)
     for obj in _known_to(found):
-        known = lift.inputs.value_of(obj)
-        if known is not None and known.concrete is obj and id(known) not in lift.listeners:
+        known = tracer.inputs.value_of(obj)
+        if known is not None and known.concrete is obj and id(known) not in tracer.listeners:
             _refuse(known)
-        lift.inputs.avoid(obj)
+        tracer.inputs.avoid(obj)
 
 
-def _recording_list(lift: Lift, source: Source, method: Any) -> Value:
+def _recording_list(tracer: Tracer, source: Source, method: Any) -> Value:
     """The list of `catch_warnings(record=True)`: another in each call, and none that the program uses."""
     recorded, owner = method.__self__, source.child("GETATTR", "__self__")
-    known = lift.inputs.value_of(recorded)
+    known = tracer.inputs.value_of(recorded)
     if known is None:
-        lift.guard(source, "TYPE", type(method))
-        lift.guard(source.child("GETATTR", "__name__"), "EQUALS", method.__name__)
-        known = lift.wrap(recorded, owner)
-        known.note(lift)
+        tracer.guard(source, "TYPE", type(method))
+        tracer.guard(source.child("GETATTR", "__name__"), "EQUALS", method.__name__)
+        known = tracer.wrap(recorded, owner)
+        known.note(tracer)
     elif known.source is not owner:
         _refuse(known)
     return known

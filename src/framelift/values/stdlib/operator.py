@@ -13,8 +13,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 def _register_operators() -> None:
@@ -28,15 +28,15 @@ def _register_operators() -> None:
 
 
 def _of_two(operation: Callable[..., Any], symbol: str) -> Callable[..., Any]:
-    def run(lift: Lift, left: Any, right: Any, /) -> Any:
-        return operation(lift, symbol, left, right)
+    def run(tracer: Tracer, left: Any, right: Any, /) -> Any:
+        return operation(tracer, symbol, left, right)
 
     return run
 
 
 def _of_one(symbol: str) -> Callable[..., Any]:
-    def run(lift: Lift, operand: Any, /) -> Any:
-        return py.unary(lift, symbol, operand)
+    def run(tracer: Tracer, operand: Any, /) -> Any:
+        return py.unary(tracer, symbol, operand)
 
     return run
 
@@ -45,50 +45,50 @@ _register_operators()
 
 
 @primitive(operator.getitem)
-def _operator_getitem(lift: Lift, container: Any, key: Any, /) -> Any:
-    return py.item(lift, container, key)
+def _operator_getitem(tracer: Tracer, container: Any, key: Any, /) -> Any:
+    return py.item(tracer, container, key)
 
 
 @primitive(operator.setitem)
-def _operator_setitem(lift: Lift, container: Any, key: Any, value: Any, /) -> None:
-    py.set_item(lift, container, key, value)
+def _operator_setitem(tracer: Tracer, container: Any, key: Any, value: Any, /) -> None:
+    py.set_item(tracer, container, key, value)
 
 
 @primitive(operator.index)
-def _operator_index(lift: Lift, value: Any, /) -> Any:
+def _operator_index(tracer: Tracer, value: Any, /) -> Any:
     if isinstance(value, SymbolicValue) and value.python_type() is int:
         return value
-    return int(lift.as_index(value))  # True is 1 here
+    return int(tracer.as_index(value))  # True is 1 here
 
 
 @primitive(operator.truth)
-def _operator_truth(lift: Lift, value: Any, /) -> Any:
-    return py.truth(lift, value)
+def _operator_truth(tracer: Tracer, value: Any, /) -> Any:
+    return py.truth(tracer, value)
 
 
 @primitive(operator.not_)
-def _operator_not(lift: Lift, value: Any, /) -> Any:
-    return not py.truth(lift, value)
+def _operator_not(tracer: Tracer, value: Any, /) -> Any:
+    return not py.truth(tracer, value)
 
 
 @primitive(operator.is_)
-def _operator_is(lift: Lift, left: Any, right: Any, /) -> Any:
-    return py.same(lift, left, right)
+def _operator_is(tracer: Tracer, left: Any, right: Any, /) -> Any:
+    return py.same(tracer, left, right)
 
 
 @primitive(operator.is_not)
-def _operator_is_not(lift: Lift, left: Any, right: Any, /) -> Any:
-    return not py.same(lift, left, right)
+def _operator_is_not(tracer: Tracer, left: Any, right: Any, /) -> Any:
+    return not py.same(tracer, left, right)
 
 
 @primitive(operator.contains)
-def _operator_contains(lift: Lift, container: Any, item: Any, /) -> Any:
-    return py.contains(lift, container, item)
+def _operator_contains(tracer: Tracer, container: Any, item: Any, /) -> Any:
+    return py.contains(tracer, container, item)
 
 
 @primitive(operator.delitem)
-def _operator_delitem(lift: Lift, container: Any, key: Any, /) -> None:
-    py.delete_item(lift, container, key)
+def _operator_delitem(tracer: Tracer, container: Any, key: Any, /) -> None:
+    py.delete_item(tracer, container, key)
 
 
 # -- callables made of their arguments -------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class OperatorValue(Value):
     __slots__ = ("kind", "args", "kwargs", "run")
 
     def __init__(
-        self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Lift, Any], Any]
+        self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[Tracer, Any], Any]
     ) -> None:
         super().__init__()
         self.kind = kind
@@ -111,57 +111,57 @@ class OperatorValue(Value):
     def python_type(self) -> type:
         return self.kind
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
             self.refuse("a call without exactly one argument")
-        return self.run(lift, args[0])
+        return self.run(tracer, args[0])
 
     def parts(self) -> list[Any]:
         return [*self.args, *self.kwargs.values()]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(self.kind)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(self.kind)
         for part in self.parts():
-            generate.value(part)
-        generate.builder.call(len(self.parts()), tuple(self.kwargs))
+            emit.value(part)
+        emit.builder.call(len(self.parts()), tuple(self.kwargs))
 
 
 @primitive(operator.itemgetter)
-def _itemgetter(lift: Lift, first: Any, /, *rest: Any) -> Any:
-    def run(lift: Lift, obj: Any) -> Any:
+def _itemgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
+    def run(tracer: Tracer, obj: Any) -> Any:
         if not rest:
-            return py.item(lift, obj, first)
-        return lift.tuple([py.item(lift, obj, key) for key in (first, *rest)])
+            return py.item(tracer, obj, first)
+        return tracer.tuple([py.item(tracer, obj, key) for key in (first, *rest)])
 
     return OperatorValue(operator.itemgetter, (first, *rest), {}, run)
 
 
 @primitive(operator.attrgetter)
-def _attrgetter(lift: Lift, first: Any, /, *rest: Any) -> Any:
-    paths = [lift.constant(path) for path in (first, *rest)]
+def _attrgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
+    paths = [tracer.constant(path) for path in (first, *rest)]
     if not all(type(path) is str for path in paths):
         raise_error(TypeError, "attribute name must be a string")
 
-    def read(lift: Lift, obj: Any, path: str) -> Any:
+    def read(tracer: Tracer, obj: Any, path: str) -> Any:
         for name in path.split("."):
-            obj = py.attribute(lift, obj, name)
+            obj = py.attribute(tracer, obj, name)
         return obj
 
-    def run(lift: Lift, obj: Any) -> Any:
-        found = [read(lift, obj, path) for path in paths]
-        return lift.tuple(found) if rest else found[0]
+    def run(tracer: Tracer, obj: Any) -> Any:
+        found = [read(tracer, obj, path) for path in paths]
+        return tracer.tuple(found) if rest else found[0]
 
     return OperatorValue(operator.attrgetter, tuple(paths), {}, run)
 
 
 @primitive(operator.methodcaller)
-def _methodcaller(lift: Lift, name: Any, /, *args: Any, **kwargs: Any) -> Any:
-    method = lift.constant(name)
+def _methodcaller(tracer: Tracer, name: Any, /, *args: Any, **kwargs: Any) -> Any:
+    method = tracer.constant(name)
     if not isinstance(method, str):
         raise_error(TypeError, "method name must be a string")
 
-    def run(lift: Lift, obj: Any) -> Any:
-        return py.call(lift, py.attribute(lift, obj, method), list(args), kwargs)
+    def run(tracer: Tracer, obj: Any) -> Any:
+        return py.call(tracer, py.attribute(tracer, obj, method), list(args), kwargs)
 
     return OperatorValue(operator.methodcaller, (method, *args), kwargs, run)
 
@@ -171,13 +171,13 @@ class GivenOperatorValue(Value, models=(operator.itemgetter, operator.attrgetter
 
     __slots__ = ()
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         assert self.source is not None
-        self.note(lift)
+        self.note(tracer)
         kind, given = self.concrete.__reduce__()
         if kind is not type(self.concrete):
             self.refuse("a call with keywords for the method")
         reduced = self.source.child("REDUCED")
-        lift.guard(reduced.child("TUPLE_ITEM", 0), "IS", kind)
-        made_of = py.items(lift, lift.wrap(given, reduced.child("TUPLE_ITEM", 1)))
-        return py.call(lift, py.call(lift, lift.known_object(kind), made_of, {}), args, kwargs)
+        tracer.guard(reduced.child("TUPLE_ITEM", 0), "IS", kind)
+        made_of = py.items(tracer, tracer.wrap(given, reduced.child("TUPLE_ITEM", 1)))
+        return py.call(tracer, py.call(tracer, tracer.known_object(kind), made_of, {}), args, kwargs)

@@ -11,8 +11,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.tensors.deferred import LaterValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class PickleValue(LaterValue):
@@ -26,17 +26,17 @@ class PickleValue(LaterValue):
         self.protocol = protocol
         self.born = born
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what="what pickle.dumps() gave", born=self.born)
 
 
 @primitive(pickled)
-def _pickled(lift: Lift, recipe: Any, protocol: Any) -> Any:
-    return PickleValue(recipe, lift.constant(protocol), lift.steps.count)
+def _pickled(tracer: Tracer, recipe: Any, protocol: Any) -> Any:
+    return PickleValue(recipe, tracer.constant(protocol), tracer.steps.count)
 
 
 @primitive(recipe_of)
-def _recipe_of(lift: Lift, data: Any) -> Any:
+def _recipe_of(tracer: Tracer, data: Any) -> Any:
     if not isinstance(data, PickleValue):
         raise GraphBreak(FL0102, what=f"pickle.loads() of {py.describe(data)}")
-    return lift.tuple([data.recipe, data.protocol])
+    return tracer.tuple([data.recipe, data.protocol])

@@ -25,8 +25,8 @@ from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _Random = random.Random
 # Methods that give one number.
@@ -71,65 +71,65 @@ class RandomValue(Value, models=random.Random):
     def python_type(self) -> type:
         return random.Random
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        found = class_lookup(lift, random.Random, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        found = class_lookup(tracer, random.Random, name)
         if found is None:
             self.refuse(f"attribute {name!r}")
-        return bind(lift, found, self, random.Random)
+        return bind(tracer, found, self, random.Random)
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 
-    def run(self, lift: Lift, name: str, *args: Any, **kwargs: Any) -> Any:
+    def run(self, tracer: Tracer, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of a generator whose state is known, on plain arguments."""
         if self.known is None:
             raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")
-        _note_methods(lift)
-        lift.journal.touch(self)
+        _note_methods(tracer)
+        tracer.journal.touch(self)
         self.known = _in_state(self.known.getstate())
-        return py.fold(lift, getattr(self.known, name), *args, **kwargs)
+        return py.fold(tracer, getattr(self.known, name), *args, **kwargs)
 
-    def number(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def number(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """One number, by a method and plain arguments."""
         if self.known is not None:
-            return self.run(lift, name, *args, **kwargs)
-        _note_methods(lift)
-        example = py.fold(lift, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
+            return self.run(tracer, name, *args, **kwargs)
+        _note_methods(tracer)
+        example = py.fold(tracer, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
         if not _fits(name, args, kwargs):
             raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
-        return item_of(lift, self._drawn(lift, name, args, kwargs, example))
+        return item_of(tracer, self._drawn(tracer, name, args, kwargs, example))
 
-    def chosen(self, lift: Lift, name: str, numbers: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    def chosen(self, tracer: Tracer, name: str, numbers: Any, *args: Any, **kwargs: Any) -> list[Any]:
         """Some of these numbers, by a function that gives a list of them and plain arguments."""
-        _note_methods(lift)
+        _note_methods(tracer)
         example = py.items(
-            lift, py.fold(lift, _CHOOSING[name], random.Random(0), numbers, *args, **kwargs)
+            tracer, py.fold(tracer, _CHOOSING[name], random.Random(0), numbers, *args, **kwargs)
         )  # wrong ones raise
         kinds = set(map(type, numbers))
         if len(kinds) != 1 or not kinds <= set(_DTYPES) or not all(map(_fits_tensor, numbers)):
             raise GraphBreak(FL0102, what=f"random.{name} among what are not numbers of one kind")
         if not example:
             raise GraphBreak(FL0102, what=f"random.{name} of nothing")
-        drawn = self._drawn(lift, name, [numbers, *args], kwargs, example)
-        return [item_of(lift, py.item(lift, drawn, position)) for position in range(len(example))]
+        drawn = self._drawn(tracer, name, [numbers, *args], kwargs, example)
+        return [item_of(tracer, py.item(tracer, drawn, position)) for position in range(len(example))]
 
-    def _drawn(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any], example: Any) -> TensorValue:
+    def _drawn(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any], example: Any) -> TensorValue:
         """What residual code draws, as a tensor; `example` is alike."""
         kind = type(example[0] if type(example) is list else example)
-        if kind not in _DTYPES or self.source is None or not lift.makes_leaves():
+        if kind not in _DTYPES or self.source is None or not tracer.makes_leaves():
             raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
-        lift.spend(_CALLS_PER_NUMBER * (len(example) if type(example) is list else 1), "too many random numbers")
-        self.note(lift)
-        lift.journal.touch(self)
+        tracer.spend(_CALLS_PER_NUMBER * (len(example) if type(example) is list else 1), "too many random numbers")
+        self.note(tracer)
+        tracer.journal.touch(self)
         if self.before is None:
-            self.before = lift.sources.new(State(self.source))
-        source = lift.sources.new(Draw(self.source, name, tuple(args), tuple(kwargs.items()), kind))
+            self.before = tracer.sources.new(State(self.source))
+        source = tracer.sources.new(Draw(self.source, name, tuple(args), tuple(kwargs.items()), kind))
         self.draws = (*self.draws, source)
         shape = (len(example),) if type(example) is list else ()
         return TensorValue(None, source, torch.zeros(shape, dtype=_DTYPES[kind], device="cpu"))
 
-    def seed(self, lift: Lift, known: random.Random) -> None:
-        self.note(lift)
-        lift.journal.touch(self)
+    def seed(self, tracer: Tracer, known: random.Random) -> None:
+        self.note(tracer)
+        tracer.journal.touch(self)
         self.known = known
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
@@ -140,46 +140,46 @@ class RandomValue(Value, models=random.Random):
     def restore(self, state: Any) -> None:
         self.known, self.draws, self.before = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         """All numbers are drawn, used or not."""
         for draw in self.draws:
-            generate.source(draw)
-            generate.builder.pop_top()
-        if self.draws and self._may_be_run_again(generate):
-            generate.source(self.before)
-            generate.builder.pop_top()
+            emit.source(draw)
+            emit.builder.pop_top()
+        if self.draws and self._may_be_run_again(emit):
+            emit.source(self.before)
+            emit.builder.pop_top()
         if self.known is not None:
             state = self.known.getstate()
-            self._set_state(generate, lambda: generate.constant(state))
+            self._set_state(emit, lambda: emit.constant(state))
 
-    def put_back(self, generate: Generator) -> None:
-        if self.draws and self._may_be_run_again(generate):
-            self._set_state(generate, lambda: generate.source(self.before))
+    def put_back(self, emit: Emitter) -> None:
+        if self.draws and self._may_be_run_again(emit):
+            self._set_state(emit, lambda: emit.source(self.before))
 
-    def _may_be_run_again(self, generate: Generator) -> bool:
-        return any(record.must_run for record in generate.lift.graph.records)
+    def _may_be_run_again(self, emit: Emitter) -> bool:
+        return any(record.must_run for record in emit.tracer.graph.records)
 
-    def _set_state(self, generate: Generator, load: Callable[[], None]) -> None:
-        generate.builder.load_callable(random.Random.setstate)
-        generate.source(self.source)
+    def _set_state(self, emit: Emitter, load: Callable[[], None]) -> None:
+        emit.builder.load_callable(random.Random.setstate)
+        emit.source(self.source)
         load()
-        generate.builder.call(2)
-        generate.builder.pop_top()
+        emit.builder.call(2)
+        emit.builder.pop_top()
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         assert self.known is not None
-        generate.builder.load_callable(_in_state)
-        generate.constant(self.known.getstate())
-        generate.builder.call(1)
+        emit.builder.load_callable(_in_state)
+        emit.constant(self.known.getstate())
+        emit.builder.call(1)
 
 
-def _note_methods(lift: Lift) -> None:
+def _note_methods(tracer: Tracer) -> None:
     """Methods are run here, and those they call: a program may put others in their place."""
     for name, method in _METHODS.items():
         if raw_lookup(_Random, name) is not method:
             raise GraphBreak(FL0102, what=f"random numbers by another Random.{name}")
     for name in _BASIC:
-        has_default(lift, _Random, name, _METHODS[name])
+        has_default(tracer, _Random, name, _METHODS[name])
 
 
 def _in_state(state: Any) -> random.Random:
@@ -203,10 +203,10 @@ class State(NamedTuple):
 
     generator: Source
 
-    def generate(self, generate: Generator) -> None:
-        generate.builder.load_callable(random.Random.getstate)
-        generate.source(self.generator)
-        generate.builder.call(1)
+    def generate(self, emit: Emitter) -> None:
+        emit.builder.load_callable(random.Random.getstate)
+        emit.source(self.generator)
+        emit.builder.call(1)
 
 
 class Draw(NamedTuple):
@@ -218,12 +218,12 @@ class Draw(NamedTuple):
     kwargs: tuple[tuple[str, Any], ...]
     kind: type
 
-    def generate(self, generate: Generator) -> None:
-        generate.builder.load_callable(_draw)
-        generate.source(self.generator)
+    def generate(self, emit: Emitter) -> None:
+        emit.builder.load_callable(_draw)
+        emit.source(self.generator)
         for constant in (self.method, self.args, self.kwargs, _DTYPES[self.kind]):
-            generate.constant(constant)
-        generate.builder.call(5)
+            emit.constant(constant)
+        emit.builder.call(5)
 
 
 def _draw(generator: random.Random, name: str, args: Any, kwargs: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -254,9 +254,9 @@ _CHOOSING: dict[str, Callable[..., list[Any]]] = {
 def _register_numbers() -> None:
     for function in _NUMBERS:
 
-        def draw(lift: Lift, generator: Any, /, *args: Any, _name: str = function.__name__, **kwargs: Any) -> Any:
-            plain = {name: lift.constant(value) for name, value in kwargs.items()}
-            return _generator(generator, _name).number(lift, _name, [lift.constant(arg) for arg in args], plain)
+        def draw(tracer: Tracer, generator: Any, /, *args: Any, _name: str = function.__name__, **kwargs: Any) -> Any:
+            plain = {name: tracer.constant(value) for name, value in kwargs.items()}
+            return _generator(generator, _name).number(tracer, _name, [tracer.constant(arg) for arg in args], plain)
 
         primitive(function)(draw)
 
@@ -271,111 +271,115 @@ _register_numbers()
 
 
 @primitive(random.Random)
-def _make(lift: Lift, seed: Any = None, /) -> Any:
-    return RandomValue(None, None, _seeded(lift, seed))
+def _make(tracer: Tracer, seed: Any = None, /) -> Any:
+    return RandomValue(None, None, _seeded(tracer, seed))
 
 
-def _seeded(lift: Lift, seed: Any) -> random.Random:
-    plain = lift.constant(seed)
+def _seeded(tracer: Tracer, seed: Any) -> random.Random:
+    plain = tracer.constant(seed)
     if type(plain) not in _SEEDS:
         raise GraphBreak(FL0102, what="random.Random without a seed")
     return random.Random(plain)
 
 
 @primitive(random.Random.seed)
-def _seed(lift: Lift, generator: Any, a: Any = None, version: Any = 2) -> None:
-    if not py.equal(lift, version, 2):
+def _seed(tracer: Tracer, generator: Any, a: Any = None, version: Any = 2) -> None:
+    if not py.equal(tracer, version, 2):
         raise GraphBreak(FL0102, what="random.seed of an old version")
-    _generator(generator, "seed").seed(lift, _seeded(lift, a))
+    _generator(generator, "seed").seed(tracer, _seeded(tracer, a))
 
 
 @primitive(random.Random.getstate)
-def _getstate(lift: Lift, generator: Any) -> Any:
-    return _generator(generator, "getstate").run(lift, "getstate")
+def _getstate(tracer: Tracer, generator: Any) -> Any:
+    return _generator(generator, "getstate").run(tracer, "getstate")
 
 
 @primitive(random.Random.setstate)
-def _setstate(lift: Lift, generator: Any, state: Any) -> None:
+def _setstate(tracer: Tracer, generator: Any, state: Any) -> None:
     if isinstance(state, Value):
         raise GraphBreak(FL0102, what="random.setstate of what is not known")
-    py.fold(lift, random.Random(0).setstate, state)  # a wrong state raises
-    _generator(generator, "setstate").seed(lift, _in_state(state))
+    py.fold(tracer, random.Random(0).setstate, state)  # a wrong state raises
+    _generator(generator, "setstate").seed(tracer, _in_state(state))
 
 
 @primitive(random.Random._randbelow)  # type: ignore[attr-defined]
-def _randbelow(lift: Lift, generator: Any, n: Any) -> Any:
-    return _generator(generator, "_randbelow").run(lift, "_randbelow", lift.constant(n))
+def _randbelow(tracer: Tracer, generator: Any, n: Any) -> Any:
+    return _generator(generator, "_randbelow").run(tracer, "_randbelow", tracer.constant(n))
 
 
 # -- of sequences: the same numbers choose among positions, where it is known which -----------------------------------
 
 
 @primitive(random.Random.choice)
-def _choice(lift: Lift, generator: Any, seq: Any) -> Any:
+def _choice(tracer: Tracer, generator: Any, seq: Any) -> Any:
     chooser = _generator(generator, "choice")
-    count = lift.constant(py.length(lift, seq))
+    count = tracer.constant(py.length(tracer, seq))
     if not count:
         raise GraphBreak(FL0102, what="random.choice of nothing")
     if chooser.known is None:
-        return chooser.chosen(lift, "choice", _plain(lift, seq))[0]
-    return py.item(lift, seq, chooser.run(lift, "choice", range(count)))
+        return chooser.chosen(tracer, "choice", _plain(tracer, seq))[0]
+    return py.item(tracer, seq, chooser.run(tracer, "choice", range(count)))
 
 
 @primitive(random.Random.shuffle)
-def _shuffle(lift: Lift, generator: Any, x: Any) -> None:
+def _shuffle(tracer: Tracer, generator: Any, x: Any) -> None:
     chooser = _generator(generator, "shuffle")
     if not isinstance(x, ListValue):
         raise GraphBreak(FL0102, what=f"random.shuffle of {py.describe(x)}")
-    items = py.items(lift, x)
+    items = py.items(tracer, x)
     if len(items) < 2:
         return
     if chooser.known is None:
-        shuffled = chooser.chosen(lift, "shuffle", _plain(lift, x))
+        shuffled = chooser.chosen(tracer, "shuffle", _plain(tracer, x))
     else:
         positions = list(range(len(items)))
-        chooser.run(lift, "shuffle", positions)
+        chooser.run(tracer, "shuffle", positions)
         shuffled = [items[position] for position in positions]
     for position, item in enumerate(shuffled):
-        py.set_item(lift, x, position, item)
+        py.set_item(tracer, x, position, item)
 
 
 @primitive(random.Random.sample)
-def _sample(lift: Lift, generator: Any, population: Any, k: Any) -> Any:
+def _sample(tracer: Tracer, generator: Any, population: Any, k: Any) -> Any:
     chooser = _generator(generator, "sample")
     if not py.has_type(population, list, tuple, str, bytes, range):
         raise GraphBreak(FL0102, what=f"random.sample of {py.describe(population)}")
     if chooser.known is None:
-        return ListValue(chooser.chosen(lift, "sample", _plain(lift, population), lift.constant(k)))
-    count = lift.constant(py.length(lift, population))
-    return _at(lift, population, chooser.run(lift, "sample", range(count), lift.constant(k)))
+        return ListValue(chooser.chosen(tracer, "sample", _plain(tracer, population), tracer.constant(k)))
+    count = tracer.constant(py.length(tracer, population))
+    return _at(tracer, population, chooser.run(tracer, "sample", range(count), tracer.constant(k)))
 
 
 @primitive(random.Random.choices)
 def _choices(
-    lift: Lift, generator: Any, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1
+    tracer: Tracer, generator: Any, population: Any, weights: Any = None, *, cum_weights: Any = None, k: Any = 1
 ) -> Any:
     chooser = _generator(generator, "choices")
-    count = lift.constant(py.length(lift, population))
+    count = tracer.constant(py.length(tracer, population))
     if not count:
         raise GraphBreak(FL0102, what="random.choices of nothing")
-    plain = {"weights": _numbers(lift, weights), "cum_weights": _numbers(lift, cum_weights), "k": lift.constant(k)}
+    plain = {
+        "weights": _numbers(tracer, weights),
+        "cum_weights": _numbers(tracer, cum_weights),
+        "k": tracer.constant(k),
+    }
     if chooser.known is None:
-        return ListValue(chooser.chosen(lift, "choices", _plain(lift, population), **plain))
-    return _at(lift, population, chooser.run(lift, "choices", range(count), **plain))
+        return ListValue(chooser.chosen(tracer, "choices", _plain(tracer, population), **plain))
+    return _at(tracer, population, chooser.run(tracer, "choices", range(count), **plain))
 
 
-def _plain(lift: Lift, population: Any) -> Any:
+def _plain(tracer: Tracer, population: Any) -> Any:
     """A sequence of constants that cannot change."""
     if type(population) is range:
         return population
     if not py.has_type(population, list, tuple):
         raise GraphBreak(FL0102, what=f"a random choice among the items of {py.describe(population)}")
-    return tuple([lift.constant(item) for item in py.items(lift, population)])
+    return tuple([tracer.constant(item) for item in py.items(tracer, population)])
 
 
-def _at(lift: Lift, population: Any, positions: Any) -> Any:
-    return ListValue([py.item(lift, population, position) for position in py.items(lift, positions)])
+def _at(tracer: Tracer, population: Any, positions: Any) -> Any:
+    return ListValue([py.item(tracer, population, position) for position in py.items(tracer, positions)])
 
 
-def _numbers(lift: Lift, weights: Any) -> Any:
-    return None if py.same(lift, weights, None) else tuple([lift.constant(w) for w in py.items(lift, weights)])
+def _numbers(tracer: Tracer, weights: Any) -> Any:
+    return None if py.same(tracer, weights, None) else tuple([tracer.constant(w) for w in py.items(tracer, weights)])

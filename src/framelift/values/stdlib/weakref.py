@@ -14,8 +14,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.objects.lifetimes import input_is_held, is_held
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class ReferenceValue(Value):
@@ -25,24 +25,24 @@ class ReferenceValue(Value):
     keeps_parts = False
     death_shows = True  # it is counted
 
-    def alive(self, lift: Lift) -> Any:
+    def alive(self, tracer: Tracer) -> Any:
         """What it refers to; a graph break where that may have died."""
         raise NotImplementedError
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if args or kwargs:
             self.refuse("calling with arguments")
-        return self.alive(lift)
+        return self.alive(tracer)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!="):
             return NotImplemented
         if not isinstance(other, ReferenceValue):
             return NotImplemented if not _is_reference(py.type_of(other)) else self.refuse("comparison")
-        return py.compare(lift, operator, self.alive(lift), other.alive(lift))
+        return py.compare(tracer, operator, self.alive(tracer), other.alive(tracer))
 
-    def key(self, lift: Lift) -> Any:
-        return ReferenceKey(self, py.key_of(lift, self.alive(lift)))
+    def key(self, tracer: Tracer) -> Any:
+        return ReferenceKey(self, py.key_of(tracer, self.alive(tracer)))
 
 
 class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
@@ -53,38 +53,38 @@ class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         if self._is_plain():
-            lift.guard(self.source, "IS", self.concrete)
+            tracer.guard(self.source, "IS", self.concrete)
         else:
-            super().note_facts(lift)
+            super().note_facts(tracer)
 
     def _is_plain(self) -> bool:
         is_one = type(self.concrete) is weakref.ReferenceType
         return is_one and self.concrete.__callback__ is None and self.concrete() is not None
 
-    def alive(self, lift: Lift) -> Any:
+    def alive(self, tracer: Tracer) -> Any:
         referent = self.concrete()
         if referent is None:
             self.refuse("use after its object has died")
-        known = lift.inputs.value_of(referent)
-        if known is not None and not input_is_held(lift, known):
+        known = tracer.inputs.value_of(referent)
+        if known is not None and not input_is_held(tracer, known):
             self.refuse("use after its object may have died")
         assert self.source is not None
-        source = lift.sources.known(referent) if self._is_plain() else self.source.child("REFERENT")
-        lift.guard(source, "NOT_IS", None)  # that it is alive is a fact by itself
-        return lift.wrap(referent, source)
+        source = tracer.sources.known(referent) if self._is_plain() else self.source.child("REFERENT")
+        tracer.guard(source, "NOT_IS", None)  # that it is alive is a fact by itself
+        return tracer.wrap(referent, source)
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if args or kwargs or self.concrete() is not None:
-            return super().call(lift, args, kwargs)
+            return super().call(tracer, args, kwargs)
         assert self.source is not None
-        lift.guard(self.source.child("REFERENT"), "IS", None)
+        tracer.guard(self.source.child("REFERENT"), "IS", None)
         return None
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        return other.is_same(lift, self) if isinstance(other, MadeWeakReference) else super().is_same(lift, other)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        return other.is_same(tracer, self) if isinstance(other, MadeWeakReference) else super().is_same(tracer, other)
 
 
 def is_reference_class(cls: type) -> bool:
@@ -111,37 +111,37 @@ class MadeWeakReference(ReferenceValue):
     def python_type(self) -> type:
         return weakref.ReferenceType
 
-    def alive(self, lift: Lift) -> Any:
+    def alive(self, tracer: Tracer) -> Any:
         is_new = self.referent.source is None or self.referent.source.is_new
-        if not (is_held if is_new else input_is_held)(lift, self.referent):
+        if not (is_held if is_new else input_is_held)(tracer, self.referent):
             self.refuse("use after its object may have died")
         return self.referent
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__callback__":
             return None
         if name == "__class__":
-            return lift.known_object(self.python_type())
-        return super().attribute(lift, name)
+            return tracer.known_object(self.python_type())
+        return super().attribute(tracer, name)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         """An object has one weak reference without a callback, however often one is asked for."""
         if type(other) is type(self):
-            return py.same(lift, self.referent, other.referent)
+            return py.same(tracer, self.referent, other.referent)
         if not isinstance(other, WeakReferenceValue):
             return False if other.source is None else self.refuse("'is'")
-        other.note(lift)
+        other.note(tracer)
         if not other._is_plain():
             self.refuse("'is'")
-        return py.same(lift, self.referent, other.alive(lift))
+        return py.same(tracer, self.referent, other.alive(tracer))
 
     def parts(self) -> list[Any]:
         return [self.referent]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(weakref.ref)
-        generate.value(self.referent)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(weakref.ref)
+        emit.value(self.referent)
+        emit.call(1)
 
 
 class WeakProxyValue(MadeWeakReference):
@@ -154,86 +154,86 @@ class WeakProxyValue(MadeWeakReference):
         is_callable = raw_lookup(py.type_of(self.referent), "__call__") is not NotImplemented
         return weakref.CallableProxyType if is_callable else weakref.ProxyType
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, self.alive(lift), args, kwargs)
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(tracer, self.alive(tracer), args, kwargs)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return py.attribute(lift, self.alive(lift), name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return py.attribute(tracer, self.alive(tracer), name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
-        py.set_attribute(lift, self.alive(lift), name, value)
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        py.set_attribute(tracer, self.alive(tracer), name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
-        py.delete_attribute(lift, self.alive(lift), name)
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        py.delete_attribute(tracer, self.alive(tracer), name)
 
-    def truth(self, lift: Lift) -> bool:
-        return py.truth(lift, self.alive(lift))
+    def truth(self, tracer: Tracer) -> bool:
+        return py.truth(tracer, self.alive(tracer))
 
-    def length(self, lift: Lift) -> Any:
-        return py.length(lift, self.alive(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return py.length(tracer, self.alive(tracer))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.alive(lift), key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return py.item(tracer, self.alive(tracer), key)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        py.set_item(lift, self.alive(lift), key, value)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        py.set_item(tracer, self.alive(tracer), key, value)
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
-        py.delete_item(lift, self.alive(lift), key)
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
+        py.delete_item(tracer, self.alive(tracer), key)
 
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.alive(lift))
+    def iterate(self, tracer: Tracer) -> Any:
+        return py.iterate(tracer, self.alive(tracer))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.alive(lift), item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return py.contains(tracer, self.alive(tracer), item)
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        return py.unary(lift, operator, self.alive(lift))
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        return py.unary(tracer, operator, self.alive(tracer))
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        other = other.alive(lift) if isinstance(other, WeakProxyValue) else other
-        return py.binary(lift, operator, self.alive(lift), other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        other = other.alive(tracer) if isinstance(other, WeakProxyValue) else other
+        return py.binary(tracer, operator, self.alive(tracer), other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.binary(lift, operator, other, self.alive(lift))
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return py.binary(tracer, operator, other, self.alive(tracer))
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        other = other.alive(lift) if isinstance(other, WeakProxyValue) else other
-        return py.compare(lift, operator, self.alive(lift), other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        other = other.alive(tracer) if isinstance(other, WeakProxyValue) else other
+        return py.compare(tracer, operator, self.alive(tracer), other)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         py.raise_error(TypeError, f"unhashable type: 'weakref.{self.python_type().__name__}'")
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         if conversion == "repr":
             self.refuse("repr(), which shows addresses,")
-        return lift.text(self.alive(lift), conversion)
+        return tracer.text(self.alive(tracer), conversion)
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(weakref.proxy)
-        generate.value(self.referent)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(weakref.proxy)
+        emit.value(self.referent)
+        emit.call(1)
 
 
 @primitive(weakref.ReferenceType)
-def _reference(lift: Lift, obj: Any, callback: Any = None, /) -> Any:
-    return MadeWeakReference(_referent(lift, obj, callback))
+def _reference(tracer: Tracer, obj: Any, callback: Any = None, /) -> Any:
+    return MadeWeakReference(_referent(tracer, obj, callback))
 
 
 @primitive(weakref.proxy)
-def _proxy(lift: Lift, obj: Any, callback: Any = None, /) -> Any:
-    return WeakProxyValue(_referent(lift, obj, callback))
+def _proxy(tracer: Tracer, obj: Any, callback: Any = None, /) -> Any:
+    return WeakProxyValue(_referent(tracer, obj, callback))
 
 
-def _referent(lift: Lift, obj: Any, callback: Any) -> Value:
+def _referent(tracer: Tracer, obj: Any, callback: Any) -> Value:
     if callback is not None:
         raise GraphBreak(FL0102, what="a weak reference with a callback")
-    cls = lift.type_of(obj)
+    cls = tracer.type_of(obj)
     if not _has_weak_references(cls):
         py.raise_error(TypeError, f"cannot create weak reference to '{name_of(cls)}' object")
     if not isinstance(obj, Value):
         raise GraphBreak(FL0102, what=f"weakref.ref() of {qualified_name_of(cls)}")
-    lift.watched.append(obj)
+    tracer.watched.append(obj)
     return obj
 
 

@@ -41,8 +41,8 @@ from framelift.values.objects.classes import ClassValue, note_instantiable
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class ContainerObjectValue(UserObjectValue):
@@ -59,100 +59,100 @@ class ContainerObjectValue(UserObjectValue):
         self.base = base
         self._storage: Any = None if source is not None else _STORAGES[base].fresh(self)
 
-    def storage(self, lift: Lift) -> Any:
+    def storage(self, tracer: Tracer) -> Any:
         """The value of the C base."""
         if self._storage is None:
-            self.note(lift)
-            self._storage = _STORAGES[self.base].stored(self, lift)
+            self.note(tracer)
+            self._storage = _STORAGES[self.base].stored(self, tracer)
         return self._storage
 
     def default(self, name: str) -> Any:
         return raw_lookup(self.base, name)  # C types repeat what `object` has
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__objclass__ is defaultdict:
-            return self.storage(lift).factory(lift)
-        return super().get_slot(lift, descriptor)
+            return self.storage(tracer).factory(tracer)
+        return super().get_slot(tracer, descriptor)
 
-    def set_slot(self, lift: Lift, descriptor: Any, value: Any) -> None:
+    def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         if descriptor.__objclass__ is defaultdict:
             self.refuse("assignment of default_factory")
-        super().set_slot(lift, descriptor, value)
+        super().set_slot(tracer, descriptor, value)
 
-    def computed(self, lift: Lift, descriptor: Any) -> Any:
+    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__objclass__ is deque:
-            return self.storage(lift).limit
-        return super().computed(lift, descriptor)
+            return self.storage(tracer).limit
+        return super().computed(tracer, descriptor)
 
-    def overrides(self, lift: Lift, *names: str) -> bool:
+    def overrides(self, tracer: Tracer, *names: str) -> bool:
         """Whether the class has an own version of one of these methods of its C base; noted."""
-        defaults = [has_default(lift, self.cls, name, raw_lookup(self.base, name)) for name in names]
+        defaults = [has_default(tracer, self.cls, name, raw_lookup(self.base, name)) for name in names]
         return not all(defaults)
 
-    def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def inherited(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C base."""
         plain = _ATTRIBUTE_METHODS.get(name)
         if plain is not None:
             if kwargs or len(args) != plain[1]:
                 self.refuse(f"{name}() with these arguments")
-            return plain[0](lift, self, lift.constant(args[0]), *args[1:])
+            return plain[0](tracer, self, tracer.constant(args[0]), *args[1:])
         if self.base is deque and name in _ON_A_COPY and len(args) == _ON_A_COPY[name].count("=") and not kwargs:
-            return self._on_a_copy(lift, _ON_A_COPY[name], args)
+            return self._on_a_copy(tracer, _ON_A_COPY[name], args)
         if (self.base, name) in _MAKES_ANOTHER:
             self.refuse(f"{name}(), which makes another instance")
-        if name in _WALKING and class_lookup(lift, self.cls, "__del__") is not None:
+        if name in _WALKING and class_lookup(tracer, self.cls, "__del__") is not None:
             raise GraphBreak(FL0109, what=self.describe())  # as an iterator does that comes to its end
-        storage = self.storage(lift)
-        if self.base is OrderedDict and name in _ASKS_THE_CLASS and self.overrides(lift, *_ITEM_METHODS):
+        storage = self.storage(tracer)
+        if self.base is OrderedDict and name in _ASKS_THE_CLASS and self.overrides(tracer, *_ITEM_METHODS):
             if name not in ("__init__", "update", "__ior__"):
                 self.refuse(f"{name}() with item methods of its own")
-            self._update_by_items(lift, args, kwargs)
+            self._update_by_items(tracer, args, kwargs)
             return self if name == "__ior__" else None
         if name == "__init__":
             if not _arity_of_init(type(storage).initialise)(args, kwargs):
                 reject_init(self.base, self.cls.__name__, args, kwargs)
-            storage.initialise(lift, *args, **kwargs)
+            storage.initialise(tracer, *args, **kwargs)
             return None
         if name in _READS_OTHERS:
-            args = [_raw(lift, argument, self.base, name) for argument in args]
+            args = [_raw(tracer, argument, self.base, name) for argument in args]
         if name in _COPIES and is_subclass(self.base, dict):
-            storage = _merged(lift, self)
-        result = py.call(lift, py.attribute(lift, storage, name), args, kwargs)
+            storage = _merged(tracer, self)
+        result = py.call(tracer, py.attribute(tracer, storage, name), args, kwargs)
         return self if result is storage else result
 
-    def _on_a_copy(self, lift: Lift, operator: str, args: list[Any]) -> Any:
+    def _on_a_copy(self, tracer: Tracer, operator: str, args: list[Any]) -> Any:
         """What `deque` does for a subclass: its class makes another instance, which C code then changes."""
-        limit = self.storage(lift).limit
-        others = [lift.deque_inside(argument) if operator == "+=" else argument for argument in args]
+        limit = self.storage(tracer).limit
+        others = [tracer.deque_inside(argument) if operator == "+=" else argument for argument in args]
         if any(other is None for other in others):
             return NotImplemented
-        made = py.call(lift, lift.known_object(self.cls), [self] if limit is None else [self, limit], {})
-        items = lift.deque_inside(made)
+        made = py.call(tracer, tracer.known_object(self.cls), [self] if limit is None else [self, limit], {})
+        items = tracer.deque_inside(made)
         if items is None:
             self.refuse("a copy that is no deque")
-        if operator and items.binary(lift, operator, *others) is NotImplemented:
+        if operator and items.binary(tracer, operator, *others) is NotImplemented:
             return NotImplemented
         return made
 
-    def _update_by_items(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def _update_by_items(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> None:
         """What `OrderedDict` does for a subclass: every item is set by the class's `__setitem__`."""
         if len(args) > 1:
             self.refuse("update() with these arguments")
-        for key, value in pairs(lift, args[0], OrderedDictStorage.halves) if args else ():
-            py.set_item(lift, self, key, value)
+        for key, value in pairs(tracer, args[0], OrderedDictStorage.halves) if args else ():
+            py.set_item(tracer, self, key, value)
         for name, value in kwargs.items():
-            py.set_item(lift, self, name, value)
+            py.set_item(tracer, self, name, value)
 
     def parts(self) -> list[Any]:
         return [*super().parts(), *([] if self._storage is None else self._storage.parts())]
 
-    def rebuild_new(self, generate: Generator) -> None:
-        generate.known_object(self.base)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
-        generate.call(1)
-        generate.remember(self)
-        self._storage.rebuild_filling(generate)
+    def rebuild_new(self, emit: Emitter) -> None:
+        emit.known_object(self.base)
+        emit.load_method("__new__")
+        emit.known_object(self.cls)
+        emit.call(1)
+        emit.remember(self)
+        self._storage.rebuild_filling(emit)
 
 
 # Attributes of the instance, as the C base treats them: as `object` does.
@@ -190,19 +190,19 @@ def _arity_of_init(initialise: Callable[..., None]) -> Arity:
     return Arity(initialise, 2)
 
 
-def _raw(lift: Lift, value: Any, base: type, method: str) -> Any:
+def _raw(tracer: Tracer, value: Any, base: type, method: str) -> Any:
     if isinstance(value, ContainerObjectValue) and (is_subclass(value.base, base) or is_subclass(base, value.base)):
-        value.note(lift)
-        return _merged(lift, value) if method in _COPIES and is_subclass(base, dict) else value.storage(lift)
+        value.note(tracer)
+        return _merged(tracer, value) if method in _COPIES and is_subclass(base, dict) else value.storage(tracer)
     return value
 
 
-def _merged(lift: Lift, value: ContainerObjectValue) -> DictValue:
+def _merged(tracer: Tracer, value: ContainerObjectValue) -> DictValue:
     """What C code makes a dict from: the storage, or what `keys` says of a class with an `__iter__` of its own."""
-    storage = keys_are_read_directly(lift, value)
+    storage = keys_are_read_directly(tracer, value)
     if storage is None:
         storage = DictValue({})
-        storage.update(lift, value)
+        storage.update(tracer, value)
     return storage
 
 
@@ -222,7 +222,7 @@ class Storage:
 
     @classmethod
     @abstractmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         """The storage of an instance that existed before the frame."""
 
     def _own(self: Any, owner: ContainerObjectValue) -> Any:
@@ -230,25 +230,25 @@ class Storage:
         self.noted = True  # the owner's type is
         return self
 
-    def emit_call(self, generate: Generator, name: str, *args: Any) -> None:
+    def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit `base.name(owner, *args)`."""
-        generate.known_object(self.owner.base)
-        generate.load_method(name)
-        generate.value(self.owner)
+        emit.known_object(self.owner.base)
+        emit.load_method(name)
+        emit.value(self.owner)
         for argument in args:
-            generate.value(argument)
-        generate.call(1 + len(args))
+            emit.value(argument)
+        emit.call(1 + len(args))
 
-    def emit_store(self, generate: Generator, key: Any, value: Any) -> None:
-        self.emit_call(generate, "__setitem__", key, value)
-        generate.pop_top()
+    def emit_store(self, emit: Emitter, key: Any, value: Any) -> None:
+        self.emit_call(emit, "__setitem__", key, value)
+        emit.pop_top()
 
-    def emit_delete(self, generate: Generator, key: Any) -> None:
-        self.emit_call(generate, "__delitem__", key)
-        generate.pop_top()
+    def emit_delete(self, emit: Emitter, key: Any) -> None:
+        self.emit_call(emit, "__delitem__", key)
+        emit.pop_top()
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.owner)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.owner)
 
 
 class DictStorage(Storage, DictValue):
@@ -261,25 +261,25 @@ class DictStorage(Storage, DictValue):
         return cls({})._own(owner)
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         return cls(None, owner.source, _read_dict(owner))._own(owner)
 
-    def missing(self, lift: Lift, key: Any) -> Any:
-        method = special_method(lift, self.owner, self.owner.cls, "__missing__")
+    def missing(self, tracer: Tracer, key: Any) -> Any:
+        method = special_method(tracer, self.owner, self.owner.cls, "__missing__")
         if method is None:
             raise_error(KeyError, key)
-        return py.call(lift, method, [key], {})
+        return py.call(tracer, method, [key], {})
 
     def make(self, entries: dict[Any, Any]) -> DictValue:
         return DictValue(entries)
 
-    def initialise(self, lift: Lift, other: Any = (), /, **kwargs: Any) -> None:
-        self.update(lift, other, **kwargs)
+    def initialise(self, tracer: Tracer, other: Any = (), /, **kwargs: Any) -> None:
+        self.update(tracer, other, **kwargs)
 
-    def rebuild_filling(self, generate: Generator) -> None:
+    def rebuild_filling(self, emit: Emitter) -> None:
         for key, value in self.overlay.items():
-            self.emit_call(generate, "__setitem__", stored_again(key), value)
-            generate.pop_top()
+            self.emit_call(emit, "__setitem__", stored_again(key), value)
+            emit.pop_top()
 
 
 class OrderedDictStorage(Storage, OrderedDictValue):
@@ -293,13 +293,13 @@ class OrderedDictStorage(Storage, OrderedDictValue):
     attribute = DictValue.attribute  # what shadows methods is in the namespace of the owner, which has been asked
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         if not is_in_order(owner.concrete):
             owner.refuse("use after methods of dict changed it")
         return cls(None, owner.source, _read_dict(owner))._own(owner)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("OrderedDict")
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return name_of(self.owner.cls) + super().text(tracer, conversion).removeprefix("OrderedDict")
 
 
 class DefaultDictStorage(Storage, DefaultDictValue):
@@ -312,38 +312,38 @@ class DefaultDictStorage(Storage, DefaultDictValue):
         return cls({}, factory=None)._own(owner)
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         assert owner.source is not None
         storage = cls(None, owner.source, _read_dict(owner))._own(owner)
         member = defaultdict.__dict__["default_factory"]
-        if not has_default(lift, owner.cls, "default_factory", member):
+        if not has_default(tracer, owner.cls, "default_factory", member):
             owner.refuse("use with a default_factory that its class hides")
-        storage._factory = lift.wrap(member.__get__(owner.concrete), owner.source.child("GETATTR", "default_factory"))
+        storage._factory = tracer.wrap(member.__get__(owner.concrete), owner.source.child("GETATTR", "default_factory"))
         return storage
 
-    def missing(self, lift: Lift, key: Any) -> Any:
-        if not has_default(lift, self.owner.cls, "__missing__", defaultdict.__dict__["__missing__"]):
-            return py.call(lift, special_method(lift, self.owner, self.owner.cls, "__missing__"), [key], {})
-        if py.same(lift, self._factory, None):
+    def missing(self, tracer: Tracer, key: Any) -> Any:
+        if not has_default(tracer, self.owner.cls, "__missing__", defaultdict.__dict__["__missing__"]):
+            return py.call(tracer, special_method(tracer, self.owner, self.owner.cls, "__missing__"), [key], {})
+        if py.same(tracer, self._factory, None):
             raise_error(KeyError, key)
-        value = py.call(lift, self._factory, [], {})
-        py.set_item(lift, self.owner, key, value)
+        value = py.call(tracer, self._factory, [], {})
+        py.set_item(tracer, self.owner, key, value)
         return value
 
-    def initialise(self, lift: Lift, factory: Any = None, other: Any = (), /, **kwargs: Any) -> None:
+    def initialise(self, tracer: Tracer, factory: Any = None, other: Any = (), /, **kwargs: Any) -> None:
         if self.source is not None:
             self.refuse("__init__ of an object that existed before")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self._factory = factory
-        self.update(lift, other, **kwargs)
+        self.update(tracer, other, **kwargs)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return name_of(self.owner.cls) + super().text(lift, conversion).removeprefix("defaultdict")
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return name_of(self.owner.cls) + super().text(tracer, conversion).removeprefix("defaultdict")
 
-    def rebuild_filling(self, generate: Generator) -> None:
-        self.emit_call(generate, "__init__", self._factory)
-        generate.pop_top()
-        DictStorage.rebuild_filling(self, generate)  # type: ignore[arg-type]
+    def rebuild_filling(self, emit: Emitter) -> None:
+        self.emit_call(emit, "__init__", self._factory)
+        emit.pop_top()
+        DictStorage.rebuild_filling(self, emit)  # type: ignore[arg-type]
 
 
 class ListStorage(Storage, ListValue):
@@ -356,24 +356,24 @@ class ListStorage(Storage, ListValue):
         return cls([])._own(owner)
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         return cls(None, owner.source, list(list.__iter__(owner.concrete)))._own(owner)
 
-    def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
-        new = py.listed(lift, iterable)
-        self.change(lift)[:] = new
+    def initialise(self, tracer: Tracer, iterable: Any = (), /) -> None:
+        new = py.listed(tracer, iterable)
+        self.change(tracer)[:] = new
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self._items is None:
-            self.emit_call(generate, "extend", ListValue(list(self._appended)))
+            self.emit_call(emit, "extend", ListValue(list(self._appended)))
         else:
-            self.emit_call(generate, "__setitem__", slice(None), ListValue(list(self._items)))
-        generate.pop_top()
+            self.emit_call(emit, "__setitem__", slice(None), ListValue(list(self._items)))
+        emit.pop_top()
 
-    def rebuild_filling(self, generate: Generator) -> None:
+    def rebuild_filling(self, emit: Emitter) -> None:
         if self.parts():
-            self.emit_call(generate, "extend", ListValue(list(self.parts())))
-            generate.pop_top()
+            self.emit_call(emit, "extend", ListValue(list(self.parts())))
+            emit.pop_top()
 
 
 class DequeStorage(Storage, DequeValue):
@@ -386,27 +386,27 @@ class DequeStorage(Storage, DequeValue):
         return cls([], None)._own(owner)
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         assert owner.source is not None
         member = deque.__dict__["maxlen"]
-        if not has_default(lift, owner.cls, "maxlen", member):
+        if not has_default(tracer, owner.cls, "maxlen", member):
             owner.refuse("use with a maxlen that its class hides")
         limit = member.__get__(owner.concrete)
-        lift.guard(owner.source.child("GETATTR", "maxlen"), "IS" if limit is None else "EQUALS", limit)
+        tracer.guard(owner.source.child("GETATTR", "maxlen"), "IS" if limit is None else "EQUALS", limit)
         return cls(None, limit, owner.source, list(deque.__iter__(owner.concrete)))._own(owner)
 
     @property
     def name(self) -> str:
         return name_of(self.owner.cls)
 
-    def initialise(self, lift: Lift, iterable: Any = (), maxlen: Any = None) -> None:
+    def initialise(self, tracer: Tracer, iterable: Any = (), maxlen: Any = None) -> None:
         if self.source is not None:
             self.refuse("__init__ of an object that existed before")
-        limit = limit_of(lift, maxlen)
-        items = self.change(lift)
+        limit = limit_of(tracer, maxlen)
+        items = self.change(tracer)
         self.limit = limit
         items.clear()
-        self.extend(lift, iterable)
+        self.extend(tracer, iterable)
 
     def state(self) -> Any:
         return super().state(), self.limit
@@ -415,12 +415,12 @@ class DequeStorage(Storage, DequeValue):
         before, self.limit = state
         super().restore(before)
 
-    def rebuild_filling(self, generate: Generator) -> None:
+    def rebuild_filling(self, emit: Emitter) -> None:
         if self.limit is not None:
-            self.emit_call(generate, "__init__", (), self.limit)
-            generate.pop_top()
+            self.emit_call(emit, "__init__", (), self.limit)
+            emit.pop_top()
         if self.parts():
-            self.emit_extend(generate)
+            self.emit_extend(emit)
 
 
 class SetStorage(Storage, SetValue):
@@ -433,31 +433,31 @@ class SetStorage(Storage, SetValue):
         return cls(set())._own(owner)
 
     @classmethod
-    def stored(cls, owner: ContainerObjectValue, lift: Lift) -> Any:
+    def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         members = list(set.__iter__(owner.concrete))
         if not all(map(is_constant, members)):
             owner.refuse("use with members that are not plain constants")
         return cls(None, set, owner.source, members, ordered=False)._own(owner)
 
-    def initialise(self, lift: Lift, iterable: Any = (), /) -> None:
-        self.clear(lift)
-        self.update(lift, iterable)
+    def initialise(self, tracer: Tracer, iterable: Any = (), /) -> None:
+        self.clear(tracer)
+        self.update(tracer, iterable)
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        shown = super().text(lift, conversion)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        shown = super().text(tracer, conversion)
         return f"{name_of(self.owner.cls)}({shown if shown.startswith('{') else ''})"
 
     def text_again(self) -> str | None:
         return f"{name_of(self.owner.cls)}(...)"
 
-    def emit_change(self, generate: Generator, name: str, operands: list[Any]) -> None:
-        self.emit_call(generate, name, *operands)
+    def emit_change(self, emit: Emitter, name: str, operands: list[Any]) -> None:
+        self.emit_call(emit, name, *operands)
 
-    def rebuild_filling(self, generate: Generator) -> None:
+    def rebuild_filling(self, emit: Emitter) -> None:
         members, _ = self.ordered_members(set)
         if members:
-            self.emit_call(generate, "update", ListValue([stored_again(member) for member in members]))
-            generate.pop_top()
+            self.emit_call(emit, "update", ListValue([stored_again(member) for member in members]))
+            emit.pop_top()
 
 
 _STORAGES: dict[type, Any] = {
@@ -482,26 +482,26 @@ def _read_dict(owner: ContainerObjectValue) -> dict[Any, Any]:
 
 
 @primitive(dict.__new__, list.__new__, deque.__new__, set.__new__)
-def _container_new(lift: Lift, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _container_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     """`dict.__new__(cls, ...)`: empty, whatever the arguments."""
     if not isinstance(cls, ClassValue):
         raise_error(TypeError, f"X is not a type object ({name_of(py.type_of(cls))})")
-    cls.note(lift)
+    cls.note(tracer)
     kind = cls.concrete
     makers: dict[type, Any] = {dict: DictValue, OrderedDict: OrderedDictValue}
     if kind in makers:
         return makers[kind]({})
     if container_base(kind) is None or kind in _STORAGES:
         raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
-    note_instantiable(lift, kind)
+    note_instantiable(tracer, kind)
     return ContainerObjectValue(kind)
 
 
-def keys_are_read_directly(lift: Lift, value: Any) -> DictValue | None:
+def keys_are_read_directly(tracer: Tracer, value: Any) -> DictValue | None:
     """The storage that C code merges from without asking the class: a dict with the `__iter__` of dict."""
     if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):
-        value.note(lift)
-        if has_default(lift, value.cls, "__iter__", dict.__iter__):
-            storage: DictValue = value.storage(lift)
+        value.note(tracer)
+        if has_default(tracer, value.cls, "__iter__", dict.__iter__):
+            storage: DictValue = value.storage(tracer)
             return storage
     return None

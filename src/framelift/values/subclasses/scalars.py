@@ -28,8 +28,8 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.subclasses.tensors import refuse_rules
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _DATE: list[Callable[[Any], Any]] = [datetime.date.__dict__[name].__get__ for name in ("year", "month", "day")]
 _TIMEDELTA: list[Callable[[Any], Any]] = [
@@ -78,144 +78,146 @@ class ScalarObjectValue(UserObjectValue):
         self.base = scalar_base(cls)
         self._plain_value = plain if self.base is None or source is None else _READERS[self.base](concrete)
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         if self.base is not None and self._plain_value is None:
             self.refuse("use with members that are not plain constants")
         if type.__dict__["__weakrefoffset__"].__get__(self.cls) == 0:
             self.refuse("use of an object that has no weak references")  # guards hold nothing else of the user's
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
-    def plain(self, lift: Lift, method: str) -> Any:
+    def plain(self, tracer: Tracer, method: str) -> Any:
         """The plain value, where the C type's own `method` answers; else NotImplemented."""
-        self.note(lift)
+        self.note(tracer)
         default = NotImplemented if self.base is None else raw_lookup(self.base, method)
-        if default is NotImplemented or not has_default(lift, self.cls, method, default):
+        if default is NotImplemented or not has_default(tracer, self.cls, method, default):
             return NotImplemented
         return self._plain_value
 
     def default(self, name: str) -> Any:
         return super().default(name) if self.base is None else raw_lookup(self.base, name)
 
-    def inherited(self, lift: Lift, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def inherited(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C base."""
         plain = _ATTRIBUTE_METHODS.get(name)
         if plain is not None:
             if kwargs or len(args) != plain[1]:
                 self.refuse(f"{name}() with these arguments")
-            return plain[0](lift, self, lift.constant(args[0]), *args[1:])
+            return plain[0](tracer, self, tracer.constant(args[0]), *args[1:])
         if name == "__iter__":
-            return py.iterate(lift, self._plain_value)
+            return py.iterate(tracer, self._plain_value)
         if name in _OPERATORS and not all(map(_is_plain, args)):
             return NotImplemented
-        if name == "__format__" and len(args) == 1 and lift.constant(args[0]) == "":
-            return lift.text(self, "str")  # without a specification the C types ask the object for its text
+        if name == "__format__" and len(args) == 1 and tracer.constant(args[0]) == "":
+            return tracer.text(self, "str")  # without a specification the C types ask the object for its text
         method = getattr(self.base, name)
         refuse_unsteady(method)
-        result = fold_call(lift, method, [self._plain_value, *args], kwargs)
+        result = fold_call(tracer, method, [self._plain_value, *args], kwargs)
         if name == "__repr__" and self.base in _SHOWN_BY_CLASS:
             return name_of(self.cls) + result[result.index("(") :]
         return result
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
-        return self._part(lift, descriptor) if self._is_of_base(descriptor) else super().get_slot(lift, descriptor)
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
+        return self._part(tracer, descriptor) if self._is_of_base(descriptor) else super().get_slot(tracer, descriptor)
 
-    def computed(self, lift: Lift, descriptor: Any) -> Any:
-        return self._part(lift, descriptor) if self._is_of_base(descriptor) else super().computed(lift, descriptor)
+    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+        return self._part(tracer, descriptor) if self._is_of_base(descriptor) else super().computed(tracer, descriptor)
 
     def _is_of_base(self, descriptor: Any) -> bool:
         """Whether an attribute is one of plain values, such as `imag`."""
         return self.base is not None and descriptor.__objclass__ is self.base and descriptor.__name__ != "__class__"
 
-    def _part(self, lift: Lift, descriptor: Any) -> Any:
-        return py.fold(lift, descriptor.__get__, self._plain_value)
+    def _part(self, tracer: Tracer, descriptor: Any) -> Any:
+        return py.fold(tracer, descriptor.__get__, self._plain_value)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def as_index(self, lift: Lift) -> Any:
+    def as_index(self, tracer: Tracer) -> Any:
         if self.base is not int:
-            return super().as_index(lift)
-        self.note(lift)
+            return super().as_index(tracer)
+        self.note(tracer)
         return self._plain_value  # Python does not ask an int for its index
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         for method in ("__bool__", "__len__"):
-            plain = self.plain(lift, method)
+            plain = self.plain(tracer, method)
             if plain is not NotImplemented:
                 return bool(plain)
-        return super().truth(lift)
+        return super().truth(tracer)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "*=" and self.base in _NUMBERS and py.is_sequence(py.type_of(other)):
             raise GraphBreak(FL0102, what=f"{self.describe()} *= a sequence")  # repeats none, as `*` does
         # (The C types have no operations in place.)
-        plain = NotImplemented if operator.endswith("=") else self.plain(lift, BINARY_METHODS[operator][0])
+        plain = NotImplemented if operator.endswith("=") else self.plain(tracer, BINARY_METHODS[operator][0])
         if plain is NotImplemented:
-            return super().binary(lift, operator, other)
-        return self._asked(lift, py.binary, operator, plain, other, other)
+            return super().binary(tracer, operator, other)
+        return self._asked(tracer, py.binary, operator, plain, other, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         method = BINARY_METHODS[operator][1]
         if method in _NOT_REFLECTED and not hasattr(self.base, method):
-            own = super().reflected(lift, operator, other)
+            own = super().reflected(tracer, operator, other)
             if own is not NotImplemented:
                 return own
             method = BINARY_METHODS[operator][0]
-        plain = self.plain(lift, method)
+        plain = self.plain(tracer, method)
         if plain is NotImplemented or py.type_of(other) is self.cls:
-            return super().reflected(lift, operator, other)
+            return super().reflected(tracer, operator, other)
         if operator == "%" and py.has_type(other, str, bytes):
             return NotImplemented  # numbers leave formatting to the text, which asks the object for its own
-        return self._asked(lift, py.binary, operator, other, plain, other)
+        return self._asked(tracer, py.binary, operator, other, plain, other)
 
-    def _asked(self, lift: Lift, operation: Callable[..., Any], symbol: str, left: Any, right: Any, other: Any) -> Any:
+    def _asked(
+        self, tracer: Tracer, operation: Callable[..., Any], symbol: str, left: Any, right: Any, other: Any
+    ) -> Any:
         """An operation on the plain value and `other`, which are `left` and `right`."""
         if isinstance(other, Value) and other.is_tensor:
-            refuse_rules(lift, self)
+            refuse_rules(tracer, self)
         has_own_words = operation is py.binary and self.base in (str, bytes)
         if has_own_words or not is_fixed(py.type_of(other)):  # that may run the user's code
-            return operation(lift, symbol, left, right)
-        return py.unless_refused(lift, operation, symbol, left, right)
+            return operation(tracer, symbol, left, right)
+        return py.unless_refused(tracer, operation, symbol, left, right)
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        plain = self.plain(lift, UNARY_METHODS[operator])
-        return super().unary(lift, operator) if plain is NotImplemented else py.unary(lift, operator, plain)
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        plain = self.plain(tracer, UNARY_METHODS[operator])
+        return super().unary(tracer, operator) if plain is NotImplemented else py.unary(tracer, operator, plain)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        plain = self.plain(lift, COMPARE_METHODS[operator])
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        plain = self.plain(tracer, COMPARE_METHODS[operator])
         if plain is not NotImplemented:
             if isinstance(other, ScalarObjectValue) and other.base is not None:
                 return _compared(plain, operator, other._plain_value)
-            return self._asked(lift, py.compare, operator, plain, other, other)
-        result = super().compare(lift, operator, other)
+            return self._asked(tracer, py.compare, operator, plain, other, other)
+        result = super().compare(tracer, operator, other)
         if result is NotImplemented and not isinstance(other, Value) and self.base is not None:
             return _compared(other, py.MIRRORED[operator], self._plain_value)
         return result
 
-    def hashed(self, lift: Lift) -> int:
-        plain = self.plain(lift, "__hash__")
-        return super().hashed(lift) if plain is NotImplemented else hash(plain)
+    def hashed(self, tracer: Tracer) -> int:
+        plain = self.plain(tracer, "__hash__")
+        return super().hashed(tracer) if plain is NotImplemented else hash(plain)
 
-    def constant(self, lift: Lift) -> Any:
-        self.note(lift)
-        return super().constant(lift) if self.base is None else self._plain_value
+    def constant(self, tracer: Tracer) -> Any:
+        self.note(tracer)
+        return super().constant(tracer) if self.base is None else self._plain_value
 
-    def graph_argument(self, lift: Lift) -> Any:
-        refuse_rules(lift, self)
-        return self.constant(lift)
+    def graph_argument(self, tracer: Tracer) -> Any:
+        refuse_rules(tracer, self)
+        return self.constant(tracer)
 
     # -- the way back ----------------------------------------------------------------------------------------------
 
-    def rebuild_new(self, generate: Generator) -> None:
+    def rebuild_new(self, emit: Emitter) -> None:
         assert self.base is not None
-        generate.known_object(self.base)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
+        emit.known_object(self.base)
+        emit.load_method("__new__")
+        emit.known_object(self.cls)
         arguments = made_of(self._plain_value)
         for argument in arguments:
-            generate.constant(argument)
-        generate.call(1 + len(arguments))
-        generate.remember(self)
+            emit.constant(argument)
+        emit.call(1 + len(arguments))
+        emit.remember(self)
 
 
 def _is_plain(value: Any) -> bool:
@@ -244,21 +246,21 @@ _WITHOUT_NAMES = (float, frozenset)
 def _register() -> None:
     for base in _READERS:
 
-        def new(lift: Lift, cls: Any, /, *args: Any, _base: type = base, **kwargs: Any) -> Any:
+        def new(tracer: Tracer, cls: Any, /, *args: Any, _base: type = base, **kwargs: Any) -> Any:
             if not isinstance(cls, ClassValue):
                 raise_error(
                     TypeError, f"{_base.__name__}.__new__(X): X is not a type object ({name_of(py.type_of(cls))})"
                 )
-            cls.note(lift)
+            cls.note(tracer)
             if kwargs and _base in _WITHOUT_NAMES and cls.concrete is not _base:
                 raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()} with names")
-            made = py.call(lift, lift.known_object(_base), list(args), kwargs)
+            made = py.call(tracer, tracer.known_object(_base), list(args), kwargs)
             if cls.concrete is _base:
                 return made
             if scalar_base(cls.concrete) is not _base:
                 raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
-            note_instantiable(lift, cls.concrete)
-            return ScalarObjectValue(cls.concrete, plain=lift.constant(made))
+            note_instantiable(tracer, cls.concrete)
+            return ScalarObjectValue(cls.concrete, plain=tracer.constant(made))
 
         primitive(base.__new__)(new)
 

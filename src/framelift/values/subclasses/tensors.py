@@ -19,7 +19,7 @@ from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class TensorSubclassValue(OpaqueValue):
@@ -27,26 +27,26 @@ class TensorSubclassValue(OpaqueValue):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         refuse(type(self.concrete))
 
-    def has_flag(self, lift: Lift, name: str | None) -> bool:
+    def has_flag(self, tracer: Tracer, name: str | None) -> bool:
         """`getattr(tensor, name, False)`, where nothing of the program's answers for its attributes or its class."""
-        kind = self.guarded_type(lift)
+        kind = self.guarded_type(tracer)
         namespace = instance_dict(self.concrete)
-        claimed = class_lookup(lift, kind, "__class__")
+        claimed = class_lookup(tracer, kind, "__class__")
         answers = claimed is None or claimed.raw is not _CLASS or namespace is None
-        if answers or not has_default(lift, kind, "__getattribute__", object.__getattribute__):
+        if answers or not has_default(tracer, kind, "__getattribute__", object.__getattribute__):
             refuse(kind)
         if name is None:
             return False
         assert self.source is not None
-        found = lift.wrap(namespace, self.source.child("INSTANCE_DICT")).get_key(lift, name)
-        if class_lookup(lift, kind, name) is not None:
+        found = tracer.wrap(namespace, self.source.child("INSTANCE_DICT")).get_key(tracer, name)
+        if class_lookup(tracer, kind, name) is not None:
             refuse(kind)
-        if found is MISSING and class_lookup(lift, kind, "__getattr__") is not None:
+        if found is MISSING and class_lookup(tracer, kind, "__getattr__") is not None:
             refuse(kind)
-        return found is not MISSING and py.truth(lift, found)
+        return found is not MISSING and py.truth(tracer, found)
 
 
 _CLASS = object.__dict__["__class__"]
@@ -68,9 +68,9 @@ def refuse(cls: type) -> NoReturn:
     raise GraphBreak(FL0306, type=name_of(cls))
 
 
-def refuse_rules(lift: Lift, operand: Any) -> None:
+def refuse_rules(tracer: Tracer, operand: Any) -> None:
     """Break where what a tensor meets in an operation has rules of its own for it."""
     if isinstance(operand, TensorSubclassValue):
-        operand.note(lift)
-    elif isinstance(operand, (UserObjectValue, ClassValue)) and lift.has_attribute(operand, "__torch_function__"):
+        operand.note(tracer)
+    elif isinstance(operand, (UserObjectValue, ClassValue)) and tracer.has_attribute(operand, "__torch_function__"):
         refuse(py.type_of(operand))

@@ -29,8 +29,8 @@ from framelift.values.core.primitives import Model, primitive
 from framelift.values.objects.instances import plain_answer
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _HEAPTYPE = 1 << 9
 _Field: type = type(collections.namedtuple("_Sample", "field").__dict__["field"])
@@ -53,12 +53,12 @@ def is_tuple_class(cls: type) -> bool:
     )
 
 
-def note_tuple_class(lift: Lift, cls: type) -> None:
+def note_tuple_class(tracer: Tracer, cls: type) -> None:
     """Note what `is_tuple_class` found: methods can be added to a class later."""
     for name in (*_OWN, *_COMPARISONS, *_FREE):
-        has_default(lift, cls, name, raw_lookup(tuple, name))
+        has_default(tracer, cls, name, raw_lookup(tuple, name))
     for name in _ABSENT:
-        class_lookup(lift, cls, name)
+        class_lookup(tracer, cls, name)
 
 
 class TupleObjectValue(SequenceValue):
@@ -74,110 +74,110 @@ class TupleObjectValue(SequenceValue):
     def from_input(cls, obj: Any, source: Source) -> Value:
         return cls(type(obj), None, source, obj)
 
-    def note_facts(self, lift: Lift) -> None:
-        super().note_facts(lift)
-        note_tuple_class(lift, self.cls)
+    def note_facts(self, tracer: Tracer) -> None:
+        super().note_facts(tracer)
+        note_tuple_class(tracer, self.cls)
 
     def python_type(self) -> type:
         return self.cls
 
-    def make(self, lift: Lift, items: list[Any]) -> Any:
-        return lift.tuple(items)
+    def make(self, tracer: Tracer, items: list[Any]) -> Any:
+        return tracer.tuple(items)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         """Equal to any tuple with the same items, and yet another object: the dict has the one that came first."""
-        keys = tuple([py.key_of(lift, item) for item in self.items(lift)])
+        keys = tuple([py.key_of(tracer, item) for item in self.items(tracer)])
         if not all(is_constant(key) or type(key) is EqualKey for key in keys):
             self.refuse("use as a key with items whose hash is not known")
-        return EqualKey(lift, self, hash(keys))
+        return EqualKey(tracer, self, hash(keys))
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        found = class_lookup(lift, self.cls, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        found = class_lookup(tracer, self.cls, name)
         if found is None:
-            self._note_namespace(lift)
+            self._note_namespace(tracer)
             raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{name}'")
         if type(found.raw) is _Field:
-            lift.guard(found.source, "TYPE", _Field)  # which cannot be changed, nor held weakly
+            tracer.guard(found.source, "TYPE", _Field)  # which cannot be changed, nor held weakly
             made_of: Any = found.raw.__reduce__()
-            return self.items(lift)[made_of[1][0]]
+            return self.items(tracer)[made_of[1][0]]
         if not is_data_descriptor(found.raw):
-            self._note_namespace(lift)
+            self._note_namespace(tracer)
         if name == "__class__":
-            return lift.known_object(self.cls)
+            return tracer.known_object(self.cls)
         if found.raw is raw_lookup(tuple, name):
-            return super().attribute(lift, name)
-        return bind(lift, found, self, self.cls)
+            return super().attribute(tracer, name)
+        return bind(tracer, found, self, self.cls)
 
-    def _note_namespace(self, lift: Lift) -> None:
+    def _note_namespace(self, tracer: Tracer) -> None:
         """The instance dictionary could hide what the class has: it is not modelled, so it must be empty."""
         if self.source is None or self.cls.__dictoffset__ == 0:
             return
         if object.__getattribute__(self.concrete, "__dict__"):
             self.refuse("use with attributes of its own")
-        lift.guard(self.source.child("INSTANCE_DICT"), "LENGTH", 0)
+        tracer.guard(self.source.child("INSTANCE_DICT"), "LENGTH", 0)
 
     # -- operators, which the class may have of its own ------------------------------------------------------------
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        own = self._own_method(lift, UNARY_METHODS[operator])
-        return super().unary(lift, operator) if own is None else py.call(lift, own, [], {})
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        own = self._own_method(tracer, UNARY_METHODS[operator])
+        return super().unary(tracer, operator) if own is None else py.call(tracer, own, [], {})
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        own = self._own_method(lift, INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0])
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        own = self._own_method(tracer, INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0])
         if own is not None:
-            return plain_answer(lift, py.call(lift, own, [other], {}))
-        return NotImplemented if operator in INPLACE_METHODS else super().binary(lift, operator, other)
+            return plain_answer(tracer, py.call(tracer, own, [other], {}))
+        return NotImplemented if operator in INPLACE_METHODS else super().binary(tracer, operator, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is self.cls:  # the interpreter does not ask the second one
             return NotImplemented
-        own = self._own_method(lift, BINARY_METHODS[operator][1])
-        result = NotImplemented if own is None else plain_answer(lift, py.call(lift, own, [other], {}))
+        own = self._own_method(tracer, BINARY_METHODS[operator][1])
+        result = NotImplemented if own is None else plain_answer(tracer, py.call(tracer, own, [other], {}))
         if result is NotImplemented and (own is None or operator == "+"):  # which the tuple on the left knows
-            return super().reflected(lift, operator, other)
+            return super().reflected(tracer, operator, other)
         return result
 
     def goes_first(self, operator: str, other: type) -> bool:
         method = BINARY_METHODS[operator][1]
         return raw_lookup(self.cls, method) is not raw_lookup(other, method)
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        own = self._own_method(lift, "__format__")
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        own = self._own_method(tracer, "__format__")
         if own is None:
-            return super().format(lift, spec)
-        text: str = lift.constant(py.call(lift, own, [spec], {}))
+            return super().format(tracer, spec)
+        text: str = tracer.constant(py.call(tracer, own, [spec], {}))
         return text
 
-    def _own_method(self, lift: Lift, name: str) -> Any:
+    def _own_method(self, tracer: Tracer, name: str) -> Any:
         """A method that the class has in place of the tuple's; None: it has none."""
-        self.note(lift)
-        found, default = class_lookup(lift, self.cls, name), raw_lookup(tuple, name)
-        if found is None or (default is not NotImplemented and has_default(lift, self.cls, name, default)):
+        self.note(tracer)
+        found, default = class_lookup(tracer, self.cls, name), raw_lookup(tuple, name)
+        if found is None or (default is not NotImplemented and has_default(tracer, self.cls, name, default)):
             return None
-        return bind(lift, found, self, self.cls)
+        return bind(tracer, found, self, self.cls)
 
     def text_again(self) -> str | None:
         return super().text_again() if raw_lookup(self.cls, "__repr__") is tuple.__repr__ else None
 
-    def text(self, lift: Lift, conversion: str) -> str:
+    def text(self, tracer: Tracer, conversion: str) -> str:
         name = f"__{conversion}__"
         if raw_lookup(self.cls, name) is object.__str__:
             name = "__repr__"
         if raw_lookup(self.cls, name) is tuple.__repr__:
-            return super().text(lift, conversion)
-        text: str = lift.constant(py.call(lift, self.attribute(lift, name), [], {}))
+            return super().text(tracer, conversion)
+        text: str = tracer.constant(py.call(tracer, self.attribute(tracer, name), [], {}))
         return text
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self._items is None:
             raise GraphBreak(FL0107, what=self.describe())
-        generate.known_object(tuple)
-        generate.load_method("__new__")
-        generate.known_object(self.cls)
+        emit.known_object(tuple)
+        emit.load_method("__new__")
+        emit.known_object(self.cls)
         for item in self._items:
-            generate.value(item)
-        generate.build_tuple(len(self._items))
-        generate.call(2)
+            emit.value(item)
+        emit.build_tuple(len(self._items))
+        emit.call(2)
 
 
 def tuple_class_model(target: Any) -> Model | None:
@@ -185,24 +185,24 @@ def tuple_class_model(target: Any) -> Model | None:
     if type(target) not in (type, abc.ABCMeta) or not is_tuple_class(target):
         return None
 
-    def model(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        new, init = class_lookup(lift, target, "__new__"), class_lookup(lift, target, "__init__")
+    def model(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        new, init = class_lookup(tracer, target, "__new__"), class_lookup(tracer, target, "__init__")
         assert new is not None and init is not None
-        instance = py.call(lift, bind(lift, new, None, target), [lift.known_object(target), *args], kwargs)
+        instance = py.call(tracer, bind(tracer, new, None, target), [tracer.known_object(target), *args], kwargs)
         if init.raw is not object.__init__ and py.type_of(instance) is target:
-            py.call(lift, bind(lift, init, instance, target), args, kwargs)
+            py.call(tracer, bind(tracer, init, instance, target), args, kwargs)
         return instance
 
     return model
 
 
 @primitive(tuple.__new__)
-def _tuple_new(lift: Lift, cls: Any, iterable: Any = (), /) -> Any:
-    cls.note(lift)
-    items = py.listed(lift, iterable)
+def _tuple_new(tracer: Tracer, cls: Any, iterable: Any = (), /) -> Any:
+    cls.note(tracer)
+    items = py.listed(tracer, iterable)
     if cls.concrete is tuple:
-        return lift.tuple(items)
+        return tracer.tuple(items)
     if not is_tuple_class(cls.concrete):
         cls.refuse("tuple.__new__")
-    note_tuple_class(lift, cls.concrete)
+    note_tuple_class(tracer, cls.concrete)
     return TupleObjectValue(cls.concrete, items)

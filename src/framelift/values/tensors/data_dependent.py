@@ -23,7 +23,7 @@ from framelift.values.subclasses.tensors import refuse_rules
 from framelift.values.tensors.sizes import size_in
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
     from framelift.values.tensors.tensors import TensorValue
 
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
@@ -34,47 +34,47 @@ _SUMS = {operator.add: "+", torch.add: "+", "add": "+", operator.sub: "-", torch
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def item_of(lift: Lift, tensor: TensorValue) -> Any:
+def item_of(tracer: Tracer, tensor: TensorValue) -> Any:
     """`tensor.item()`."""
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     if descriptor.dtype is torch.bool and _is_single(descriptor):
         # Compilers take numbers as results, but no truth values.
-        number = lift.call_tensor_method("item", (lift.call_tensor_method("long", (tensor,), {}),), {})
-        return py.compare(lift, "!=", number, 0)
-    return lift.call_tensor_method("item", (tensor,), {})
+        number = tracer.call_tensor_method("item", (tracer.call_tensor_method("long", (tensor,), {}),), {})
+        return py.compare(tracer, "!=", number, 0)
+    return tracer.call_tensor_method("item", (tensor,), {})
 
 
-def as_number(lift: Lift, tensor: TensorValue, method: str) -> Any:
+def as_number(tracer: Tracer, tensor: TensorValue, method: str) -> Any:
     """`int(tensor)`, `float(tensor)` and `operator.index(tensor)`, by the name of the method that they call."""
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     if _is_single(descriptor) and descriptor.dtype in _INTEGERS:
-        number = lift.call_tensor_method("item", (tensor,), {})
-        return number if method != "__float__" else _as_float(lift, number)
+        number = tracer.call_tensor_method("item", (tensor,), {})
+        return number if method != "__float__" else _as_float(tracer, number)
     if _is_single(descriptor) and descriptor.dtype in _FLOATS and method == "__float__":
-        return lift.call_tensor_method("item", (tensor,), {})
-    return lift.call_tensor_method(method, (tensor,), {})
+        return tracer.call_tensor_method("item", (tensor,), {})
+    return tracer.call_tensor_method(method, (tensor,), {})
 
 
-def is_data(lift: Lift, value: Any) -> bool:
+def is_data(tracer: Tracer, value: Any) -> bool:
     """Whether a value is a number that is in a tensor."""
     if isinstance(value, SymbolicValue):
         return value.depends_on_data
-    return _is_tensor(value) and _is_single(value.ref(lift).descriptor)
+    return _is_tensor(value) and _is_single(value.ref(tracer).descriptor)
 
 
-def truth_from_data(lift: Lift, value: Any) -> Any:
+def truth_from_data(tracer: Tracer, value: Any) -> Any:
     """`bool(value)`: nothing is decided by it until the program branches on it."""
     if _is_tensor(value):
-        value = lift.call_tensor_method("bool", (value,), {})
-        return item_of(lift, value)
-    return value if py.type_of(value) is bool else py.compare(lift, "!=", value, 0)
+        value = tracer.call_tensor_method("bool", (value,), {})
+        return item_of(tracer, value)
+    return value if py.type_of(value) is bool else py.compare(tracer, "!=", value, 0)
 
 
-def _as_float(lift: Lift, number: Any) -> Any:
+def _as_float(tracer: Tracer, number: Any) -> Any:
     if not isinstance(number, Value):
         return float(number)
-    result = lift.call_on_numbers(torch.sym_float, (number,))
-    return py.fold(lift, float, lift.constant(number)) if result is NotImplemented else result
+    result = tracer.call_on_numbers(torch.sym_float, (number,))
+    return py.fold(tracer, float, tracer.constant(number)) if result is NotImplemented else result
 
 
 def _is_single(descriptor: Any) -> bool:
@@ -84,92 +84,94 @@ def _is_single(descriptor: Any) -> bool:
 # -- presumptions ----------------------------------------------------------------------------------------------------
 
 
-def presume(lift: Lift, condition: Any, what: str) -> None:
+def presume(tracer: Tracer, condition: Any, what: str) -> None:
     """Go on as if a condition were true."""
     if isinstance(condition, SymbolicValue):
-        lift.presume(condition.ref(lift))
-    elif not py.truth(lift, condition):
+        tracer.presume(condition.ref(tracer))
+    elif not py.truth(tracer, condition):
         raise GraphBreak(FL0301, what=what)
 
 
-def _presume_order(lift: Lift, *numbers: Any) -> None:
+def _presume_order(tracer: Tracer, *numbers: Any) -> None:
     for smaller, larger in itertools.pairwise(numbers):
-        presume(lift, py.compare(lift, "<=", smaller, larger), "a part that reaches beyond a tensor")
+        presume(tracer, py.compare(tracer, "<=", smaller, larger), "a part that reaches beyond a tensor")
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------
 
 
-def narrow(lift: Lift, tensor: TensorValue, dim: Any, start: Any, length: Any) -> Any:
+def narrow(tracer: Tracer, tensor: TensorValue, dim: Any, start: Any, length: Any) -> Any:
     """`tensor.narrow(dim, start, length)`."""
     if _is_open(start) or _is_open(length):
-        axis = lift.constant(dim)
-        rank = len(tensor.ref(lift).descriptor.shape)
+        axis = tracer.constant(dim)
+        rank = len(tensor.ref(tracer).descriptor.shape)
         if type(axis) is int and -rank <= axis < rank:
-            start, length = _bound(lift, start), _bound(lift, length)
-            _presume_order(lift, 0, start, py.binary(lift, "+", start, length), size_in(lift, tensor, axis % rank))
-    return lift.call_tensor_method("narrow", (tensor, dim, start, length), {})
+            start, length = _bound(tracer, start), _bound(tracer, length)
+            _presume_order(
+                tracer, 0, start, py.binary(tracer, "+", start, length), size_in(tracer, tensor, axis % rank)
+            )
+    return tracer.call_tensor_method("narrow", (tensor, dim, start, length), {})
 
 
-def part(lift: Lift, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
+def part(tracer: Tracer, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
     """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
     is_tuple = py.type_of(key) is tuple
-    parts = py.items(lift, key) if is_tuple else [key]
+    parts = py.items(tracer, key) if is_tuple else [key]
     for entry in parts:
-        refuse_rules(lift, entry)
-    if any(_has_index_object(lift, part) for part in parts):
-        parts = [_without_index_objects(lift, part) for part in parts]
-        key = lift.tuple(parts) if is_tuple else parts[0]
-    if not any(_opens(lift, entry) for entry in parts):
+        refuse_rules(tracer, entry)
+    if any(_has_index_object(tracer, part) for part in parts):
+        parts = [_without_index_objects(tracer, part) for part in parts]
+        key = tracer.tuple(parts) if is_tuple else parts[0]
+    if not any(_opens(tracer, entry) for entry in parts):
         return tensor, key
-    dims = _dimensions(lift, tensor, parts)
+    dims = _dimensions(tracer, tensor, parts)
     found: Any = tensor
     for index, dim in reversed(list(enumerate(dims))):
         entry = parts[index]
-        if not _opens(lift, entry):
+        if not _opens(tracer, entry):
             continue
-        size = size_in(lift, tensor, dim)
+        size = size_in(tracer, tensor, dim)
         if _is_tensor(entry):
-            entry = as_number(lift, entry, "__index__")
+            entry = as_number(tracer, entry, "__index__")
         if not isinstance(entry, SliceValue):
-            _presume_order(lift, 0, entry, py.binary(lift, "-", size, 1))
-            found = lift.call_tensor_method("select", (found, dim, entry), {})
+            _presume_order(tracer, 0, entry, py.binary(tracer, "-", size, 1))
+            found = tracer.call_tensor_method("select", (found, dim, entry), {})
             del parts[index]
             continue
-        start, stop = _bounds(lift, entry, size)
-        _presume_order(lift, 0, start, stop, size)
-        length = py.binary(lift, "-", stop, start)
-        found = lift.call_tensor_method("narrow", (found, dim, start, length), {})
+        start, stop = _bounds(tracer, entry, size)
+        _presume_order(tracer, 0, start, stop, size)
+        length = py.binary(tracer, "-", stop, start)
+        found = tracer.call_tensor_method("narrow", (found, dim, start, length), {})
         parts[index] = slice(None)
-    return found, lift.tuple(parts)
+    return found, tracer.tuple(parts)
 
 
-def _has_index_object(lift: Lift, entry: Any) -> bool:
+def _has_index_object(tracer: Tracer, entry: Any) -> bool:
     """Whether an entry of a key is, or has in it, an object of the program's that stands for a number."""
     if isinstance(entry, SliceValue):
-        return any(_has_index_object(lift, bound) for bound in entry.parts())
+        return any(_has_index_object(tracer, bound) for bound in entry.parts())
     # Sequences of the program's are for torch to look into.
-    return isinstance(entry, Value) and lift.has_index(entry) and not defines(py.type_of(entry), "__getitem__")
+    return isinstance(entry, Value) and tracer.has_index(entry) and not defines(py.type_of(entry), "__getitem__")
 
 
-def _without_index_objects(lift: Lift, entry: Any) -> Any:
+def _without_index_objects(tracer: Tracer, entry: Any) -> Any:
     """The entry with numbers in the place of such objects."""
-    if not _has_index_object(lift, entry):
+    if not _has_index_object(tracer, entry):
         return entry
     if isinstance(entry, SliceValue):
-        return SliceValue(*[_without_index_objects(lift, bound) for bound in entry.bounds(lift)])
-    return entry.as_index(lift)
+        return SliceValue(*[_without_index_objects(tracer, bound) for bound in entry.bounds(tracer)])
+    return entry.as_index(tracer)
 
 
-def _opens(lift: Lift, entry: Any) -> bool:
+def _opens(tracer: Tracer, entry: Any) -> bool:
     if isinstance(entry, SliceValue):
-        return any(_is_open(bound) for bound in entry.bounds(lift))
+        return any(_is_open(bound) for bound in entry.bounds(tracer))
     # torch takes an integer in a tensor without dimensions for that number, whatever else is in the key.
-    return _is_open(entry) and (isinstance(entry, SymbolicValue) or _is_index(lift, entry))
+    return _is_open(entry) and (isinstance(entry, SymbolicValue) or _is_index(tracer, entry))
 
 
-def _is_index(lift: Lift, tensor: TensorValue) -> bool:
-    descriptor = tensor.ref(lift).descriptor
+def _is_index(tracer: Tracer, tensor: TensorValue) -> bool:
+    descriptor = tensor.ref(tracer).descriptor
     return not descriptor.shape and descriptor.dtype in _INTEGERS and descriptor.dtype is not torch.uint8
 
 
@@ -181,10 +183,10 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Value) and value.is_tensor
 
 
-def _dimensions(lift: Lift, tensor: TensorValue, parts: list[Any]) -> list[int]:
+def _dimensions(tracer: Tracer, tensor: TensorValue, parts: list[Any]) -> list[int]:
     """The dimension of the tensor that each part of a key is about; for those about none, the next one."""
-    rank = len(tensor.ref(lift).descriptor.shape)
-    takes = [_taken(lift, entry) for entry in parts]
+    rank = len(tensor.ref(tracer).descriptor.shape)
+    takes = [_taken(tracer, entry) for entry in parts]
     given = sum(count for count in takes if count >= 0)
     if given > rank or takes.count(-1) > 1:
         raise GraphBreak(FL0301, what="an index with too many parts")
@@ -195,61 +197,61 @@ def _dimensions(lift: Lift, tensor: TensorValue, parts: list[Any]) -> list[int]:
     return dims
 
 
-def _taken(lift: Lift, entry: Any) -> int:
+def _taken(tracer: Tracer, entry: Any) -> int:
     """How many dimensions a part of a key is about; -1 for all that the others leave (`...`)."""
     if entry is Ellipsis:
         return -1
     if entry is None or py.type_of(entry) is bool:
         return 0
     if _is_tensor(entry):
-        descriptor = entry.ref(lift).descriptor
+        descriptor = entry.ref(tracer).descriptor
         return len(descriptor.shape) if descriptor.dtype is torch.bool else 1
     if py.has_type(entry, int, slice):
         return 1
     raise GraphBreak(FL0301, what="an index that begins or ends at a number of a tensor")
 
 
-def _bounds(lift: Lift, entry: SliceValue, size: Any) -> tuple[Any, Any]:
+def _bounds(tracer: Tracer, entry: SliceValue, size: Any) -> tuple[Any, Any]:
     """Where a slice of a dimension begins and ends; what depends on data is taken for non-negative."""
-    start, stop, step = entry.bounds(lift)
-    if not (py.same(lift, step, None) or lift.constant(step) == 1):
+    start, stop, step = entry.bounds(tracer)
+    if not (py.same(tracer, step, None) or tracer.constant(step) == 1):
         raise GraphBreak(FL0301, what="a slice with a step that begins or ends at a number of a tensor")
-    return _clipped(lift, start, 0, size), _clipped(lift, stop, size, size)
+    return _clipped(tracer, start, 0, size), _clipped(tracer, stop, size, size)
 
 
-def _clipped(lift: Lift, bound: Any, default: Any, size: Any) -> Any:
-    if py.same(lift, bound, None):
+def _clipped(tracer: Tracer, bound: Any, default: Any, size: Any) -> Any:
+    if py.same(tracer, bound, None):
         return default
     if _is_open(bound):
-        return _bound(lift, bound)
-    number, whole = lift.as_index(bound), lift.constant(size)
+        return _bound(tracer, bound)
+    number, whole = tracer.as_index(bound), tracer.constant(size)
     return max(number + whole, 0) if number < 0 else min(number, whole)
 
 
-def _bound(lift: Lift, number: Any) -> Any:
+def _bound(tracer: Tracer, number: Any) -> Any:
     """A bound as a number. `p + 1` is one more than the number of p: equal lengths are seen to be equal.
 
     (Tensors wrap around where numbers do not; a bound that far out is found to be beyond the tensor either way.)
     """
     if not _is_tensor(number):
         return number
-    ref = number.ref(lift)
+    ref = number.ref(tracer)
     record = ref.record
     if record is not None and record.target in _SUMS and len(record.args) == 2 and not record.kwargs:
         if _is_position(ref) and not ref.storage.changes:
-            left, right = [_operand(lift, operand, record) for operand in record.args]
+            left, right = [_operand(tracer, operand, record) for operand in record.args]
             if left is not None and right is not None:
-                return py.binary(lift, _SUMS[record.target], left, right)
-    return as_number(lift, number, "__index__")
+                return py.binary(tracer, _SUMS[record.target], left, right)
+    return as_number(tracer, number, "__index__")
 
 
-def _operand(lift: Lift, operand: Any, record: Any) -> Any:
+def _operand(tracer: Tracer, operand: Any, record: Any) -> Any:
     """An operand of a sum of positions as a number; None where it is none, or has changed since."""
     if not isinstance(operand, TensorRef):
         return operand if type(operand) is int else None
     if not _is_position(operand) or operand.storage.changed_after(record):
         return None
-    return _bound(lift, lift.from_graph(operand))
+    return _bound(tracer, tracer.from_graph(operand))
 
 
 def _is_position(ref: TensorRef) -> bool:

@@ -26,8 +26,8 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class LaterValue(Value):
@@ -46,36 +46,36 @@ class LaterValue(Value):
     def python_type(self) -> type:
         return self.kind
 
-    def _unknown(self, lift: Lift, *_: Any) -> NoReturn:
+    def _unknown(self, tracer: Tracer, *_: Any) -> NoReturn:
         self.refuse("use of the value, which is known when the graph has run,")
 
     truth = key = _unknown
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        self._unknown(lift)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        self._unknown(tracer)
 
-    def is_constant_object(self, lift: Lift, constant: Any) -> bool:
-        return False if type(constant) is not self.kind else self._unknown(lift)
+    def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
+        return False if type(constant) is not self.kind else self._unknown(tracer)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._joined(lift, operator, [self, other])
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._joined(tracer, operator, [self, other])
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._joined(lift, operator, [other, self])
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._joined(tracer, operator, [other, self])
 
-    def _joined(self, lift: Lift, symbol: str, parts: list[Any]) -> Any:
+    def _joined(self, tracer: Tracer, symbol: str, parts: list[Any]) -> Any:
         if symbol not in ("+", "+=") or any(py.type_of(part) is not str for part in parts) or self.kind is not str:
-            self._unknown(lift)
+            self._unknown(tracer)
         return joined(parts)
 
     def parts(self) -> list[Any]:
         return self.operands
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(self.function)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(self.function)
         for operand in self.operands:
-            generate.value(operand)
-        generate.call(len(self.operands))
+            emit.value(operand)
+        emit.call(len(self.operands))
 
 
 def joined(parts: Sequence[Any]) -> Any:
@@ -90,41 +90,41 @@ def _concatenate(*parts: str) -> str:
 # -- copies of what is shown -------------------------------------------------------------------------------------------
 
 
-def shows_tensor(lift: Lift, value: Any) -> bool:
+def shows_tensor(tracer: Tracer, value: Any) -> bool:
     """Whether the text of a value depends on the data of a tensor: it is one, or a plain container of some."""
-    return _holds_tensor(lift, value, [])
+    return _holds_tensor(tracer, value, [])
 
 
-def _holds_tensor(lift: Lift, value: Any, around: list[Any]) -> bool:
+def _holds_tensor(tracer: Tracer, value: Any, around: list[Any]) -> bool:
     if isinstance(value, (TensorValue, LaterValue)):
         return True
     if type(value) not in _PLAIN_CONTAINERS or any(value is outer for outer in around):
         return False
-    return any(_holds_tensor(lift, part, [*around, value]) for part in _PLAIN_CONTAINERS[type(value)](lift, value))
+    return any(_holds_tensor(tracer, part, [*around, value]) for part in _PLAIN_CONTAINERS[type(value)](tracer, value))
 
 
-_PLAIN_CONTAINERS: dict[type, Callable[[Lift, Any], list[Any]]] = {
+_PLAIN_CONTAINERS: dict[type, Callable[[Tracer, Any], list[Any]]] = {
     ListValue: py.items,
     TupleValue: py.items,
-    DictValue: lambda lift, value: list(value.entries(lift).values()),
+    DictValue: lambda tracer, value: list(value.entries(tracer).values()),
 }
 
 
-def as_it_is(lift: Lift, value: Any, around: Sequence[Any] = ()) -> Any:
+def as_it_is(tracer: Tracer, value: Any, around: Sequence[Any] = ()) -> Any:
     """A value that stays what `value` is now, whatever the program does to it afterwards."""
     if isinstance(value, TensorValue):
-        return _copied_tensor(lift, value, shows_gradient=True)
+        return _copied_tensor(tracer, value, shows_gradient=True)
     if any(value is outer for outer in around):
         raise GraphBreak(FL0201, operation="the text of a container that contains itself", type=py.describe(value))
     inside = (*around, value)
     if type(value) is ListValue:
-        return ListValue([as_it_is(lift, item, inside) for item in py.items(lift, value)])
+        return ListValue([as_it_is(tracer, item, inside) for item in py.items(tracer, value)])
     if type(value) is TupleValue:
-        return lift.tuple([as_it_is(lift, item, inside) for item in py.items(lift, value)])
+        return tracer.tuple([as_it_is(tracer, item, inside) for item in py.items(tracer, value)])
     if type(value) is DictValue:
-        return DictValue({key: as_it_is(lift, item, inside) for key, item in value.entries(lift).items()})
+        return DictValue({key: as_it_is(tracer, item, inside) for key, item in value.entries(tracer).items()})
     if isinstance(value, ScalarValue):
-        lift.type_of(value)
+        tracer.type_of(value)
     elif isinstance(value, Value) and not isinstance(value, _PASSED_ON):
         value.refuse("a copy for later")
     return value
@@ -134,49 +134,49 @@ def as_it_is(lift: Lift, value: Any, around: Sequence[Any] = ()) -> Any:
 _PASSED_ON = (LaterValue, ClassValue, ExceptionValue)
 
 
-def _copied_tensor(lift: Lift, value: TensorValue, shows_gradient: bool) -> Any:
-    descriptor = value.ref(lift).descriptor
+def _copied_tensor(tracer: Tracer, value: TensorValue, shows_gradient: bool) -> Any:
+    descriptor = value.ref(tracer).descriptor
     if value.python_type() is not torch.Tensor:
         value.refuse("the text of a parameter")
     if not descriptor.requires_grad:
-        return lift.call_torch(torch.clone, (value,), {})
+        return tracer.call_torch(torch.clone, (value,), {})
     if shows_gradient:
         value.refuse("the text that names its gradient function")
-    return lift.call_torch(torch.clone, (lift.call_tensor_method("detach", (value,), {}),), {})
+    return tracer.call_torch(torch.clone, (tracer.call_tensor_method("detach", (value,), {}),), {})
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
-def text_of(lift: Lift, value: Any, conversion: str) -> Any:
+def text_of(tracer: Tracer, value: Any, conversion: str) -> Any:
     """`str(value)` or `repr(value)`: a plain text, or one that is made later."""
     if isinstance(value, LaterValue) and value.kind is str and conversion == "str":
         return value
-    if shows_tensor(lift, value):
-        return LaterValue(str, repr if conversion == "repr" else str, [as_it_is(lift, value)])
-    return lift.text(value, conversion)
+    if shows_tensor(tracer, value):
+        return LaterValue(str, repr if conversion == "repr" else str, [as_it_is(tracer, value)])
+    return tracer.text(value, conversion)
 
 
-def formatted(lift: Lift, value: Any, spec: Any) -> Any:
+def formatted(tracer: Tracer, value: Any, spec: Any) -> Any:
     """`format(value, spec)`: a plain text, or one that is made later."""
-    if isinstance(value, LaterValue) and value.kind is str and not lift.constant(spec):
+    if isinstance(value, LaterValue) and value.kind is str and not tracer.constant(spec):
         return value
     if isinstance(value, TensorValue):
-        plain_spec = lift.constant(spec)
-        _check_format(lift, value, plain_spec)
-        is_number = not value.ref(lift).descriptor.shape
-        copy = _copied_tensor(lift, value, shows_gradient=not is_number)
+        plain_spec = tracer.constant(spec)
+        _check_format(tracer, value, plain_spec)
+        is_number = not value.ref(tracer).descriptor.shape
+        copy = _copied_tensor(tracer, value, shows_gradient=not is_number)
         return LaterValue(str, format, [copy, plain_spec])
-    if shows_tensor(lift, value):
-        if lift.constant(spec):
+    if shows_tensor(tracer, value):
+        if tracer.constant(spec):
             raise GraphBreak(FL0201, operation="format() with a specification", type=py.describe(value))
-        return text_of(lift, value, "str")
-    return lift.format(value, spec)
+        return text_of(tracer, value, "str")
+    return tracer.format(value, spec)
 
 
-def _check_format(lift: Lift, value: TensorValue, spec: str) -> None:
+def _check_format(tracer: Tracer, value: TensorValue, spec: str) -> None:
     """Whether formatting cannot fail: later is too late for an exception."""
-    descriptor = value.ref(lift).descriptor
+    descriptor = value.ref(tracer).descriptor
     if not spec:
         return
     sample = _sample(descriptor.dtype)
@@ -196,30 +196,30 @@ def _sample(dtype: torch.dtype) -> Any:
 
 
 @primitive(shown)
-def _shown(lift: Lift, value: Any) -> Any:
+def _shown(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, ScalarValue) and value.source is not None:
-        lift.type_of(value)
+        tracer.type_of(value)
         return LaterValue(str, str, [value])
-    return text_of(lift, value, "str")
+    return text_of(tracer, value, "str")
 
 
-def percent(lift: Lift, template: Any, arguments: Any) -> Any:
+def percent(tracer: Tracer, template: Any, arguments: Any) -> Any:
     """`template % arguments` where an argument shows a tensor."""
-    plain = lift.constant(template)
+    plain = tracer.constant(template)
     try:
-        plain % _stand_in(lift, arguments)
+        plain % _stand_in(tracer, arguments)
     except (TypeError, ValueError, KeyError):
         raise GraphBreak(FL0201, operation="formatting with %", type="tensor") from None
-    return LaterValue(str, operator.mod, [plain, as_it_is(lift, arguments)])
+    return LaterValue(str, operator.mod, [plain, as_it_is(tracer, arguments)])
 
 
-def _stand_in(lift: Lift, value: Any) -> Any:
+def _stand_in(tracer: Tracer, value: Any) -> Any:
     """A text wherever a tensor is shown: what can be formatted with texts needs nothing but texts."""
     if type(value) is TupleValue:
-        return tuple([_stand_in(lift, item) for item in py.items(lift, value)])
+        return tuple([_stand_in(tracer, item) for item in py.items(tracer, value)])
     if type(value) is DictValue:
-        return {key: _stand_in(lift, item) for key, item in value.entries(lift).items()}
-    return "" if shows_tensor(lift, value) else lift.constant(value)
+        return {key: _stand_in(tracer, item) for key, item in value.entries(tracer).items()}
+    return "" if shows_tensor(tracer, value) else tracer.constant(value)
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -239,31 +239,31 @@ class LaterCall(Value):
     def describe(self) -> str:
         return f"the world outside ({self.function.__name__.strip('_').replace('_', ' ')})"
 
-    def replay(self, generate: Generator) -> None:
-        generate.callable(self.function)
+    def replay(self, emit: Emitter) -> None:
+        emit.callable(self.function)
         for operand in self.operands:
-            generate.value(operand)
-        generate.call(len(self.operands))
-        generate.pop_top()
+            emit.value(operand)
+        emit.call(len(self.operands))
+        emit.pop_top()
 
 
-def call_later(lift: Lift, function: Callable[..., Any], operands: Sequence[Any]) -> None:
+def call_later(tracer: Tracer, function: Callable[..., Any], operands: Sequence[Any]) -> None:
     """Have residual code call `function`, in the order of the program."""
-    lift.journal.perform(LaterCall(function, [_kept(lift, operand) for operand in operands]))
+    tracer.journal.perform(LaterCall(function, [_kept(tracer, operand) for operand in operands]))
 
 
-def _kept(lift: Lift, operand: Any) -> Any:
+def _kept(tracer: Tracer, operand: Any) -> Any:
     """An operand of a call made later: the very object where it has an identity of its own, else a copy."""
     if isinstance(operand, (UserObjectValue, DictValue)) and operand.source is not None:
         return operand
-    return operand.kept() if hasattr(operand, "kept") else as_it_is(lift, operand)
+    return operand.kept() if hasattr(operand, "kept") else as_it_is(tracer, operand)
 
 
 def _register_calls() -> None:
     for function in AFTERWARDS:
 
-        def perform(lift: Lift, *operands: Any, _function: Any = function) -> None:
-            call_later(lift, _function, operands)
+        def perform(tracer: Tracer, *operands: Any, _function: Any = function) -> None:
+            call_later(tracer, _function, operands)
 
         primitive(function)(perform)
 
@@ -272,23 +272,23 @@ _register_calls()
 
 
 @primitive(place)
-def _place(lift: Lift, level: Any, internal: Any) -> Any:
+def _place(tracer: Tracer, level: Any, internal: Any) -> Any:
     """Where the caller of the model that asks stands, `level` - 1 frames up."""
-    frame = lift.frame
+    frame = tracer.frame
     assert frame is not None
-    left, skipped = lift.constant(level), lift.constant(internal)
+    left, skipped = tracer.constant(level), tracer.constant(internal)
     frame = frame.caller
     while frame is not None:
         code = frame.program.canonical.code
         if code.co_filename != skipped and not code.co_filename.startswith(PACKAGE):
             left -= 1
             if left == 0:
-                return _place_value(lift, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
+                return _place_value(tracer, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
         frame = frame.caller
-    if lift.steps.are_waiting:  # between those that are traced and the one that called residual code
+    if tracer.steps.are_waiting:  # between those that are traced and the one that called residual code
         raise GraphBreak(FL0102, what="a function that tells the line of a frame that waits")
-    return _place_value(lift, Place("", 0, "", None, left))
+    return _place_value(tracer, Place("", 0, "", None, left))
 
 
-def _place_value(lift: Lift, found: Place) -> Any:
-    return py.call(lift, lift.known_object(Place), list(found), {})
+def _place_value(tracer: Tracer, found: Place) -> Any:
+    return py.call(tracer, tracer.known_object(Place), list(found), {})

@@ -19,8 +19,8 @@ from framelift.values.tensors.sizes import size_of
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # Functions whose result has no contents yet.
 _EMPTY = (torch.empty, torch.empty_like, torch.empty_strided, "new_empty", "new_empty_strided")
@@ -52,112 +52,112 @@ class Recipe:
             return _leaf_in(self.kind, self.owner.concrete, self.requires_grad)
         return _empty_leaf(self.kind, self.layout, self.requires_grad)
 
-    def generate(self, generate: Generator) -> None:
+    def generate(self, emit: Emitter) -> None:
         """Leave the new tensor on the stack."""
-        generate.callable(_empty_leaf if self.owner is None else _leaf_in)
-        generate.known_object(self.kind)
+        emit.callable(_empty_leaf if self.owner is None else _leaf_in)
+        emit.known_object(self.kind)
         if self.owner is not None:
-            generate.source(self.owner.source)
+            emit.source(self.owner.source)
         else:
-            generate.constant(self.layout)
-        generate.constant(self.requires_grad)
-        generate.call(3)
+            emit.constant(self.layout)
+        emit.constant(self.requires_grad)
+        emit.call(3)
 
 
 def _refuse(what: str) -> Any:
     raise GraphBreak(FL0304, what=what)
 
 
-def _recipe(lift: Lift, tensor: TensorValue, kind: type, requires_grad: bool, what: str) -> Recipe:
+def _recipe(tracer: Tracer, tensor: TensorValue, kind: type, requires_grad: bool, what: str) -> Recipe:
     """How to make a leaf with the contents of a tensor, in its memory."""
-    ref = tensor.ref(lift)
+    ref = tensor.ref(tracer)
     descriptor = ref.descriptor
     ordinary = descriptor.is_complete and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_inference)
     differentiable = descriptor.dtype.is_floating_point or descriptor.dtype.is_complex or not requires_grad
-    if not ordinary or not differentiable or descriptor.requires_grad or not lift.makes_leaves():
+    if not ordinary or not differentiable or descriptor.requires_grad or not tracer.makes_leaves():
         _refuse(what)
-    owner = next((value for value in lift.inputs.tensors.values() if value.ref(lift).storage is ref.storage), None)
+    owner = next((value for value in tracer.inputs.tensors.values() if value.ref(tracer).storage is ref.storage), None)
     if owner is not None:
-        mine, theirs = ref.descriptor, owner.ref(lift).descriptor
+        mine, theirs = ref.descriptor, owner.ref(tracer).descriptor
         same = all(getattr(mine, fact) == getattr(theirs, fact) for fact in ("shape", "stride", "offset", "dtype"))
         if not same or not owner.is_as_it_came or owner.is_new or theirs.requires_grad:
             _refuse(what)
         return Recipe(kind, requires_grad, (), owner)
     if len(ref.storage.refs) != 1 or descriptor.is_view:
         _refuse(what)
-    shape = tuple(lift.constant(size_of(lift, tensor)))
-    stride = tuple(lift.constant(lift.call_tensor_method("stride", (tensor,), {})))
+    shape = tuple(tracer.constant(size_of(tracer, tensor)))
+    stride = tuple(tracer.constant(tracer.call_tensor_method("stride", (tensor,), {})))
     return Recipe(kind, requires_grad, (shape, stride, descriptor.dtype, descriptor.device), None)
 
 
-def _fill(lift: Lift, leaf: TensorValue, recipe: Recipe, contents: TensorValue) -> Any:
+def _fill(tracer: Tracer, leaf: TensorValue, recipe: Recipe, contents: TensorValue) -> Any:
     """Give a new leaf its contents. What comes back shares its memory, but is no part of its history."""
-    alias = lift.call_tensor_method("detach", (leaf,), {})
-    record = contents.ref(lift).record
-    is_empty = record is not None and record.target in _EMPTY and not contents.ref(lift).storage.changes
+    alias = tracer.call_tensor_method("detach", (leaf,), {})
+    record = contents.ref(tracer).record
+    is_empty = record is not None and record.target in _EMPTY and not contents.ref(tracer).storage.changes
     if recipe.owner is None and not is_empty:
-        lift.call_tensor_method("copy_", (alias, contents), {})
+        tracer.call_tensor_method("copy_", (alias, contents), {})
     return alias
 
 
-def require_grad(lift: Lift, tensor: TensorValue, flag: bool) -> TensorValue:
+def require_grad(tracer: Tracer, tensor: TensorValue, flag: bool) -> TensorValue:
     """`tensor.requires_grad_(flag)`."""
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     if descriptor.requires_grad == flag:
         return tensor
     what = "requires_grad_()"
     if not flag and descriptor.is_leaf:
-        tensor.stop_gradients(lift)
-    elif not flag or (tensor.is_input and not tensor.restore_gradients(lift)):
+        tensor.stop_gradients(tracer)
+    elif not flag or (tensor.is_input and not tensor.restore_gradients(tracer)):
         _refuse(what)
     elif not tensor.is_input:
-        recipe = _recipe(lift, tensor, torch.Tensor, True, what)
-        contents = TensorValue(tensor.ref(lift))
-        tensor.become_leaf(lift, lift.sources.new(recipe), recipe.example())
-        _fill(lift, tensor, recipe, contents)
+        recipe = _recipe(tracer, tensor, torch.Tensor, True, what)
+        contents = TensorValue(tensor.ref(tracer))
+        tensor.become_leaf(tracer, tracer.sources.new(recipe), recipe.example())
+        _fill(tracer, tensor, recipe, contents)
     return tensor
 
 
 @primitive(torch.nn.Parameter)
-def _parameter(lift: Lift, data: Any = None, requires_grad: Any = True) -> Any:
-    refuse_rules(lift, data)
+def _parameter(tracer: Tracer, data: Any = None, requires_grad: Any = True) -> Any:
+    refuse_rules(tracer, data)
     if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
         _refuse("a parameter of this")
-    recipe = _recipe(lift, data, torch.nn.Parameter, bool(lift.constant(requires_grad)), "a parameter")
+    recipe = _recipe(tracer, data, torch.nn.Parameter, bool(tracer.constant(requires_grad)), "a parameter")
     example = recipe.example()
-    leaf = TensorValue(None, lift.sources.new(recipe), example)
-    alias = _fill(lift, leaf, recipe, data)
+    leaf = TensorValue(None, tracer.sources.new(recipe), example)
+    alias = _fill(tracer, leaf, recipe, data)
     if recipe.owner is None:
-        data.move_to(lift, alias.ref(lift))
+        data.move_to(tracer, alias.ref(tracer))
     return leaf
 
 
 @primitive(torch.Tensor.requires_grad_)
-def _requires_grad_(lift: Lift, tensor: Any, requires_grad: Any = True) -> Any:
+def _requires_grad_(tracer: Tracer, tensor: Any, requires_grad: Any = True) -> Any:
     if not isinstance(tensor, TensorValue):
         _refuse("requires_grad_()")
-    return require_grad(lift, tensor, bool(lift.constant(requires_grad)))
+    return require_grad(tracer, tensor, bool(tracer.constant(requires_grad)))
 
 
 @primitive(torch.Tensor.detach_)
-def _detach_(lift: Lift, tensor: Any) -> Any:
+def _detach_(tracer: Tracer, tensor: Any) -> Any:
     if not isinstance(tensor, TensorValue):
         _refuse("detach_()")
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     if descriptor.is_view or (tensor.is_input and not descriptor.is_leaf):
         _refuse("detach_()")
     if descriptor.requires_grad and descriptor.is_leaf:
-        tensor.stop_gradients(lift)
+        tensor.stop_gradients(tracer)
     elif descriptor.requires_grad:
-        tensor.move_to(lift, lift.call_tensor_method("detach", (tensor,), {}).ref(lift))
+        tensor.move_to(tracer, tracer.call_tensor_method("detach", (tensor,), {}).ref(tracer))
     return tensor
 
 
-def with_leaf(lift: Lift, make: Any, kwargs: dict[str, Any]) -> Any:
+def with_leaf(tracer: Tracer, make: Any, kwargs: dict[str, Any]) -> Any:
     """The result of a function that makes a tensor, which is a leaf if `requires_grad` says so."""
-    if "requires_grad" not in kwargs or not py.truth(lift, kwargs["requires_grad"]):
+    if "requires_grad" not in kwargs or not py.truth(tracer, kwargs["requires_grad"]):
         return make(kwargs)
     made = make({name: value for name, value in kwargs.items() if name != "requires_grad"})
     if not isinstance(made, TensorValue) or made.is_input:
         _refuse("requires_grad=True")
-    return require_grad(lift, made, True)
+    return require_grad(tracer, made, True)

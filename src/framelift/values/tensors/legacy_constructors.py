@@ -14,11 +14,11 @@ from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(torch.Tensor.new)
-def _new(lift: Lift, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+def _new(tracer: Tracer, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     given = args[0] if args else kwargs.get("size")
     name = "new_empty" if py.type_of(given) is torch.Size else "new"
-    return lift.call_tensor_method(name, (tensor, *args), kwargs)
+    return tracer.call_tensor_method(name, (tensor, *args), kwargs)

@@ -32,8 +32,8 @@ from framelift.values.tensors.sizes import size_in, size_method, size_of
 from framelift.values.tensors.torch_functions import call_method, is_of_torch
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # Facts the guard on a tensor's metadata covers: reading them needs no node.
 _FACTS = frozenset(
@@ -78,27 +78,27 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def is_exactly(self, cls: type) -> bool:
         return issubclass(torch.Tensor, cls)
 
-    def as_index(self, lift: Lift) -> Any:
-        return as_number(lift, self, "__index__")
+    def as_index(self, tracer: Tracer) -> Any:
+        return as_number(tracer, self, "__index__")
 
     def describe(self) -> str:
         return "tensor" if self.source is None else f"tensor {self.source.name}"
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         if is_functorch_wrapped_tensor(self.concrete):
             raise GraphBreak(FL0202, type="the tensors inside of a function transform")
         kind = opaque_kind(self.concrete)
         if kind == "nested":
-            super().note_facts(lift)
+            super().note_facts(tracer)
             return
-        self._ref = lift.inputs.add_tensor(lift, self) if kind is None else None
+        self._ref = tracer.inputs.add_tensor(tracer, self) if kind is None else None
         layout = None if self._ref is None else self._ref.layout
         spec = self.concrete
         if layout is not None:  # symbolic sizes are what `Symbols` says about them
             sizes, strides = [tuple([_known(size) for size in part]) for part in layout]
             spec = tensor_spec(self.concrete)._replace(sizes=sizes, strides=strides)
-        lift.guard(self.source, "TENSOR", spec)
+        tracer.guard(self.source, "TENSOR", spec)
 
     @property
     def kind(self) -> str:
@@ -112,8 +112,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return "buffer"
         return "static" if _STATIC in object.__getattribute__(self.concrete, "__dict__") else "argument"
 
-    def ref(self, lift: Lift) -> TensorRef:
-        self.note(lift)
+    def ref(self, tracer: Tracer) -> TensorRef:
+        self.note(tracer)
         if self._ref is None:
             self._refuse_opaque()
         return self._ref
@@ -131,25 +131,25 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def is_input(self) -> bool:
         return self.source is not None
 
-    def offset(self, lift: Lift) -> Any:
+    def offset(self, tracer: Tracer) -> Any:
         """Where it begins in its memory. For what lies in that of inputs, it is guarded where these begin."""
-        ref = self.ref(lift)
+        ref = self.ref(tracer)
         if self.is_as_it_came:
-            return self._given_offset(lift)
+            return self._given_offset(tracer)
         for given in ref.storage.refs:
             if given.record is None and given.example is not None:
-                place = lift.inputs.value_of(given.example)._given_offset(lift)
+                place = tracer.inputs.value_of(given.example)._given_offset(tracer)
                 if given.descriptor.is_symbolic or isinstance(place, SymbolicValue):
                     raise GraphBreak(FL0304, what="storage_offset")  # fakes of such inputs begin anywhere
-                lift.constant(place)
-        return call_method(lift, "storage_offset", (self,), {})
+                tracer.constant(place)
+        return call_method(tracer, "storage_offset", (self,), {})
 
-    def _given_offset(self, lift: Lift) -> Any:
+    def _given_offset(self, tracer: Tracer) -> Any:
         """Where an input begins: a number of the call's, like any other."""
         assert self.source is not None
         if type(self.concrete) is not torch.Tensor and type(self.concrete) is not torch.nn.Parameter:
             raise GraphBreak(FL0304, what="storage_offset")
-        return lift.wrap(self.concrete.storage_offset(), self.source.child("OFFSET"))
+        return tracer.wrap(self.concrete.storage_offset(), self.source.child("OFFSET"))
 
     @property
     def is_new(self) -> bool:
@@ -161,154 +161,156 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         """The graph's value, for tensors the graph computes."""
         return self._ref if self.source is None else None
 
-    def graph_argument(self, lift: Lift) -> Any:
-        return self.ref(lift)
+    def graph_argument(self, tracer: Tracer) -> Any:
+        return self.ref(tracer)
 
-    def pin(self, lift: Lift) -> bool:
+    def pin(self, tracer: Tracer) -> bool:
         if self.source is None:
             return False
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
         return True
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         raise GraphBreak(FL0301, what=f"the truth of a {self.describe()}")
 
-    def length(self, lift: Lift) -> Any:
-        shape = self.ref(lift).descriptor.shape
+    def length(self, tracer: Tracer) -> Any:
+        shape = self.ref(tracer).descriptor.shape
         if not shape:
             raise_error(TypeError, "len() of a 0-d tensor")
-        return size_in(lift, self, 0)
+        return size_in(tracer, self, 0)
 
-    def iterate(self, lift: Lift) -> Any:
-        if not self.ref(lift).descriptor.shape:
+    def iterate(self, tracer: Tracer) -> Any:
+        if not self.ref(tracer).descriptor.shape:
             raise_error(TypeError, "iteration over a 0-d tensor")
-        parts = lift.call_tensor_method("unbind", (self, 0), {})
-        return SequenceIterator(py.items(lift, parts), type(iter(())))
+        parts = tracer.call_tensor_method("unbind", (self, 0), {})
+        return SequenceIterator(py.items(tracer, parts), type(iter(())))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return lift.call_torch(operator.getitem, part(lift, self, key), {})
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return tracer.call_torch(operator.getitem, part(tracer, self, key), {})
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        lift.call_torch(operator.setitem, (*part(lift, self, key), value), {})
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        tracer.call_torch(operator.setitem, (*part(tracer, self, key), value), {})
 
-    def contains(self, lift: Lift, item: Any) -> Any:
+    def contains(self, tracer: Tracer, item: Any) -> Any:
         raise GraphBreak(FL0301, what="membership in a tensor")
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _FACTS:
-            return self._fact(lift, name)
+            return self._fact(tracer, name)
         if name == "__class__":
-            return lift.known_object(self.python_type())
+            return tracer.known_object(self.python_type())
         if name == "grad":
-            return self._gradient(lift)
+            return self._gradient(tracer)
         if name == "grad_fn":
-            return None if self._fact(lift, "is_leaf") else GradientFunctionValue()
-        found = class_lookup(lift, self.python_type(), name)
+            return None if self._fact(tracer, "is_leaf") else GradientFunctionValue()
+        found = class_lookup(tracer, self.python_type(), name)
         if found is None:
-            return self._user_attribute(lift, name)
+            return self._user_attribute(tracer, name)
         if not _is_of_torch(found.raw):  # what the program hung on the class
-            return bind(lift, found, self, self.python_type())
-        found.note_identity(lift)
+            return bind(tracer, found, self, self.python_type())
+        found.note_identity(tracer)
         if name in _VIEWS:
-            return lift.call_torch(getattr, (self, name), {})
+            return tracer.call_torch(getattr, (self, name), {})
         if callable(found.raw):
             return TensorMethodValue(self, name)
         raise GraphBreak(FL0304, what=f"attribute {name!r}")
 
-    def _fact(self, lift: Lift, name: str) -> Any:
-        self.note(lift)
+    def _fact(self, tracer: Tracer, name: str) -> Any:
+        self.note(tracer)
         if self._ref is None and name in _FACTS_OF_OPAQUE and not self.concrete.is_nested:
             return getattr(self.concrete, name)
-        ref = self.ref(lift)
+        ref = self.ref(tracer)
         descriptor = ref.descriptor
         if name in ("requires_grad", "is_leaf"):
-            lift.graph.history_questions += 1
-        if name in ("requires_grad", "is_leaf") and lift.graph.is_outdated(ref):
+            tracer.graph.history_questions += 1
+        if name in ("requires_grad", "is_leaf") and tracer.graph.is_outdated(ref):
             raise GraphBreak(FL0304, what=f"{name!r}, after another in its memory was given a history,")
         if descriptor.is_symbolic and name in ("shape", "nbytes"):
-            return size_of(lift, self) if name == "shape" else lift.call_torch(getattr, (self, name), {})
+            return size_of(tracer, self) if name == "shape" else tracer.call_torch(getattr, (self, name), {})
         if name in ("shape", "dtype", "device", "requires_grad", "is_leaf"):
             return getattr(descriptor, name)
         if name == "ndim":
             return len(descriptor.shape)
         return getattr(ref.fake, name)
 
-    def _gradient(self, lift: Lift) -> Any:
+    def _gradient(self, tracer: Tracer) -> Any:
         if self._new_gradient is not MISSING:
             return self._new_gradient
         if self.source is None:
             self.refuse("attribute 'grad'")
-        return lift.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
+        return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
 
-    def _user_attribute(self, lift: Lift, name: str) -> Any:
+    def _user_attribute(self, tracer: Tracer, name: str) -> Any:
         """Attributes a program hung on a tensor."""
-        found = self._attributes(lift).get_key(lift, name)
+        found = self._attributes(tracer).get_key(tracer, name)
         if found is not MISSING:
             return found
         raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
 
-    def _attributes(self, lift: Lift) -> DictValue:
+    def _attributes(self, tracer: Tracer) -> DictValue:
         if self._namespace is None:
             if self.is_new:
                 self.refuse("attributes, while it is new,")
             if self.source is None:
                 self._namespace = NamespaceValue(self)
             else:
-                self._namespace = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+                self._namespace = tracer.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
         return self._namespace
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name == "grad":
-            self._set_gradient(lift, value)
+            self._set_gradient(tracer, value)
             return
         if name == "requires_grad":
-            py.call(lift, py.attribute(lift, self, "requires_grad_"), [value], {})
+            py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
         if hasattr(torch.Tensor, name):
             self.refuse(f"assignment of attribute {name!r}")
-        self._attributes(lift).set_key(lift, name, value)
+        self._attributes(tracer).set_key(tracer, name, value)
 
-    def _set_gradient(self, lift: Lift, value: Any) -> None:
+    def _set_gradient(self, tracer: Tracer, value: Any) -> None:
         """Carried out after the graph; what torch would not accept is left to it."""
-        fits = py.same(lift, value, None) or (isinstance(value, TensorValue) and self._fits_as_gradient(lift, value))
+        fits = py.same(tracer, value, None) or (
+            isinstance(value, TensorValue) and self._fits_as_gradient(tracer, value)
+        )
         if self.source is None or not fits:
             self.refuse("assignment of attribute 'grad'")
-        self.note(lift)
-        lift.journal.touch(self)
+        self.note(tracer)
+        tracer.journal.touch(self)
         self._new_gradient = value
 
-    def _fits_as_gradient(self, lift: Lift, value: TensorValue) -> bool:
-        mine, theirs = self.ref(lift).descriptor, value.ref(lift).descriptor
+    def _fits_as_gradient(self, tracer: Tracer, value: TensorValue) -> bool:
+        mine, theirs = self.ref(tracer).descriptor, value.ref(tracer).descriptor
         same = all(getattr(mine, fact) == getattr(theirs, fact) for fact in ("shape", "dtype", "device"))
         return same and mine.is_plain and theirs.is_plain and value is not self
 
     # -- its own history -----------------------------------------------------------------------------------------
 
-    def become_leaf(self, lift: Lift, source: Source, example: torch.Tensor) -> None:
+    def become_leaf(self, tracer: Tracer, source: Source, example: torch.Tensor) -> None:
         """From now on it is a tensor that residual code makes."""
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.source, self.concrete = source, example
-        self._ref = lift.inputs.add_tensor(lift, self)
+        self._ref = tracer.inputs.add_tensor(tracer, self)
 
-    def move_to(self, lift: Lift, ref: TensorRef) -> None:
+    def move_to(self, tracer: Tracer, ref: TensorRef) -> None:
         """From now on the graph knows it by another value."""
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self._ref = ref
 
-    def stop_gradients(self, lift: Lift) -> None:
+    def stop_gradients(self, tracer: Tracer) -> None:
         """`requires_grad_(False)` of an input that is a leaf: done after the graph, which uses it detached."""
         assert self.source is not None
-        detached = lift.call_tensor_method("detach", (self,), {}).ref(lift)
-        lift.journal.touch(self)
+        detached = tracer.call_tensor_method("detach", (self,), {}).ref(tracer)
+        tracer.journal.touch(self)
         self._differentiable, self._ref = self._ref, detached
 
-    def restore_gradients(self, lift: Lift) -> bool:
+    def restore_gradients(self, tracer: Tracer) -> bool:
         """`requires_grad_()` of an input that required them before; False where it did not."""
         if self._differentiable is None:
             return False
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self._ref, self._differentiable = self._differentiable, None
         return True
 
@@ -318,37 +320,37 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def restore(self, state: Any) -> None:
         self._new_gradient, self._ref, self._differentiable, self.source, self.concrete = state
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self._differentiable is not None:
-            generate.constant(False)
-            generate.source(self.source)
-            generate.store_attribute("requires_grad")
+            emit.constant(False)
+            emit.source(self.source)
+            emit.store_attribute("requires_grad")
         if self._new_gradient is not MISSING:
-            generate.value(self._new_gradient)
-            generate.source(self.source)
-            generate.store_attribute("grad")
+            emit.value(self._new_gradient)
+            emit.source(self.source)
+            emit.store_attribute("grad")
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        return lift.call_torch(UNARY[operator], (self,), {})
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        return tracer.call_torch(UNARY[operator], (self,), {})
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, NumpyFloatValue):
             other = float(other.concrete)  # here torch takes it for a float
-        if not _is_operand(lift, other):
+        if not _is_operand(tracer, other):
             return NotImplemented
-        return lift.call_torch(BINARY[operator], (self, other), {})
+        return tracer.call_torch(BINARY[operator], (self, other), {})
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        if not _is_operand(lift, other):
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        if not _is_operand(tracer, other):
             return NotImplemented
-        return lift.call_torch(BINARY[operator], (other, self), {})
+        return tracer.call_torch(BINARY[operator], (other, self), {})
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        if not _is_operand(lift, other):
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        if not _is_operand(tracer, other):
             return NotImplemented
-        return lift.call_torch(COMPARE[operator], (self, other), {})
+        return tracer.call_torch(COMPARE[operator], (self, other), {})
 
     @property
     def has_attributes(self) -> bool:
@@ -358,23 +360,23 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def parts(self) -> list[Any]:
         return [self._namespace] if self.has_attributes else []
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self._ref is not None and self._ref.record is not None and self._ref.record.is_cut:
             raise GraphBreak(FL0107, what="a tensor of a function's inside")
-        generate.graph_output(self)
+        emit.graph_output(self)
         if self.has_attributes:
-            generate.remember(self)
-            self._namespace.fill_real(generate)
+            emit.remember(self)
+            self._namespace.fill_real(emit)
 
 
 _NUMBERS = (int, float, complex)
 
 
-def _is_operand(lift: Lift, other: Any) -> bool:
+def _is_operand(tracer: Tracer, other: Any) -> bool:
     """Whether torch's operators take `other` beside a tensor: numbers of classes of one's own as well."""
     if py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue):
         return True
-    refuse_rules(lift, other)
+    refuse_rules(tracer, other)
     return isinstance(other, Value) and any(is_subclass(py.type_of(other), number) for number in _NUMBERS)
 
 
@@ -405,24 +407,24 @@ class TensorMethodValue(BoundBuiltin):
     def python_type(self) -> type:
         return type(torch.Tensor.add.__get__(torch.empty(0)))
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.name == "__iter__" and not args and not kwargs:
-            return self.owner.iterate(lift)
-        if self.name == "size" and self.owner.ref(lift).descriptor.is_symbolic and _SIZE(args, kwargs):
-            return size_method(lift, self.owner, *args, **kwargs)
+            return self.owner.iterate(tracer)
+        if self.name == "size" and self.owner.ref(tracer).descriptor.is_symbolic and _SIZE(args, kwargs):
+            return size_method(tracer, self.owner, *args, **kwargs)
         model = primitive_of(getattr(torch.Tensor, self.name))
         if model is not None:
-            return model(lift, [self.owner, *args], kwargs)
+            return model(tracer, [self.owner, *args], kwargs)
         if self.name == "item" and not args and not kwargs:
-            return item_of(lift, self.owner)
+            return item_of(tracer, self.owner)
         if self.name == "narrow" and len(args) == 3 and not kwargs:
-            return narrow(lift, self.owner, *args)
-        return call_method(lift, self.name, (self.owner, *args), kwargs)
+            return narrow(tracer, self.owner, *args)
+        return call_method(tracer, self.name, (self.owner, *args), kwargs)
 
 
 _SIZE = Arity(size_method, 2)
 
 
 @primitive(torch.Tensor.storage_offset)
-def _storage_offset(lift: Lift, tensor: Any) -> Any:
-    return tensor.offset(lift) if isinstance(tensor, TensorValue) else tensor.refuse("storage_offset()")
+def _storage_offset(tracer: Tracer, tensor: Any) -> Any:
+    return tensor.offset(tracer) if isinstance(tensor, TensorValue) else tensor.refuse("storage_offset()")

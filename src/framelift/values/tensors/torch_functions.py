@@ -23,7 +23,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.primitives import Model
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _TORCH = torch.__path__[0] + "/"
 # Private operators that modules of torch and well-known libraries call.
@@ -129,27 +129,27 @@ def _is_code_of_torch(code: types.CodeType) -> bool:
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
     if id(target) in graph_functions():
-        return lambda lift, args, kwargs: call_function(lift, target, tuple(args), kwargs)
+        return lambda tracer, args, kwargs: call_function(tracer, target, tuple(args), kwargs)
     name = _unbound_methods().get(id(target))
     if name is not None and (name in tensor_methods() or name in NOT_METHODS):
-        return lambda lift, args, kwargs: call_method(lift, name, tuple(args), kwargs)
+        return lambda tracer, args, kwargs: call_method(tracer, name, tuple(args), kwargs)
     if type(target) is types.FunctionType and str(target.__module__).startswith("torch._dynamo"):
         return _dynamo_model(target)
     return None
 
 
-def call_function(lift: Lift, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_function(tracer: Tracer, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`target(*args, **kwargs)` as a node."""
     try:
-        return lift.with_leaf(lambda kwargs: lift.call_torch(target, args, kwargs), kwargs)
+        return tracer.with_leaf(lambda kwargs: tracer.call_torch(target, args, kwargs), kwargs)
     except GraphBreak as reason:
         if reason.reason not in (FL0301, FL0308) or type(target) is not types.FunctionType:
             raise
     # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
-    return lift.inline(lift.known_object(target), list(args), kwargs)
+    return tracer.inline(tracer.known_object(target), list(args), kwargs)
 
 
-def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_method(tracer: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`args[0].name(*args[1:], **kwargs)` as a node."""
     if name not in tensor_methods():
         raise GraphBreak(FL0304, what=name)
@@ -157,7 +157,7 @@ def call_method(lift: Lift, name: str, args: tuple[Any, ...], kwargs: dict[str, 
         raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
     if name == "type" and any(py.type_of(arg) is type for arg in (*args[1:], *kwargs.values())):
         raise GraphBreak(FL0102, what="torch.Tensor.type with a class")
-    return lift.with_leaf(lambda kwargs: lift.call_tensor_method(name, args, kwargs), kwargs)
+    return tracer.with_leaf(lambda kwargs: tracer.call_tensor_method(name, args, kwargs), kwargs)
 
 
 def _dynamo_model(target: types.FunctionType) -> Model | None:
@@ -165,9 +165,9 @@ def _dynamo_model(target: types.FunctionType) -> Model | None:
     if target.__name__ == "graph_break" and target is _loaded("torch._dynamo.decorators", "graph_break"):
         return _graph_break
     if target.__name__ == "is_compiling" and target is _loaded("torch._dynamo.external_utils", "is_compiling"):
-        return lambda lift, args, kwargs: lift.answer_compiling()
+        return lambda tracer, args, kwargs: tracer.answer_compiling()
     if target.__name__ == "tag" and target is getattr(_module_tags(), "__func__", None):
-        return lambda lift, args, kwargs: None
+        return lambda tracer, args, kwargs: None
     return None
 
 
@@ -180,9 +180,9 @@ def _loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, None)
 
 
-def _graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _graph_break(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Where a program asks for it. What torch's own code asks for eases the work of torch's compiler."""
-    if lift.frame is not None and _is_code_of_torch(lift.frame.program.canonical.code):
+    if tracer.frame is not None and _is_code_of_torch(tracer.frame.program.canonical.code):
         return None
     reason = kwargs.get("msg", args[0] if args else "")
     raise GraphBreak(FL0103, why=f": {reason}" if isinstance(reason, str) and reason else "")

@@ -27,7 +27,7 @@ from framelift.values.functions.functions import FunctionValue
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _ONCE = once_differentiable(lambda ctx: None).__code__
 
@@ -37,24 +37,24 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
 
 @primitive(getattr(_APPLY, "__func__", _APPLY))
-def _apply(lift: Lift, function: Any, *args: Any) -> Any:
+def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="a function inside of a functorch transform")
-    default = py.attribute(lift, lift.known_object(_SingleLevelFunction), "setup_context")
-    has_setup = not py.same(lift, py.attribute(lift, function, "setup_context"), default)
-    given = _with_defaults(lift, function, list(args)) if has_setup else list(args)
-    needs = tuple([_requires_grad(lift, arg) for arg in given])
-    context = py.call(lift, lift.known_object(autograd.Context), [needs], {})
+    default = py.attribute(tracer, tracer.known_object(_SingleLevelFunction), "setup_context")
+    has_setup = not py.same(tracer, py.attribute(tracer, function, "setup_context"), default)
+    given = _with_defaults(tracer, function, list(args)) if has_setup else list(args)
+    needs = tuple([_requires_grad(tracer, arg) for arg in given])
+    context = py.call(tracer, tracer.known_object(autograd.Context), [needs], {})
     what = f"the autograd function {function.concrete.__qualname__}"
     if torch.is_grad_enabled() and any(needs):
-        _refuse_ways_of_backward(lift, function, what)
-        return _Differentiation(lift, function, context, what).run(has_setup, given)
-    run = lift.known_object(autograd.forward_only)
-    output = py.call(lift, run, [function, context, has_setup, *given], {})
-    results = _results(lift, output, what)
+        _refuse_ways_of_backward(tracer, function, what)
+        return _Differentiation(tracer, function, context, what).run(has_setup, given)
+    run = tracer.known_object(autograd.forward_only)
+    output = py.call(tracer, run, [function, context, has_setup, *given], {})
+    results = _results(tracer, output, what)
     if any(result is arg for result in results for arg in given if isinstance(result, TensorValue)):
         raise GraphBreak(FL0102, what=f"{what}, which returns its argument")
-    if any(_requires_grad(lift, result) for result in results):
+    if any(_requires_grad(tracer, result) for result in results):
         raise GraphBreak(FL0102, what=f"{what}, which returns a tensor that requires gradients")
     return output
 
@@ -65,28 +65,28 @@ _WAYS_OF_BACKWARD = tuple(
 )
 
 
-def _refuse_ways_of_backward(lift: Lift, function: Any, what: str) -> None:
+def _refuse_ways_of_backward(tracer: Tracer, function: Any, what: str) -> None:
     for name in _WAYS_OF_BACKWARD:
-        if py.truth(lift, py.attribute(lift, function, name)):
+        if py.truth(tracer, py.attribute(tracer, function, name)):
             raise GraphBreak(FL0102, what=f"{what}, which has {name}")
 
 
-def _with_defaults(lift: Lift, function: Any, args: list[Any]) -> list[Any]:
+def _with_defaults(tracer: Tracer, function: Any, args: list[Any]) -> list[Any]:
     """A function with a `setup_context` hands it all arguments of `forward`, defaults included."""
-    forward = py.attribute(lift, function, "forward")
+    forward = py.attribute(tracer, function, "forward")
     if not isinstance(forward, FunctionValue) or forward.code.co_flags & 0x0C or forward.code.co_kwonlyargcount:
         return args
-    return lift.bound_arguments(forward, args)
+    return tracer.bound_arguments(forward, args)
 
 
-def _requires_grad(lift: Lift, value: Any) -> bool:
-    return isinstance(value, TensorValue) and bool(py.attribute(lift, value, "requires_grad"))
+def _requires_grad(tracer: Tracer, value: Any) -> bool:
+    return isinstance(value, TensorValue) and bool(py.attribute(tracer, value, "requires_grad"))
 
 
-def _results(lift: Lift, output: Any, what: str) -> list[Any]:
-    kind = lift.type_of(output)
+def _results(tracer: Tracer, output: Any, what: str) -> list[Any]:
+    kind = tracer.type_of(output)
     if kind is tuple:
-        return py.items(lift, output)
+        return py.items(tracer, output)
     if not isinstance(output, TensorValue):
         raise GraphBreak(FL0102, what=f"{what}, which returns a {kind.__name__}")
     return [output]
@@ -95,31 +95,31 @@ def _results(lift: Lift, output: Any, what: str) -> list[Any]:
 class _Differentiation:
     """One call of an autograd function that somebody may differentiate."""
 
-    def __init__(self, lift: Lift, function: Any, context: Any, what: str) -> None:
-        self.lift = lift
+    def __init__(self, tracer: Tracer, function: Any, context: Any, what: str) -> None:
+        self.lift = tracer
         self.function = function
         self.context = context
         self.what = what
         self.asks_layout = False
 
     def run(self, has_setup: bool, args: list[Any]) -> Any:
-        lift = self.lift
-        mark = lift.graph.mark()
+        tracer = self.lift
+        mark = tracer.graph.mark()
         with torch.no_grad():
-            run = lift.known_object(autograd.forward)
-            output = py.call(lift, run, [self.function, self.context, has_setup, *args], {})
-        results = _results(lift, output, self.what)
-        outputs = [result.ref(lift) for result in results if isinstance(result, TensorValue)]
+            run = tracer.known_object(autograd.forward)
+            output = py.call(tracer, run, [self.function, self.context, has_setup, *args], {})
+        results = _results(tracer, output, self.what)
+        outputs = [result.ref(tracer) for result in results if isinstance(result, TensorValue)]
         forward = self._cut(mark)
         self._check_modes_of(outputs)
-        gradients = [lift.graph.placeholder(ref, ref.descriptor.shape) for ref in outputs]
+        gradients = [tracer.graph.placeholder(ref, ref.descriptor.shape) for ref in outputs]
         backward, arriving = self._backward(gradients, len(args))
-        inputs = [arg.ref(lift) for arg in args if isinstance(arg, TensorValue)]
+        inputs = [arg.ref(tracer) for arg in args if isinstance(arg, TensorValue)]
         made = self._emit(forward, backward, inputs, outputs, gradients, self._paired(args, arriving))
-        if lift.type_of(output) is not tuple:
+        if tracer.type_of(output) is not tuple:
             return made[0]
         rest = iter(made)
-        return lift.tuple([next(rest) if isinstance(result, TensorValue) else result for result in results])
+        return tracer.tuple([next(rest) if isinstance(result, TensorValue) else result for result in results])
 
     def _cut(self, mark: Any) -> Part:
         try:
@@ -144,16 +144,16 @@ class _Differentiation:
 
     def _backward(self, gradients: list[TensorRef], count: int) -> tuple[Part, list[Any]]:
         """Trace backward, which will run later and must not do anything now."""
-        lift = self.lift
-        method = py.attribute(lift, self.function, "backward")
-        mark, questions = lift.graph.mark(), lift.graph.layout_questions
-        with torch.no_grad(), later(lift) as journal:
-            result = py.call(lift, method, [self.context, *map(lift.from_graph, gradients)], {})
-            kind = lift.type_of(result)
-            arriving = py.items(lift, result) if kind is tuple or kind is list else [result]
+        tracer = self.lift
+        method = py.attribute(tracer, self.function, "backward")
+        mark, questions = tracer.graph.mark(), tracer.graph.layout_questions
+        with torch.no_grad(), later(tracer) as journal:
+            result = py.call(tracer, method, [self.context, *map(tracer.from_graph, gradients)], {})
+            kind = tracer.type_of(result)
+            arriving = py.items(tracer, result) if kind is tuple or kind is list else [result]
             if journal.changed or len(arriving) < count:
                 raise GraphBreak(FL0102, what=f"{self.what}, whose backward does more than compute gradients")
-        self.asks_layout = lift.graph.layout_questions > questions
+        self.asks_layout = tracer.graph.layout_questions > questions
         part = self._cut(mark)
         if part.switches_modes() and not self._is_once():
             raise GraphBreak(FL0102, what=f"{self.what}, whose backward switches modes")
@@ -161,16 +161,16 @@ class _Differentiation:
 
     def _paired(self, args: list[Any], arriving: list[Any]) -> list[tuple[TensorRef, TensorRef]]:
         """Which tensor each gradient is for."""
-        lift = self.lift
+        tracer = self.lift
         pairs = []
         for index, gradient in enumerate(arriving):
-            if py.same(lift, gradient, None):
+            if py.same(tracer, gradient, None):
                 continue
             arg = args[index] if index < len(args) else None
             if not isinstance(gradient, TensorValue) or not isinstance(arg, TensorValue):
                 raise GraphBreak(FL0102, what=f"{self.what}, whose backward returns a gradient for what has none")
-            if _requires_grad(lift, arg):
-                pairs.append((arg.ref(lift), gradient.ref(lift)))
+            if _requires_grad(tracer, arg):
+                pairs.append((arg.ref(tracer), gradient.ref(tracer)))
         return pairs
 
     def _emit(
@@ -182,7 +182,7 @@ class _Differentiation:
         gradients: list[TensorRef],
         pairs: list[tuple[TensorRef, TensorRef]],
     ) -> list[Any]:
-        lift = self.lift
+        tracer = self.lift
         arriving = [gradient for _, gradient in pairs]
         used = _without(backward.free(arriving), gradients)
         kept = _without([ref for ref in used if forward.computes(ref)], outputs)
@@ -200,11 +200,11 @@ class _Differentiation:
             twice=not self._is_once(),
         )
         bodies = (
-            lift.graph.body("forward_body", forward, given, results),
-            lift.graph.body("backward_body", backward, [*gradients, *used], arriving),
+            tracer.graph.body("forward_body", forward, given, results),
+            tracer.graph.body("backward_body", backward, [*gradients, *used], arriving),
         )
-        made = lift.call_on_bodies(differentiated, (*bodies, tuple(plan), *given), forward.may_raise())
-        return py.items(lift, made)
+        made = tracer.call_on_bodies(differentiated, (*bodies, tuple(plan), *given), forward.may_raise())
+        return py.items(tracer, made)
 
     def _is_once(self) -> bool:
         method = py.attribute(self.lift, self.function, "backward")
@@ -212,14 +212,14 @@ class _Differentiation:
 
 
 @contextlib.contextmanager
-def later(lift: Lift) -> Iterator[Journal]:
+def later(tracer: Tracer) -> Iterator[Journal]:
     """Trace what will not happen now: every change is undone."""
-    before, lift.journal = lift.journal, Journal()
+    before, tracer.journal = tracer.journal, Journal()
     try:
-        yield lift.journal
+        yield tracer.journal
     finally:
-        lift.journal.roll_back()
-        lift.journal = before
+        tracer.journal.roll_back()
+        tracer.journal = before
 
 
 def _holds(refs: Sequence[TensorRef], ref: TensorRef) -> bool:
@@ -246,13 +246,13 @@ def _place(ref: TensorRef, given: Sequence[TensorRef], results: Sequence[TensorR
 
 
 @primitive(unwrap_if_dead)
-def _unwrap_if_dead(lift: Lift, tensor: Any) -> Any:
+def _unwrap_if_dead(tracer: Tracer, tensor: Any) -> Any:
     """Wrappers of functorch's are no inputs of a graph."""
     return tensor
 
 
 @primitive(_are_functorch_transforms_active)
-def _transforms_active(lift: Lift) -> bool:
+def _transforms_active(tracer: Tracer) -> bool:
     if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="a function inside of a functorch transform")
     return False

@@ -11,7 +11,7 @@ from framelift.values.core.primitives import primitive
 from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _CHECKS = (
     _check,
@@ -23,13 +23,13 @@ _CHECKS = (
 
 
 def _register(function: Any) -> None:
-    def check(lift: Lift, cond: Any, message: Any = None) -> Any:
+    def check(tracer: Tracer, cond: Any, message: Any = None) -> Any:
         if isinstance(cond, SymbolicValue) and cond.depends_on_data:
-            lift.presume(cond.ref(lift))
+            tracer.presume(cond.ref(tracer))
             return None
-        if py.type_of(cond) is bool and py.truth(lift, cond):
+        if py.type_of(cond) is bool and py.truth(tracer, cond):
             return None
-        return lift.inline(lift.known_object(function), [lift.constant(cond), message], {})
+        return tracer.inline(tracer.known_object(function), [tracer.constant(cond), message], {})
 
     primitive(function)(check)
 

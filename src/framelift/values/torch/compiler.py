@@ -24,19 +24,19 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 @primitive(controls.graph_break)
-def _graph_break(lift: Lift, reason: Any = "") -> NoReturn:
-    text = lift.constant(reason)
+def _graph_break(tracer: Tracer, reason: Any = "") -> NoReturn:
+    text = tracer.constant(reason)
     raise GraphBreak(FL0103, why=f": {text}" if text else "")
 
 
-def error_on_graph_break(lift: Lift) -> bool | None:
+def error_on_graph_break(tracer: Tracer) -> bool | None:
     """What the innermost `error_on_graph_break` says that the program is in; None: it is in none."""
     real = controls._error_on_graph_break
-    variable = lift.inputs.value_of(real)
+    variable = tracer.inputs.value_of(real)
     found = real.get() if variable is None else variable.set_here(real.get())
     return found.concrete if isinstance(found, Value) else found
 
@@ -51,14 +51,14 @@ def torch_control(target: Any) -> Model | None:
         if original is None and target.__code__ is _REGION:
             original = target.__dict__["__marked_compile_region_fn__"]
         if original is not None:
-            return lambda lift, args, kwargs: py.call(lift, lift.known_object(original), args, kwargs)
+            return lambda tracer, args, kwargs: py.call(tracer, tracer.known_object(original), args, kwargs)
     decorators = sys.modules.get("torch._dynamo.decorators")
     return next((model for name, model in _TORCH_CONTROLS.items() if target is getattr(decorators, name, None)), None)
 
 
-def _torch_graph_break(lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
+def _torch_graph_break(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
     given = [*args, *kwargs.values()]
-    _graph_break(lift, given[0] if given else "")
+    _graph_break(tracer, given[0] if given else "")
 
 
 def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
@@ -116,12 +116,12 @@ def _constant_for_torch(attributes: dict[str, Any]) -> controls.Promise | None:
     return None if copied else controls.Promise.CONSTANT
 
 
-def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _constant_result(target: Any, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        real_args = [_real(lift, arg) for arg in args]
-        real_kwargs = {name: _real(lift, arg) for name, arg in kwargs.items()}
+        real_args = [_real(tracer, arg) for arg in args]
+        real_kwargs = {name: _real(tracer, arg) for name, arg in kwargs.items()}
     except GraphBreak:
-        return lift.call_as_it_is(target, args, kwargs)
+        return tracer.call_as_it_is(target, args, kwargs)
     try:
         result = target(*real_args, **real_kwargs)
     except Exception as error:  # the program hears of it from Python
@@ -129,9 +129,9 @@ def _constant_result(target: Any, lift: Lift, args: list[Any], kwargs: dict[str,
             f"{getattr(target, '__qualname__', type(target).__name__)}, whose result is to be constant and which raises"
         )
         raise GraphBreak(FL0102, what=what) from error
-    lift.forget_models()
+    tracer.forget_models()
     is_shared = sys.getrefcount(result) > _ALONE
-    return _kept_result(lift, result, is_shared)
+    return _kept_result(tracer, result, is_shared)
 
 
 class Kept:
@@ -145,32 +145,32 @@ class Kept:
 _ALONE = 2
 
 
-def _kept_result(lift: Lift, result: Any, is_shared: bool) -> Any:
+def _kept_result(tracer: Tracer, result: Any, is_shared: bool) -> Any:
     """Each call gives what it gave. Eager has a new list or tensor each time, unless somebody else has it as well."""
     kind = type(result)
     if is_constant(result):
         return result
     if kind in (tuple, list) and not is_shared:
-        items = [_kept_item(lift, result, i, is_shared) for i in range(len(result))]
-        return lift.tuple(items) if kind is tuple else lift.new_list(items)
+        items = [_kept_item(tracer, result, i, is_shared) for i in range(len(result))]
+        return tracer.tuple(items) if kind is tuple else tracer.new_list(items)
     if kind is dict and not is_shared and all(map(is_constant, result)):
-        return DictValue({key: _kept_item(lift, result, key, is_shared) for key in result})
+        return DictValue({key: _kept_item(tracer, result, key, is_shared) for key in result})
     if kind is set and not is_shared:
-        return lift.from_constant(result)
-    value = _attribute_of_kept(lift, result)
+        return tracer.from_constant(result)
+    value = _attribute_of_kept(tracer, result)
     is_new = kind is torch.Tensor and not is_shared and not result.requires_grad and _has_memory_alone(result)
-    return lift.call_torch(torch.clone, (value,), {}) if is_new else value
+    return tracer.call_torch(torch.clone, (value,), {}) if is_new else value
 
 
-def _kept_item(lift: Lift, container: Any, key: Any, is_shared: bool) -> Any:
+def _kept_item(tracer: Tracer, container: Any, key: Any, is_shared: bool) -> Any:
     is_shared = is_shared or sys.getrefcount(container[key]) > _ALONE
-    return _kept_result(lift, container[key], is_shared)
+    return _kept_result(tracer, container[key], is_shared)
 
 
-def _attribute_of_kept(lift: Lift, result: Any) -> Any:
+def _attribute_of_kept(tracer: Tracer, result: Any) -> Any:
     kept = Kept(result)
-    lift.kept.append(kept)
-    return py.attribute(lift, lift.known_object(kept), "result")
+    tracer.kept.append(kept)
+    return py.attribute(tracer, tracer.known_object(kept), "result")
 
 
 def _has_memory_alone(tensor: torch.Tensor) -> bool:
@@ -182,24 +182,24 @@ def _has_memory_alone(tensor: torch.Tensor) -> bool:
     return storage.resizable() and torch._C._storage_Use_Count(storage._cdata) == 2
 
 
-def _real(lift: Lift, value: Any) -> Any:
+def _real(tracer: Tracer, value: Any) -> Any:
     """What the function is given: a constant, an object that was there before the frame, a tensor as it is now."""
     if isinstance(value, TensorValue):
-        value.note(lift)
+        value.note(tracer)
         if not value.is_as_it_came:
             value.refuse("a call whose result is constant")
         return value.concrete
     if isinstance(value, UserObjectValue | FunctionValue) and value.source is not None:
-        lift.guard(value.source, "IS", value.concrete)
+        tracer.guard(value.source, "IS", value.concrete)
         return value.concrete
-    return lift.constant(value)
+    return tracer.constant(value)
 
 
-def _as_one_operation(target: Any, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _as_one_operation(target: Any, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        return lift.call_opaque(_with_name(target), tuple(args), kwargs)
+        return tracer.call_opaque(_with_name(target), tuple(args), kwargs)
     except GraphBreak:
-        return lift.call_as_it_is(target, args, kwargs)
+        return tracer.call_as_it_is(target, args, kwargs)
 
 
 def _with_name(target: Any) -> Any:
@@ -222,5 +222,5 @@ _WITH_ATTRIBUTES = (FunctionType, functools.partial)
 
 
 @primitive(controls.is_compiling)
-def _is_compiling(lift: Lift) -> bool:
+def _is_compiling(tracer: Tracer) -> bool:
     return True

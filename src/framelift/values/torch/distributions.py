@@ -10,7 +10,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class LazyPropertyValue(Value):
@@ -23,5 +23,5 @@ class LazyPropertyValue(Value):
 
 
 @primitive(_lazy_property_and_property)
-def _lazy_property(lift: Lift, wrapped: Any) -> LazyPropertyValue:
+def _lazy_property(tracer: Tracer, wrapped: Any) -> LazyPropertyValue:
     return LazyPropertyValue()

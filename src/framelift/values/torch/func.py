@@ -26,16 +26,23 @@ from framelift.values.torch.higher_order import Traced, without
 from framelift.values.torch.pytrees import Tree, flatten
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class _Function:
     """A function as a body over the tensors of the arguments that it is differentiated by, and all else it uses."""
 
     def __init__(
-        self, lift: Lift, func: Any, args: Sequence[Any], kwargs: dict[str, Any], wanted: Any, has_aux: Any, what: str
+        self,
+        tracer: Tracer,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        wanted: Any,
+        has_aux: Any,
+        what: str,
     ) -> None:
-        self.lift = lift
+        self.lift = tracer
         self.what = what
         numbers = wanted if type(wanted) is tuple else (wanted,)
         if not all(type(number) is int and -len(args) <= number < len(args) for number in numbers):
@@ -43,25 +50,25 @@ class _Function:
         numbers = tuple([number % len(args) for number in numbers])
         if len(set(numbers)) != len(numbers):
             self.refuse("these argnums")
-        flat = [flatten(lift, args[number]) for number in numbers]
+        flat = [flatten(tracer, args[number]) for number in numbers]
         leaves = [leaf for leaves, _ in flat for leaf in leaves]
         if not leaves or not all(isinstance(leaf, TensorValue) for leaf in leaves):
             self.refuse("other arguments than tensors")
         # The shape of what is differentiated by: one argument, or a tuple of them.
         self.tree = Tree(tuple, (), [tree for _, tree in flat]) if type(wanted) is tuple else flat[0][1]
-        self.given: list[TensorRef] = [leaf.ref(lift) for leaf in leaves]
-        self._inside = [lift.graph.placeholder(ref, list(ref.descriptor.shape)) for ref in self.given]
-        rest = iter([lift.from_graph(ref) for ref in self._inside])
+        self.given: list[TensorRef] = [leaf.ref(tracer) for leaf in leaves]
+        self._inside = [tracer.graph.placeholder(ref, list(ref.descriptor.shape)) for ref in self.given]
+        rest = iter([tracer.from_graph(ref) for ref in self._inside])
         built = {
-            number: tree.build(lift, [next(rest) for _ in range(tree.count)])
+            number: tree.build(tracer, [next(rest) for _ in range(tree.count)])
             for number, (_, tree) in zip(numbers, flat, strict=True)
         }
         inside = [built.get(number, arg) for number, arg in enumerate(args)]
         with torch.enable_grad():
-            self._traced = Traced(lift, func, inside, kwargs, what)
+            self._traced = Traced(tracer, func, inside, kwargs, what)
         if self._traced.asks_layout:
             self.refuse("a function that asks how tensors lie in memory")
-        self._split(bool(lift.constant(has_aux)))
+        self._split(bool(tracer.constant(has_aux)))
         self.extra = without(self._traced.part.free(self._traced.outputs), self._inside)
 
     def refuse(self, why: str) -> Any:
@@ -101,29 +108,29 @@ class _Function:
 
 
 @primitive(grad_impl)
-def _grad(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
-    function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
+def _grad(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    function, gradients, results = _differentiate(tracer, func, argnums, has_aux, args, kwargs)
     return function.with_aux(gradients, results[1:])
 
 
 @primitive(grad_and_value_impl)
-def _grad_and_value(lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
-    function, gradients, results = _differentiate(lift, func, argnums, has_aux, args, kwargs)
-    return lift.tuple([gradients, function.with_aux(results[0], results[1:])])
+def _grad_and_value(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
+    function, gradients, results = _differentiate(tracer, func, argnums, has_aux, args, kwargs)
+    return tracer.tuple([gradients, function.with_aux(results[0], results[1:])])
 
 
 def _differentiate(
-    lift: Lift, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
+    tracer: Tracer, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any
 ) -> tuple[_Function, Any, list[Any]]:
     """The function, its gradients in the shape of `argnums`, and what it returned."""
-    named = {lift.constant(from_key(key)): value for key, value in kwargs.entries(lift).items()}
-    given, wanted = py.items(lift, args), lift.constant(argnums)
-    function = _Function(lift, func, given, named, wanted, has_aux, "torch.func.grad")
+    named = {tracer.constant(from_key(key)): value for key, value in kwargs.entries(tracer).items()}
+    given, wanted = py.items(tracer, args), tracer.constant(argnums)
+    function = _Function(tracer, func, given, named, wanted, has_aux, "torch.func.grad")
     if not function.is_scalar:
         function.refuse("a function that does not return one number")
     count = len(function.given)
     results = function.run(gradient, tuple(range(count)), True)
-    return function, function.tree.build(lift, results[:count]), results[count:]
+    return function, function.tree.build(tracer, results[:count]), results[count:]
 
 
 # vjp and jvp ---------------------------------------------------------------------------------------------------------
@@ -141,87 +148,89 @@ class PullbackValue(Value):
     def python_type(self) -> type:
         return functools.partial
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         function = self.function
         if len(args) != 1 or kwargs:
             self.refuse("calling with these arguments")
-        leaves, tree = flatten(lift, args[0])
-        cotangents = _tensors_like(lift, leaves, function.values) if tree == function.value_tree else None
+        leaves, tree = flatten(tracer, args[0])
+        cotangents = _tensors_like(tracer, leaves, function.values) if tree == function.value_tree else None
         if cotangents is None:
             self.refuse("calling with other cotangents than the values ask for")
-        return function.tree.build(lift, function.run(pulled_back, len(function.given), len(leaves), more=cotangents))
+        return function.tree.build(tracer, function.run(pulled_back, len(function.given), len(leaves), more=cotangents))
 
 
-def _tensors_like(lift: Lift, leaves: Sequence[Any], models: Sequence[TensorRef]) -> list[TensorRef] | None:
+def _tensors_like(tracer: Tracer, leaves: Sequence[Any], models: Sequence[TensorRef]) -> list[TensorRef] | None:
     """Tensors with the shapes and dtypes of others; None where they are not."""
     if len(leaves) != len(models) or not all(isinstance(leaf, TensorValue) for leaf in leaves):
         return None
-    refs = [leaf.ref(lift) for leaf in leaves]
+    refs = [leaf.ref(tracer) for leaf in leaves]
     pairs = [(ref.descriptor, model.descriptor) for ref, model in zip(refs, models, strict=True)]
     return refs if all(one.shape == two.shape and one.dtype is two.dtype for one, two in pairs) else None
 
 
 @primitive(torch.func.vjp)
-def _vjp(lift: Lift, func: Any, *primals: Any, has_aux: Any = False) -> Any:
+def _vjp(tracer: Tracer, func: Any, *primals: Any, has_aux: Any = False) -> Any:
     every = tuple(range(len(primals)))
-    function = _Function(lift, func, primals, {}, every, has_aux, "torch.func.vjp")
+    function = _Function(tracer, func, primals, {}, every, has_aux, "torch.func.vjp")
     results = function.run(applied)
     count = function.value_tree.count
-    pair = [function.value_tree.build(lift, results[:count]), PullbackValue(function)]
-    aux = [] if function.aux_tree is None else [function.aux_tree.build(lift, results[count:])]
-    return lift.tuple([*pair, *aux])
+    pair = [function.value_tree.build(tracer, results[:count]), PullbackValue(function)]
+    aux = [] if function.aux_tree is None else [function.aux_tree.build(tracer, results[count:])]
+    return tracer.tuple([*pair, *aux])
 
 
 @primitive(torch.func.jvp)
-def _jvp(lift: Lift, func: Any, primals: Any, tangents: Any, *, strict: Any = False, has_aux: Any = False) -> Any:
+def _jvp(tracer: Tracer, func: Any, primals: Any, tangents: Any, *, strict: Any = False, has_aux: Any = False) -> Any:
     what = "torch.func.jvp"
-    if lift.type_of(primals) is not tuple or py.truth(lift, strict):
+    if tracer.type_of(primals) is not tuple or py.truth(tracer, strict):
         raise GraphBreak(FL0102, what=f"{what} with these arguments")
-    args = py.items(lift, primals)
-    function = _Function(lift, func, args, {}, tuple(range(len(args))), has_aux, what)
-    leaves, tree = flatten(lift, tangents)
-    directions = _tensors_like(lift, leaves, function.given) if tree == function.tree else None
+    args = py.items(tracer, primals)
+    function = _Function(tracer, func, args, {}, tuple(range(len(args))), has_aux, what)
+    leaves, tree = flatten(tracer, tangents)
+    directions = _tensors_like(tracer, leaves, function.given) if tree == function.tree else None
     if directions is None:
         raise GraphBreak(FL0102, what=f"{what} with other tangents than the arguments ask for")
     count = function.value_tree.count
     results = function.run(pushed_forward, len(function.given), count, more=directions)
-    parts = [function.value_tree.build(lift, results[start : start + count]) for start in (0, count)]
-    aux = [] if function.aux_tree is None else [function.aux_tree.build(lift, results[2 * count :])]
-    return lift.tuple([*parts, *aux])
+    parts = [function.value_tree.build(tracer, results[start : start + count]) for start in (0, count)]
+    aux = [] if function.aux_tree is None else [function.aux_tree.build(tracer, results[2 * count :])]
+    return tracer.tuple([*parts, *aux])
 
 
 # Jacobians -----------------------------------------------------------------------------------------------------------
 
 
-def _jacobian(lift: Lift, mode: str, options: dict[str, Any], func: Any, argnums: Any, has_aux: Any, args: Any) -> Any:
-    function = _Function(lift, func, args, {}, lift.constant(argnums), has_aux, f"torch.func.{mode}")
+def _jacobian(
+    tracer: Tracer, mode: str, options: dict[str, Any], func: Any, argnums: Any, has_aux: Any, args: Any
+) -> Any:
+    function = _Function(tracer, func, args, {}, tracer.constant(argnums), has_aux, f"torch.func.{mode}")
     count = len(function.given)
     results = function.run(jacobian, mode, tuple(range(count)), function.value_tree.count, options)
     split = count * function.value_tree.count
-    rows = [function.tree.build(lift, results[start : start + count]) for start in range(0, split, count)]
-    return function.with_aux(function.value_tree.build(lift, rows), results[split:])
+    rows = [function.tree.build(tracer, results[start : start + count]) for start in range(0, split, count)]
+    return function.with_aux(function.value_tree.build(tracer, rows), results[split:])
 
 
-def _backwards(lift: Lift, func: Any, argnums: Any, has_aux: Any, chunk_size: Any, *args: Any) -> Any:
-    return _jacobian(lift, "jacrev", {"chunk_size": lift.constant(chunk_size)}, func, argnums, has_aux, args)
+def _backwards(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, chunk_size: Any, *args: Any) -> Any:
+    return _jacobian(tracer, "jacrev", {"chunk_size": tracer.constant(chunk_size)}, func, argnums, has_aux, args)
 
 
-def _forwards(lift: Lift, func: Any, argnums: Any, has_aux: Any, randomness: Any, *args: Any) -> Any:
-    return _jacobian(lift, "jacfwd", {"randomness": lift.constant(randomness)}, func, argnums, has_aux, args)
+def _forwards(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, randomness: Any, *args: Any) -> Any:
+    return _jacobian(tracer, "jacfwd", {"randomness": tracer.constant(randomness)}, func, argnums, has_aux, args)
 
 
-def _bound(lift: Lift, function: Any, *args: Any) -> Any:
-    return py.call(lift, lift.known_object(functools.partial), [lift.known_object(function), *args], {})
+def _bound(tracer: Tracer, function: Any, *args: Any) -> Any:
+    return py.call(tracer, tracer.known_object(functools.partial), [tracer.known_object(function), *args], {})
 
 
 @primitive(torch.func.jacrev)
-def _jacrev(lift: Lift, func: Any, argnums: Any = 0, *, has_aux: Any = False, chunk_size: Any = None) -> Any:
-    return _bound(lift, jacobian_backwards, func, argnums, has_aux, chunk_size)
+def _jacrev(tracer: Tracer, func: Any, argnums: Any = 0, *, has_aux: Any = False, chunk_size: Any = None) -> Any:
+    return _bound(tracer, jacobian_backwards, func, argnums, has_aux, chunk_size)
 
 
 @primitive(torch.func.jacfwd)
-def _jacfwd(lift: Lift, func: Any, argnums: Any = 0, has_aux: Any = False, *, randomness: Any = "error") -> Any:
-    return _bound(lift, jacobian_forwards, func, argnums, has_aux, randomness)
+def _jacfwd(tracer: Tracer, func: Any, argnums: Any = 0, has_aux: Any = False, *, randomness: Any = "error") -> Any:
+    return _bound(tracer, jacobian_forwards, func, argnums, has_aux, randomness)
 
 
 def jacobian_backwards(func: Any, argnums: Any, has_aux: bool, chunk_size: int | None, *args: Any) -> Any:

@@ -21,32 +21,32 @@ from framelift.values.torch.autograd import later
 from framelift.values.torch.pytrees import Tree, flatten
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class Traced:
     """A function traced on some arguments, cut out of the graph: the part, and what it returned."""
 
-    def __init__(self, lift: Lift, function: Any, args: list[Any], kwargs: dict[str, Any], what: str) -> None:
-        mark, questions = lift.graph.mark(), lift.graph.layout_questions
-        modes = lift.modes.state()
-        with later(lift) as journal:
-            output = py.call(lift, function, args, kwargs)
-            leaves, self.tree = flatten(lift, output)
-            if journal.leaves_traces or lift.modes.state() != modes:
+    def __init__(self, tracer: Tracer, function: Any, args: list[Any], kwargs: dict[str, Any], what: str) -> None:
+        mark, questions = tracer.graph.mark(), tracer.graph.layout_questions
+        modes = tracer.modes.state()
+        with later(tracer) as journal:
+            output = py.call(tracer, function, args, kwargs)
+            leaves, self.tree = flatten(tracer, output)
+            if journal.leaves_traces or tracer.modes.state() != modes:
                 raise GraphBreak(FL0102, what=f"{what} of a function that does more than compute")
             if not leaves or not all(isinstance(leaf, TensorValue) for leaf in leaves):
                 raise GraphBreak(FL0102, what=f"{what} of a function that returns something else than tensors")
-            self.outputs: list[TensorRef] = [leaf.ref(lift) for leaf in leaves]
-        self.asks_layout = lift.graph.layout_questions > questions
+            self.outputs: list[TensorRef] = [leaf.ref(tracer) for leaf in leaves]
+        self.asks_layout = tracer.graph.layout_questions > questions
         try:
-            self.part: Part = lift.graph.cut(mark)
+            self.part: Part = tracer.graph.cut(mark)
         except MetadataFailure as failure:
             raise GraphBreak(FL0302, op=what, error=failure.reason) from failure
 
-    def result(self, lift: Lift, made: Sequence[Any]) -> Any:
+    def result(self, tracer: Tracer, made: Sequence[Any]) -> Any:
         """New values in the shape of what the function returned."""
-        return self.tree.build(lift, made)
+        return self.tree.build(tracer, made)
 
 
 def without(refs: Sequence[Any], others: Sequence[Any]) -> list[Any]:
@@ -57,11 +57,11 @@ def without(refs: Sequence[Any], others: Sequence[Any]) -> list[Any]:
 
 
 @primitive(torch.cond)
-def _cond(lift: Lift, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    args = py.items(lift, operands)
+def _cond(tracer: Tracer, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    args = py.items(tracer, operands)
     if not isinstance(pred, TensorValue):
-        return py.call(lift, true_fn if py.truth(lift, pred) else false_fn, args, {})
-    branches = [Traced(lift, function, args, {}, "torch.cond") for function in (true_fn, false_fn)]
+        return py.call(tracer, true_fn if py.truth(tracer, pred) else false_fn, args, {})
+    branches = [Traced(tracer, function, args, {}, "torch.cond") for function in (true_fn, false_fn)]
     free: dict[int, Any] = {}
     for branch in branches:
         free.update((id(ref), ref) for ref in branch.part.free(branch.outputs))
@@ -69,12 +69,12 @@ def _cond(lift: Lift, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()
     if branches[0].tree != branches[1].tree:
         raise GraphBreak(FL0102, what="torch.cond with branches that return different things")
     bodies = [
-        lift.graph.body(name, branch.part, given, branch.outputs)
+        tracer.graph.body(name, branch.part, given, branch.outputs)
         for name, branch in zip(("true_body", "false_body"), branches, strict=True)
     ]
     raises = any(branch.part.may_raise() for branch in branches)
-    made = lift.call_on_bodies(torch.ops.higher_order.cond, (pred.ref(lift), *bodies, tuple(given)), raises)
-    return branches[0].result(lift, py.items(lift, made))
+    made = tracer.call_on_bodies(torch.ops.higher_order.cond, (pred.ref(tracer), *bodies, tuple(given)), raises)
+    return branches[0].result(tracer, py.items(tracer, made))
 
 
 # vmap ----------------------------------------------------------------------------------------------------------------
@@ -82,43 +82,43 @@ def _cond(lift: Lift, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()
 
 @primitive(torch.vmap)
 def _vmap(
-    lift: Lift, func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: Any = "error", *, chunk_size: Any = None
+    tracer: Tracer, func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: Any = "error", *, chunk_size: Any = None
 ) -> Any:
-    run = lift.known_object(vmap_impl)
-    partial = lift.known_object(functools.partial)
-    return py.call(lift, partial, [run, func, in_dims, out_dims, randomness, chunk_size], {})
+    run = tracer.known_object(vmap_impl)
+    partial = tracer.known_object(functools.partial)
+    return py.call(tracer, partial, [run, func, in_dims, out_dims, randomness, chunk_size], {})
 
 
 @primitive(vmap_impl)
-def _map(lift: Lift, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any) -> Any:
-    if not py.same(lift, chunk_size, None):
+def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any) -> Any:
+    if not py.same(tracer, chunk_size, None):
         raise GraphBreak(FL0102, what="torch.vmap in chunks")
-    leaves, tree = flatten(lift, lift.tuple(args))
-    dims = _per_leaf(_per_item(lift, in_dims, len(args), "in_dims"), tree)
+    leaves, tree = flatten(tracer, tracer.tuple(args))
+    dims = _per_leaf(_per_item(tracer, in_dims, len(args), "in_dims"), tree)
     chosen = [(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not chosen or not all(isinstance(leaf, TensorValue) for leaf, _ in chosen):
         raise GraphBreak(FL0102, what="torch.vmap over other arguments than tensors")
-    given = [leaf.ref(lift) for leaf, _ in chosen]
-    slices = [_slice_of(lift, leaf.ref(lift), dim) for leaf, dim in chosen]
+    given = [leaf.ref(tracer) for leaf, _ in chosen]
+    slices = [_slice_of(tracer, leaf.ref(tracer), dim) for leaf, dim in chosen]
     rest = iter(slices)
-    inside = [leaf if dim is None else lift.from_graph(next(rest)) for leaf, dim in zip(leaves, dims, strict=True)]
-    traced = Traced(lift, func, py.items(lift, tree.build(lift, inside)), {}, "torch.vmap")
+    inside = [leaf if dim is None else tracer.from_graph(next(rest)) for leaf, dim in zip(leaves, dims, strict=True)]
+    traced = Traced(tracer, func, py.items(tracer, tree.build(tracer, inside)), {}, "torch.vmap")
     if traced.asks_layout:
         raise GraphBreak(FL0102, what="torch.vmap of a function that asks how tensors lie in memory")
     extra = without(traced.part.free(traced.outputs), slices)
-    out = _per_item(lift, out_dims, len(traced.outputs), "out_dims")
-    body = lift.graph.body("mapped_body", traced.part, [*slices, *extra], traced.outputs)
-    plan = ((*[dim for _, dim in chosen], *[None] * len(extra)), tuple(out), lift.constant(randomness))
-    made = lift.call_on_bodies(mapped, (body, *plan, *given, *extra), True)
-    return traced.result(lift, py.items(lift, made))
+    out = _per_item(tracer, out_dims, len(traced.outputs), "out_dims")
+    body = tracer.graph.body("mapped_body", traced.part, [*slices, *extra], traced.outputs)
+    plan = ((*[dim for _, dim in chosen], *[None] * len(extra)), tuple(out), tracer.constant(randomness))
+    made = tracer.call_on_bodies(mapped, (body, *plan, *given, *extra), True)
+    return traced.result(tracer, py.items(tracer, made))
 
 
-def _per_item(lift: Lift, dims: Any, count: int, what: str) -> list[int | None]:
+def _per_item(tracer: Tracer, dims: Any, count: int, what: str) -> list[int | None]:
     """One dimension for each tensor."""
-    if lift.type_of(dims) is tuple:
-        found = [lift.constant(dim) for dim in py.items(lift, dims)]
+    if tracer.type_of(dims) is tuple:
+        found = [tracer.constant(dim) for dim in py.items(tracer, dims)]
     else:
-        found = [lift.constant(dims)] * count
+        found = [tracer.constant(dims)] * count
     if len(found) != count or not all(dim is None or type(dim) is int for dim in found):
         raise GraphBreak(FL0102, what=f"torch.vmap with these {what}")
     return found
@@ -129,12 +129,12 @@ def _per_leaf(dims: list[int | None], tree: Tree) -> list[int | None]:
     return [dim for dim, part in zip(dims, tree.parts, strict=True) for _ in range(part.count)]
 
 
-def _slice_of(lift: Lift, ref: TensorRef, dim: int) -> TensorRef:
+def _slice_of(tracer: Tracer, ref: TensorRef, dim: int) -> TensorRef:
     sizes = list(ref.descriptor.shape)
     if not -len(sizes) <= dim < len(sizes):
         raise GraphBreak(FL0102, what="torch.vmap over a dimension that is not there")
     del sizes[dim]
-    return lift.graph.placeholder(ref, sizes)
+    return tracer.graph.placeholder(ref, sizes)
 
 
 # checkpoint ----------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _slice_of(lift: Lift, ref: TensorRef, dim: int) -> TensorRef:
 
 @primitive(checkpoint)
 def _checkpoint(
-    lift: Lift,
+    tracer: Tracer,
     function: Any,
     *args: Any,
     use_reentrant: Any = None,
@@ -153,14 +153,14 @@ def _checkpoint(
     preserve_rng_state: Any = True,
     **kwargs: Any,
 ) -> Any:
-    plain = context_fn is None or py.same(lift, context_fn, lift.known_object(noop_context_fn))
-    if lift.constant(use_reentrant) is not False or not plain or py.truth(lift, debug):
+    plain = context_fn is None or py.same(tracer, context_fn, tracer.known_object(noop_context_fn))
+    if tracer.constant(use_reentrant) is not False or not plain or py.truth(tracer, debug):
         raise GraphBreak(FL0102, what="torch.utils.checkpoint with these arguments")
     if not torch.is_grad_enabled():
-        return py.call(lift, function, list(args), kwargs)
-    traced = Traced(lift, function, list(args), kwargs, "torch.utils.checkpoint")
+        return py.call(tracer, function, list(args), kwargs)
+    traced = Traced(tracer, function, list(args), kwargs, "torch.utils.checkpoint")
     given = traced.part.free(traced.outputs)
-    body = lift.graph.body("recomputed_body", traced.part, given, traced.outputs)
-    plan = (bool(lift.constant(preserve_rng_state)), traced.part.is_random())
-    made = lift.call_on_bodies(recomputed, (body, *plan, *given), traced.part.may_raise())
-    return traced.result(lift, py.items(lift, made))
+    body = tracer.graph.body("recomputed_body", traced.part, given, traced.outputs)
+    plan = (bool(tracer.constant(preserve_rng_state)), traced.part.is_random())
+    made = tracer.call_on_bodies(recomputed, (body, *plan, *given), traced.part.may_raise())
+    return traced.result(tracer, py.items(tracer, made))

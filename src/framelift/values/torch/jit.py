@@ -13,7 +13,7 @@ from framelift.values.core.base import Value
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 _PYTHON_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
 # Where the two languages differ by intent.
@@ -28,37 +28,37 @@ class ScriptFunctionValue(Value, models=torch.jit.ScriptFunction):
 
     __slots__ = ()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
     def describe(self) -> str:
         return f"scripted function {self.concrete.name}"
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         original = self.concrete.__dict__.get("_torchdynamo_inline")
         if type(original) is not FunctionType or not _TELL_APART.isdisjoint(original.__code__.co_names):
             raise GraphBreak(FL0102, what=self.describe())
         declared = self.concrete.schema.arguments
         by_name = {argument.name: argument for argument in declared}
         given = [*zip(declared, args, strict=False), *[(by_name.get(name), arg) for name, arg in kwargs.items()]]
-        if len(args) > len(declared) or not all(_fits(lift, argument, value) for argument, value in given):
+        if len(args) > len(declared) or not all(_fits(tracer, argument, value) for argument, value in given):
             raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")
-        return py.call(lift, lift.known_object(original), args, kwargs)
+        return py.call(tracer, tracer.known_object(original), args, kwargs)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        self.note(tracer)
+        other.note(tracer)
         return self.concrete is other.concrete
 
 
-def _fits(lift: Lift, argument: Any, value: Any) -> bool:
+def _fits(tracer: Tracer, argument: Any, value: Any) -> bool:
     if argument is None:
         return False
     declared = str(argument.type)
-    if declared.startswith("Optional[") and py.same(lift, value, None):
+    if declared.startswith("Optional[") and py.same(tracer, value, None):
         return True
     declared = declared.removeprefix("Optional[").removesuffix("]")
     if declared == "Tensor":
         return isinstance(value, TensorValue)
-    return declared in _PYTHON_TYPES and lift.type_of(value) is _PYTHON_TYPES[declared]
+    return declared in _PYTHON_TYPES and tracer.type_of(value) is _PYTHON_TYPES[declared]

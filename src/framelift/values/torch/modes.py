@@ -20,16 +20,16 @@ from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 def _switch(function: Any) -> None:
-    def switch(lift: Lift, *args: Any) -> None:
-        plain = tuple([lift.constant(arg) for arg in args])
-        lift.journal.touch(lift.modes)
-        py.fold(lift, function, *plain)
-        lift.graph.call_function(function, plain, {}, lift.program_point())
+    def switch(tracer: Tracer, *args: Any) -> None:
+        plain = tuple([tracer.constant(arg) for arg in args])
+        tracer.journal.touch(tracer.modes)
+        py.fold(tracer, function, *plain)
+        tracer.graph.call_function(function, plain, {}, tracer.program_point())
 
     primitive(function)(switch)
 
@@ -45,40 +45,40 @@ for _function in (
 
 
 @primitive(torch.clear_autocast_cache)
-def _clear_autocast_cache(lift: Lift) -> None:
+def _clear_autocast_cache(tracer: Tracer) -> None:
     """Left to the graph: the casts remembered so far are those of the block around the frame, which has not ended."""
-    lift.graph.call_function(torch.clear_autocast_cache, (), {}, lift.program_point())
+    tracer.graph.call_function(torch.clear_autocast_cache, (), {}, tracer.program_point())
 
 
 @primitive(torch.autocast_increment_nesting)
-def _increment_nesting(lift: Lift) -> int:
+def _increment_nesting(tracer: Tracer) -> int:
     """Not in the graph: how deep autocast blocks are nested matters when one is left, and that is known here."""
-    lift.journal.touch(lift.modes)
+    tracer.journal.touch(tracer.modes)
     torch.autocast_increment_nesting()
     return autocast_nesting()
 
 
 @primitive(torch.autocast_decrement_nesting)
-def _decrement_nesting(lift: Lift) -> int:
-    lift.journal.touch(lift.modes)
+def _decrement_nesting(tracer: Tracer) -> int:
+    tracer.journal.touch(tracer.modes)
     torch.autocast_decrement_nesting()
     return autocast_nesting()
 
 
 @primitive(torch.device.__enter__)
-def _enter_device(lift: Lift, device: Any) -> Any:
+def _enter_device(tracer: Tracer, device: Any) -> Any:
     """Not in the graph: what makes tensors in it is told where (`Operations.on_values`)."""
-    lift.journal.touch(lift.modes)
-    lift.modes.enter_device(lift.constant(device))
+    tracer.journal.touch(tracer.modes)
+    tracer.modes.enter_device(tracer.constant(device))
     return device
 
 
 @primitive(torch.device.__exit__)
-def _exit_device(lift: Lift, device: Any, *raised: Any) -> None:
+def _exit_device(tracer: Tracer, device: Any, *raised: Any) -> None:
     if not torch._C._len_torch_function_stack():
         raise GraphBreak(FL0102, what="torch.device.__exit__ outside of its block")
-    lift.journal.touch(lift.modes)
-    lift.modes.exit_device()
+    tracer.journal.touch(tracer.modes)
+    tracer.modes.exit_device()
 
 
 class InferenceContextValue(Value):
@@ -94,28 +94,28 @@ class InferenceContextValue(Value):
     def python_type(self) -> type:
         return _InferenceMode
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return lift.builtin_method(self, name, lambda: self._enter(lift))
+            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
         if name == "__exit__":
-            return lift.builtin_method(self, name, lambda *_: self._exit(lift))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda *_: self._exit(tracer))
+        return super().attribute(tracer, name)
 
-    def _enter(self, lift: Lift) -> InferenceContextValue:
-        lift.journal.touch(lift.modes)
-        lift.journal.touch(self)
-        lift.modes.enter_inference(self.mode)
+    def _enter(self, tracer: Tracer) -> InferenceContextValue:
+        tracer.journal.touch(tracer.modes)
+        tracer.journal.touch(self)
+        tracer.modes.enter_inference(self.mode)
         enter = grad_mode._enter_inference_mode
-        self.token = lift.graph.call_function(enter, (self.mode,), {}, lift.program_point())
+        self.token = tracer.graph.call_function(enter, (self.mode,), {}, tracer.program_point())
         return self
 
-    def _exit(self, lift: Lift) -> None:
+    def _exit(self, tracer: Tracer) -> None:
         if self.token is None:
             self.refuse("leaving a block that was not entered")
-        lift.journal.touch(lift.modes)
-        lift.journal.touch(self)
-        lift.modes.exit_inference()
-        lift.graph.call_function(grad_mode._exit_inference_mode, (self.token,), {}, lift.program_point())
+        tracer.journal.touch(tracer.modes)
+        tracer.journal.touch(self)
+        tracer.modes.exit_inference()
+        tracer.graph.call_function(grad_mode._exit_inference_mode, (self.token,), {}, tracer.program_point())
         self.token = None
 
     def state(self) -> Any:
@@ -126,8 +126,8 @@ class InferenceContextValue(Value):
 
 
 @primitive(_InferenceMode)
-def _inference_mode(lift: Lift, mode: Any) -> InferenceContextValue:
-    return InferenceContextValue(bool(lift.constant(mode)))
+def _inference_mode(tracer: Tracer, mode: Any) -> InferenceContextValue:
+    return InferenceContextValue(bool(tracer.constant(mode)))
 
 
 class WithoutOverridesValue(Value):
@@ -146,24 +146,24 @@ class WithoutOverridesValue(Value):
     def python_type(self) -> type:
         return torch._C.DisableTorchFunctionSubclass
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return lift.builtin_method(self, name, lambda: self._enter(lift))
+            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
         if name == "__exit__":
-            return lift.builtin_method(self, name, lambda *_: self._exit(lift))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda *_: self._exit(tracer))
+        return super().attribute(tracer, name)
 
-    def _enter(self, lift: Lift) -> None:
-        lift.journal.touch(lift.modes)
-        lift.journal.touch(self)
-        self.outside = lift.modes.without_overrides
-        lift.modes.without_overrides = (*self.outside, self.born)
+    def _enter(self, tracer: Tracer) -> None:
+        tracer.journal.touch(tracer.modes)
+        tracer.journal.touch(self)
+        self.outside = tracer.modes.without_overrides
+        tracer.modes.without_overrides = (*self.outside, self.born)
 
-    def _exit(self, lift: Lift) -> None:
+    def _exit(self, tracer: Tracer) -> None:
         if self.outside is None:
             self.refuse("leaving a block that was not entered")
-        lift.journal.touch(lift.modes)
-        lift.modes.without_overrides = self.outside
+        tracer.journal.touch(tracer.modes)
+        tracer.modes.without_overrides = self.outside
 
     def state(self) -> Any:
         return self.outside
@@ -171,10 +171,10 @@ class WithoutOverridesValue(Value):
     def restore(self, state: Any) -> None:
         self.outside = state
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
 
 
 @primitive(DisableTorchFunctionSubclass)
-def _without_overrides(lift: Lift) -> WithoutOverridesValue:
-    return WithoutOverridesValue(lift.steps.count)
+def _without_overrides(tracer: Tracer) -> WithoutOverridesValue:
+    return WithoutOverridesValue(tracer.steps.count)

@@ -23,8 +23,8 @@ from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import primitive_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # Operators of these namespaces compute tensors from tensors, whatever their arguments are.
 _PURE_NAMESPACES = frozenset({"aten", "prims"})
@@ -50,32 +50,32 @@ class OperatorsValue(
         super().__init__(source, concrete)
         self.written: set[str] = set()
 
-    def note_facts(self, lift: Lift) -> None:
+    def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
-        lift.guard(self.source, "IS", self.concrete)
+        tracer.guard(self.source, "IS", self.concrete)
 
     def describe(self) -> str:
         return str(self.concrete)
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__dict__":
-            return self._namespace(lift)
+            return self._namespace(tracer)
         if name in self.written:
-            return self._namespace(lift).item(lift, name)
+            return self._namespace(tracer).item(tracer, name)
         try:
             found = getattr(self.concrete, name)
         except AttributeError as error:
             raise_error(AttributeError, *error.args)
         if isinstance(found, (dict, list)) and name in vars(self.concrete):
-            return self._namespace(lift).item(lift, name)
-        return found if is_constant(found) else lift.known_object(found)
+            return self._namespace(tracer).item(tracer, name)
+        return found if is_constant(found) else tracer.known_object(found)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         kind = type(self.concrete)
         if raw_lookup(kind, "__setattr__") not in _PLAIN_ASSIGNMENT or raw_lookup(kind, name) is not NotImplemented:
             self.refuse(f"assignment of attribute {name!r}")
-        lift.journal.touch(self)
-        self._namespace(lift).set_key(lift, name, value)
+        tracer.journal.touch(self)
+        self._namespace(tracer).set_key(tracer, name, value)
         self.written.add(name)
 
     def state(self) -> Any:
@@ -84,30 +84,30 @@ class OperatorsValue(
     def restore(self, state: Any) -> None:
         self.written = state
 
-    def _namespace(self, lift: Lift) -> DictValue:
+    def _namespace(self, tracer: Tracer) -> DictValue:
         assert self.source is not None
-        namespace: DictValue = lift.wrap(vars(self.concrete), self.source.child("INSTANCE_DICT"))
+        namespace: DictValue = tracer.wrap(vars(self.concrete), self.source.child("INSTANCE_DICT"))
         return namespace
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         operator = self.concrete
         if not isinstance(operator, (OpOverload, OpOverloadPacket)):
             raise_error(TypeError, f"'{type(operator).__name__}' object is not callable")
         model = primitive_of(operator)
         if model is not None:
-            return model(lift, args, kwargs)
+            return model(tracer, args, kwargs)
         namespace = _namespace(operator)
         if namespace not in _PURE_NAMESPACES and not _writes_by_schema_only(operator):
             raise GraphBreak(FL0102, what=str(operator))
-        return lift.call_torch(operator, tuple(args), kwargs)
+        return tracer.call_torch(operator, tuple(args), kwargs)
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
-        self.note(lift)
-        other.note(lift)
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
+        self.note(tracer)
+        other.note(tracer)
         return self.concrete is other.concrete
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.known_object(self.concrete)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.known_object(self.concrete)
 
 
 _PLAIN_ASSIGNMENT = (object.__setattr__, types.ModuleType.__setattr__)

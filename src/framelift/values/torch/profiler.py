@@ -16,8 +16,8 @@ from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class IgnoredContextValue(Value):
@@ -32,12 +32,12 @@ class IgnoredContextValue(Value):
     def python_type(self) -> type:
         return self.cls
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return lift.builtin_method(self, name, lambda: self)
+            return tracer.builtin_method(self, name, lambda: self)
         if name == "__exit__":
-            return lift.builtin_method(self, name, lambda *_: None)
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda *_: None)
+        return super().attribute(tracer, name)
 
 
 class MarkedBlockValue(IgnoredContextValue):
@@ -50,13 +50,13 @@ class MarkedBlockValue(IgnoredContextValue):
         self.given = given
         self.entered = False
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return lift.builtin_method(self, name, lambda: self._enter(lift))
-        return super().attribute(lift, name)
+            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
+        return super().attribute(tracer, name)
 
-    def _enter(self, lift: Lift) -> MarkedBlockValue:
-        lift.journal.touch(self)
+    def _enter(self, tracer: Tracer) -> MarkedBlockValue:
+        tracer.journal.touch(self)
         self.entered = True
         return self
 
@@ -69,11 +69,11 @@ class MarkedBlockValue(IgnoredContextValue):
     def parts(self) -> list[Any]:
         return self.given
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(_block_with_its_mark_behind_it if self.entered else self.cls)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(_block_with_its_mark_behind_it if self.entered else self.cls)
         for part in self.given:
-            generate.value(part)
-        generate.call(len(self.given))
+            emit.value(part)
+        emit.call(len(self.given))
 
 
 def _block_with_its_mark_behind_it(name: Any, args: Any) -> Any:
@@ -83,7 +83,7 @@ def _block_with_its_mark_behind_it(name: Any, args: Any) -> Any:
 
 
 @primitive(torch.autograd.profiler.record_function)
-def _record_function(lift: Lift, name: Any, args: Any = None) -> MarkedBlockValue:
+def _record_function(tracer: Tracer, name: Any, args: Any = None) -> MarkedBlockValue:
     return MarkedBlockValue([name, args])
 
 
@@ -98,9 +98,9 @@ class HandleValue(Value):
     def python_type(self) -> type:
         return ScriptObject
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(_handle_of_left_block)
-        generate.call(0)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(_handle_of_left_block)
+        emit.call(0)
 
 
 def _handle_of_left_block() -> Any:
@@ -114,11 +114,11 @@ _EXIT = TORCH_NAMES.operator("profiler._record_function_exit._RecordFunction")
 
 
 @primitive(_ENTER)
-def _enter(lift: Lift, name: Any, args: Any = None) -> HandleValue:
+def _enter(tracer: Tracer, name: Any, args: Any = None) -> HandleValue:
     return HandleValue()
 
 
 @primitive(_EXIT)
-def _exit(lift: Lift, handle: Any) -> None:
+def _exit(tracer: Tracer, handle: Any) -> None:
     if not isinstance(handle, HandleValue):
         raise GraphBreak(FL0102, what="the end of a profiler's block that was entered before")

@@ -10,7 +10,7 @@ from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 
 class Tree:
@@ -39,31 +39,31 @@ class Tree:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def build(self, lift: Lift, leaves: Sequence[Any]) -> Any:
+    def build(self, tracer: Tracer, leaves: Sequence[Any]) -> Any:
         """Containers of this shape, of other leaves."""
-        return self._take(lift, iter(leaves))
+        return self._take(tracer, iter(leaves))
 
-    def _take(self, lift: Lift, leaves: Iterator[Any]) -> Any:
+    def _take(self, tracer: Tracer, leaves: Iterator[Any]) -> Any:
         if self.kind is None:
             return next(leaves)
-        items = [part._take(lift, leaves) for part in self.parts]
+        items = [part._take(tracer, leaves) for part in self.parts]
         if self.kind is dict:
             return DictValue(dict(zip(self.keys, items, strict=True)))
-        return lift.tuple(items) if self.kind is tuple else ListValue(items)
+        return tracer.tuple(items) if self.kind is tuple else ListValue(items)
 
 
 LEAF = Tree(None)
 
 
-def flatten(lift: Lift, value: Any) -> tuple[list[Any], Tree]:
+def flatten(tracer: Tracer, value: Any) -> tuple[list[Any], Tree]:
     """The leaves of nested containers, and their shape."""
-    if type(value) is DictValue and lift.type_of(value) is dict:
-        entries = value.entries(lift)
+    if type(value) is DictValue and tracer.type_of(value) is dict:
+        entries = value.entries(tracer)
         kind: type = dict
         keys, items = tuple(entries), list(entries.values())
     elif type(value) in (ListValue, TupleValue, tuple) and py.type_of(value) in (tuple, list):
-        kind, keys, items = lift.type_of(value), (), py.items(lift, value)
+        kind, keys, items = tracer.type_of(value), (), py.items(tracer, value)
     else:
         return [value], LEAF
-    flat = [flatten(lift, item) for item in items]
+    flat = [flatten(tracer, item) for item in items]
     return [leaf for leaves, _ in flat for leaf in leaves], Tree(kind, keys, [tree for _, tree in flat])

@@ -50,7 +50,7 @@ from framelift.values.tensors.sizes import make_size
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
 
 # True in lifted code, whatever the process is doing.
 _COMPILING = [torch.compiler.is_compiling, is_dynamo_compiling]
@@ -105,30 +105,30 @@ _FIXED = [
 
 
 @primitive(*_COMPILING)
-def _compiling(lift: Lift) -> bool:
-    return lift.answer_compiling()
+def _compiling(tracer: Tracer) -> bool:
+    return tracer.answer_compiling()
 
 
 @primitive(*_FALSE)
-def _false(lift: Lift) -> Any:
+def _false(tracer: Tracer) -> Any:
     return False
 
 
 @primitive(_get_tracing_state)
-def _no_tracing(lift: Lift) -> Any:
+def _no_tracing(tracer: Tracer) -> Any:
     return None
 
 
 @primitive(_log_api_usage_once)
-def _log_usage(lift: Lift, event: Any) -> Any:
+def _log_usage(tracer: Tracer, event: Any) -> Any:
     """Tells whoever operates the process that a feature is in use; no program can ask about it."""
     return None
 
 
 def _fold_on_constants(function: Any) -> None:
-    def answer(lift: Lift, *args: Any, **kwargs: Any) -> Any:
-        named = {name: lift.constant(value) for name, value in kwargs.items()}
-        return py.fold(lift, function, *[lift.constant(arg) for arg in args], **named)
+    def answer(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
+        named = {name: tracer.constant(value) for name, value in kwargs.items()}
+        return py.fold(tracer, function, *[tracer.constant(arg) for arg in args], **named)
 
     primitive(function)(answer)
 
@@ -138,85 +138,85 @@ for _function in (*_STATE, *_FIXED):
 
 
 @primitive(_is_torch_function_enabled)
-def _has_overrides(lift: Lift) -> bool:
-    return not lift.modes.without_overrides and py.fold(lift, _is_torch_function_enabled)
+def _has_overrides(tracer: Tracer) -> bool:
+    return not tracer.modes.without_overrides and py.fold(tracer, _is_torch_function_enabled)
 
 
 @primitive(torch.is_tensor)
-def _is_tensor(lift: Lift, obj: Any) -> bool:
-    return issubclass(lift.type_of(obj), torch.Tensor)
+def _is_tensor(tracer: Tracer, obj: Any) -> bool:
+    return issubclass(tracer.type_of(obj), torch.Tensor)
 
 
 @primitive(torch.Size)
-def _size(lift: Lift, iterable: Any = ()) -> Any:
-    items = py.items(lift, iterable)
+def _size(tracer: Tracer, iterable: Any = ()) -> Any:
+    items = py.items(tracer, iterable)
     if any(isinstance(item, SymbolicValue) for item in items):
-        return make_size(lift, items)
-    return py.fold(lift, torch.Size, [lift.constant(item) for item in items])
+        return make_size(tracer, items)
+    return py.fold(tracer, torch.Size, [tracer.constant(item) for item in items])
 
 
 @primitive(torch.broadcast_shapes)
-def _broadcast_shapes(lift: Lift, *shapes: Any) -> Any:
-    plain = [_sizes(lift, shape) if isinstance(shape, Value) else shape for shape in shapes]
-    return py.fold(lift, torch.broadcast_shapes, *plain)
+def _broadcast_shapes(tracer: Tracer, *shapes: Any) -> Any:
+    plain = [_sizes(tracer, shape) if isinstance(shape, Value) else shape for shape in shapes]
+    return py.fold(tracer, torch.broadcast_shapes, *plain)
 
 
-def _sizes(lift: Lift, shape: Value) -> Any:
+def _sizes(tracer: Tracer, shape: Value) -> Any:
     if isinstance(shape, SequenceValue):
-        return [lift.constant(size) for size in py.items(lift, shape)]
-    return lift.constant(shape)
+        return [tracer.constant(size) for size in py.items(tracer, shape)]
+    return tracer.constant(shape)
 
 
 @primitive(torch.result_type)
-def _result_type(lift: Lift, tensor1: Any, tensor2: Any) -> Any:
-    operands = [_stand_in(lift, operand) for operand in (tensor1, tensor2)]
-    return py.fold(lift, torch.result_type, *operands)
+def _result_type(tracer: Tracer, tensor1: Any, tensor2: Any) -> Any:
+    operands = [_stand_in(tracer, operand) for operand in (tensor1, tensor2)]
+    return py.fold(tracer, torch.result_type, *operands)
 
 
-def _stand_in(lift: Lift, operand: Any) -> Any:
+def _stand_in(tracer: Tracer, operand: Any) -> Any:
     """A tensor without memory that promotes like the operand: by its dtype and whether it has dimensions."""
     if not isinstance(operand, TensorValue):
-        return lift.constant(operand)
-    descriptor = operand.ref(lift).descriptor
+        return tracer.constant(operand)
+    descriptor = operand.ref(tracer).descriptor
     return torch.empty([1] * len(descriptor.shape), dtype=descriptor.dtype, device="meta")
 
 
 @primitive(_group_tensors_by_device_and_dtype)
-def _grouped(lift: Lift, lists: Any, with_indices: Any = False) -> Any:
+def _grouped(tracer: Tracer, lists: Any, with_indices: Any = False) -> Any:
     """In the groups, and the order of groups, that torch finds for tensors of these dtypes and devices."""
-    tensors = [py.items(lift, tensors) for tensors in py.items(lift, lists)]
-    samples = [[_sample(lift, tensor) for tensor in row] for row in tensors]
+    tensors = [py.items(tracer, tensors) for tensors in py.items(tracer, lists)]
+    samples = [[_sample(tracer, tensor) for tensor in row] for row in tensors]
     if not samples or not samples[0]:
         raise GraphBreak(FL0102, what="_group_tensors_by_device_and_dtype with these arguments")
     grouped: dict[Any, Any] = {}
     for key, (_, indices) in _group_tensors_by_device_and_dtype(samples, True).items():
         rows = ListValue([ListValue([row[i] for i in indices] if row else []) for row in tensors])
-        grouped[key] = lift.tuple([rows, ListValue(list(indices) if lift.constant(with_indices) else [])])
+        grouped[key] = tracer.tuple([rows, ListValue(list(indices) if tracer.constant(with_indices) else [])])
     return DictValue(grouped)
 
 
-def _sample(lift: Lift, tensor: Any) -> Any:
+def _sample(tracer: Tracer, tensor: Any) -> Any:
     """An empty tensor of the same dtype on the same device."""
-    if py.same(lift, tensor, None):
+    if py.same(tracer, tensor, None):
         return None
     if not isinstance(tensor, TensorValue):
         raise GraphBreak(FL0202, type=py.type_of(tensor).__qualname__)
-    descriptor = tensor.ref(lift).descriptor
+    descriptor = tensor.ref(tracer).descriptor
     return torch.empty(0, dtype=descriptor.dtype, device=descriptor.device)
 
 
 @primitive(_assert)
-def _asserted(lift: Lift, condition: Any, message: Any) -> None:
+def _asserted(tracer: Tracer, condition: Any, message: Any) -> None:
     """Checked while capturing where the condition is known; when the graph runs where it is a tensor."""
     if isinstance(condition, TensorValue):
-        lift.call_torch(_assert, (condition, lift.constant(message)), {})
-    elif not py.truth(lift, condition):
-        raise_error(AssertionError, lift.constant(message))
+        tracer.call_torch(_assert, (condition, tracer.constant(message)), {})
+    elif not py.truth(tracer, condition):
+        raise_error(AssertionError, tracer.constant(message))
 
 
 @primitive(torch.overrides.has_torch_function, _has_torch_function)
-def _overridden(lift: Lift, args: Any) -> bool:
-    return any(_overrides(lift, item) for item in py.items(lift, args))
+def _overridden(tracer: Tracer, args: Any) -> bool:
+    return any(_overrides(tracer, item) for item in py.items(tracer, args))
 
 
 @primitive(
@@ -225,36 +225,36 @@ def _overridden(lift: Lift, args: Any) -> bool:
     _has_torch_function_unary,
     _has_torch_function_variadic,
 )
-def _any_overridden(lift: Lift, *args: Any) -> bool:
-    return any(_overrides(lift, item) for item in args)
+def _any_overridden(tracer: Tracer, *args: Any) -> bool:
+    return any(_overrides(tracer, item) for item in args)
 
 
-def _overrides(lift: Lift, item: Any) -> bool:
+def _overrides(tracer: Tracer, item: Any) -> bool:
     """Whether an object takes part in torch's override protocol with rules of its own."""
-    kind = lift.type_of(item)
+    kind = tracer.type_of(item)
     if kind is torch.Tensor or kind is torch.nn.Parameter or raw_lookup(kind, "__torch_function__") is NotImplemented:
         return False
     refuse(kind)
 
 
-def _is_flagged(lift: Lift, obj: Any, cls: type) -> bool:
+def _is_flagged(tracer: Tracer, obj: Any, cls: type) -> bool:
     """`isinstance(obj, Parameter)`: of that class, or any tensor a program marked as one."""
-    if issubclass(lift.type_of(obj), cls):
+    if issubclass(tracer.type_of(obj), cls):
         return True
     flag = _FLAGS.get(id(cls))
     if isinstance(obj, TensorSubclassValue):
-        return obj.has_flag(lift, flag)
-    if flag is None or not isinstance(obj, TensorValue) or not lift.has_attribute(obj, flag):
+        return obj.has_flag(tracer, flag)
+    if flag is None or not isinstance(obj, TensorValue) or not tracer.has_attribute(obj, flag):
         return False
-    return py.truth(lift, py.attribute(lift, obj, flag))
+    return py.truth(tracer, py.attribute(tracer, obj, flag))
 
 
-def _is_of_tensor_type(lift: Lift, obj: Any, cls: Any) -> bool:
+def _is_of_tensor_type(tracer: Tracer, obj: Any, cls: Any) -> bool:
     """`isinstance(x, torch.FloatTensor)`: a matter of dtype, layout and device."""
     if not isinstance(obj, TensorValue):
         return False
-    facts = [py.attribute(lift, obj, name) for name in ("dtype", "layout")]
-    return facts == [cls.dtype, cls.layout] and py.attribute(lift, obj, "device").type == _device_of(cls)
+    facts = [py.attribute(tracer, obj, name) for name in ("dtype", "layout")]
+    return facts == [cls.dtype, cls.layout] and py.attribute(tracer, obj, "device").type == _device_of(cls)
 
 
 def _device_of(cls: Any) -> str:

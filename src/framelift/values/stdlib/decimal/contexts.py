@@ -37,8 +37,8 @@ from framelift.values.stdlib.decimal.states import (
 )
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _SAMPLE = Context()
 _SignalDict = type(_SAMPLE.flags)
@@ -57,10 +57,10 @@ class FlagsAtEntry(NamedTuple):
 
     context: Source
 
-    def generate(self, generate: Generator) -> None:
-        generate.builder.load_callable(flags_of)
-        generate.source(self.context)
-        generate.call(1)
+    def generate(self, emit: Emitter) -> None:
+        emit.builder.load_callable(flags_of)
+        emit.source(self.context)
+        emit.call(1)
 
 
 class ContextValue(Value, models=Context if IN_C else ()):
@@ -96,17 +96,17 @@ class ContextValue(Value, models=Context if IN_C else ()):
     def python_type(self) -> type:
         return Context
 
-    def note_facts(self, lift: Lift) -> None:
-        super().note_facts(lift)
+    def note_facts(self, tracer: Tracer) -> None:
+        super().note_facts(tracer)
         assert self.source is not None
         said = self.source.child("REDUCED").child("TUPLE_ITEM", 1)
         for position in range(NUMBERS):
-            lift.guard(said.child("TUPLE_ITEM", position), "EQUALS", self._at_entry[position])
-        _guard_signals(lift, said.child("TUPLE_ITEM", TRAPS), self._at_entry.traps)
+            tracer.guard(said.child("TUPLE_ITEM", position), "EQUALS", self._at_entry[position])
+        _guard_signals(tracer, said.child("TUPLE_ITEM", TRAPS), self._at_entry.traps)
 
     # -- what the program asks and changes ---------------------------------------------------------------------------
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in ("flags", "traps"):
             if name not in self._views:
                 self._views[name] = SignalsValue(self, name)
@@ -114,76 +114,76 @@ class ContextValue(Value, models=Context if IN_C else ()):
         if name in Settings._fields:
             return getattr(self.settings, name)
         found = raw_lookup(Context, name)
-        model = lift.model_of(found)
+        model = tracer.model_of(found)
         if model is None:
-            return method_of(self, lift, name)
-        return lift.builtin_method(self, name, lambda *args, **kwargs: model(lift, [self, *args], kwargs))
+            return method_of(self, tracer, name)
+        return tracer.builtin_method(self, name, lambda *args, **kwargs: model(tracer, [self, *args], kwargs))
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         changed = self.settings.context()
-        py.fold(lift, setattr, changed, name, given_attribute(lift, name, value))  # flags and traps are no lists
-        self.change(lift, settings_of(changed))
+        py.fold(tracer, setattr, changed, name, given_attribute(tracer, name, value))  # flags and traps are no lists
+        self.change(tracer, settings_of(changed))
 
-    def change(self, lift: Lift, settings: Settings) -> None:
-        lift.journal.touch(self)
+    def change(self, tracer: Tracer, settings: Settings) -> None:
+        tracer.journal.touch(self)
         self.settings = settings
 
-    def is_raised(self, lift: Lift, flag: int) -> bool:
+    def is_raised(self, tracer: Tracer, flag: int) -> bool:
         """Whether a flag is raised, guarded."""
         if flag in self.flags:
             return self.flags[flag][-1] != LOWERED
-        return flag in dict(self._before(lift))
+        return flag in dict(self._before(tracer))
 
-    def _before(self, lift: Lift) -> tuple[tuple[int, int], ...]:
+    def _before(self, tracer: Tracer) -> tuple[tuple[int, int], ...]:
         """The flags that were raised at entry, guarded."""
         if self.inherited is None:
             return ()
         before = flags_of(self.inherited.concrete)
         said = self.inherited.context.child("REDUCED").child("TUPLE_ITEM", 1)
-        _guard_signals(lift, said.child("TUPLE_ITEM", FLAGS), tuple(dict(before)))
+        _guard_signals(tracer, said.child("TUPLE_ITEM", FLAGS), tuple(dict(before)))
         return before
 
-    def set_flag(self, lift: Lift, flag: int, is_raised: bool) -> None:
-        lift.journal.touch(self)
+    def set_flag(self, tracer: Tracer, flag: int, is_raised: bool) -> None:
+        tracer.journal.touch(self)
         self.flags = self.flags | {flag: (ASSIGNED if is_raised else LOWERED,)}
 
-    def raise_flags(self, lift: Lift, raised: tuple[tuple[int, int], ...]) -> None:
+    def raise_flags(self, tracer: Tracer, raised: tuple[tuple[int, int], ...]) -> None:
         """Note flags that an operation raised."""
         marked = {flag: mark_raised(self.flags.get(flag, ()), by) for flag, by in raised}
         if any(self.flags.get(flag) != marks for flag, marks in marked.items()):
-            lift.journal.touch(self)
+            tracer.journal.touch(self)
             self.flags = self.flags | marked
 
     @method
-    def clear_flags(self, lift: Lift) -> None:
-        lift.journal.touch(self)
+    def clear_flags(self, tracer: Tracer) -> None:
+        tracer.journal.touch(self)
         self.flags, self.inherited = {}, None
 
     @method
-    def clear_traps(self, lift: Lift) -> None:
-        self.change(lift, self.settings._replace(traps=()))
+    def clear_traps(self, tracer: Tracer) -> None:
+        self.change(tracer, self.settings._replace(traps=()))
 
     @method
-    def copy(self, lift: Lift) -> ContextValue:
+    def copy(self, tracer: Tracer) -> ContextValue:
         inherited = self.inherited
         if inherited is not None and inherited.raised is None:
-            inherited = inherited._replace(raised=lift.sources.new(FlagsAtEntry(inherited.context)))
+            inherited = inherited._replace(raised=tracer.sources.new(FlagsAtEntry(inherited.context)))
         return ContextValue(self.settings, self.flags, inherited)
 
     @method
-    def __copy__(self, lift: Lift) -> ContextValue:  # noqa: PLE0302  (a model)
-        return self.copy(lift)
+    def __copy__(self, tracer: Tracer) -> ContextValue:  # noqa: PLE0302  (a model)
+        return self.copy(tracer)
 
     @method
-    def __reduce__(self, lift: Lift) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return lift.from_constant(self.known(lift).__reduce__())
+    def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return tracer.from_constant(self.known(tracer).__reduce__())
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        return repr(self.known(lift, exactly=True))
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return repr(self.known(tracer, exactly=True))
 
-    def known(self, lift: Lift, exactly: bool = False) -> Context:
+    def known(self, tracer: Tracer, exactly: bool = False) -> Context:
         """A context in the same state, flags included; guarded. Exactly: also why an operation was invalid."""
-        before = self._before(lift)
+        before = self._before(tracer)
         is_told = self.flags.get(INVALID, ())[:1] in ((LOWERED,), (ASSIGNED,))
         if exactly and INVALID in dict(before) and not is_told:
             self.refuse("telling invalid operations apart")  # which guards do not
@@ -200,48 +200,48 @@ class ContextValue(Value, models=Context if IN_C else ()):
     def is_as_it_was(self, state: Any) -> bool:
         return bool(state == self.state())
 
-    def replay(self, generate: Generator) -> None:
-        generate.builder.load_callable(change)
-        generate.source(self.source)
-        self._generate_change(generate)
-        generate.call(4)
-        generate.pop_top()
+    def replay(self, emit: Emitter) -> None:
+        emit.builder.load_callable(change)
+        emit.source(self.source)
+        self._generate_change(emit)
+        emit.call(4)
+        emit.pop_top()
 
-    def _generate_change(self, generate: Generator) -> None:
+    def _generate_change(self, emit: Emitter) -> None:
         """Leave what `change` does to a context on the stack."""
-        generate.constant(None if self.source is not None and self.settings == self._at_entry else tuple(self.settings))
+        emit.constant(None if self.source is not None and self.settings == self._at_entry else tuple(self.settings))
         if self.inherited is None:
-            generate.constant(())
+            emit.constant(())
         elif self.inherited.raised is None:
-            generate.constant(None)
+            emit.constant(None)
         else:
-            generate.source(self.inherited.raised)
-        generate.constant(tuple(self.flags.items()))
+            emit.source(self.inherited.raised)
+        emit.constant(tuple(self.flags.items()))
 
     def parts(self) -> list[Any]:
         return [] if self.maker is None else [self.maker]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.maker is not None:
-            generate.value(self.maker)
-            generate.pop_top()
-            generate.load_remembered(self)
+            emit.value(self.maker)
+            emit.pop_top()
+            emit.load_remembered(self)
             return
-        generate.builder.load_callable(change)
-        generate.callable(Context)
-        generate.call(0)
-        self._generate_change(generate)
-        generate.call(4)
+        emit.builder.load_callable(change)
+        emit.callable(Context)
+        emit.call(0)
+        self._generate_change(emit)
+        emit.call(4)
 
-    def rebuild_made(self, generate: Generator) -> None:
+    def rebuild_made(self, emit: Emitter) -> None:
         """The same for the context on top of the stack, which its maker made."""
-        generate.remember(self)
-        generate.pop_top()
-        generate.builder.load_callable(change)
-        generate.load_remembered(self)
-        self._generate_change(generate)
-        generate.call(4)
-        generate.pop_top()
+        emit.remember(self)
+        emit.pop_top()
+        emit.builder.load_callable(change)
+        emit.load_remembered(self)
+        self._generate_change(emit)
+        emit.call(4)
+        emit.pop_top()
 
 
 class SignalsValue(Value):
@@ -258,95 +258,95 @@ class SignalsValue(Value):
     def python_type(self) -> type:
         return _SignalDict
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        found = class_lookup(lift, _SignalDict, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        found = class_lookup(tracer, _SignalDict, name)
         if found is not None and type(found.raw) is types.FunctionType:
-            return bind(lift, found, self, _SignalDict)
-        return method_of(self, lift, name)
+            return bind(tracer, found, self, _SignalDict)
+        return method_of(self, tracer, name)
 
-    def length(self, lift: Lift) -> Any:
+    def length(self, tracer: Tracer) -> Any:
         return len(SIGNALS)
 
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, lift.tuple([lift.known_object(signal) for signal in SIGNALS]))
+    def iterate(self, tracer: Tracer) -> Any:
+        return py.iterate(tracer, tracer.tuple([tracer.known_object(signal) for signal in SIGNALS]))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        signal = _position(lift, key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        signal = _position(tracer, key)
         if self.name == "traps":
             return signal in self.context.settings.traps
-        return self.context.is_raised(lift, signal)
+        return self.context.is_raised(tracer, signal)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
-        signal, is_set = _position(lift, key), py.truth(lift, value)
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
+        signal, is_set = _position(tracer, key), py.truth(tracer, value)
         if self.name == "flags":
-            self.context.set_flag(lift, signal, is_set)
+            self.context.set_flag(tracer, signal, is_set)
             return
         settings = self.context.settings
         traps = set(settings.traps) | {signal} if is_set else set(settings.traps) - {signal}
-        self.context.change(lift, settings._replace(traps=tuple(sorted(traps))))
+        self.context.change(tracer, settings._replace(traps=tuple(sorted(traps))))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.call(lift, self.attribute(lift, "__contains__"), [item], {})
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return py.call(tracer, self.attribute(tracer, "__contains__"), [item], {})
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        known = self.context.known(lift)  # which its flags and traps do not keep alive
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        known = self.context.known(tracer)  # which its flags and traps do not keep alive
         return repr(getattr(known, self.name))
 
     @method
-    def copy(self, lift: Lift) -> Any:
-        keys = [lift.known_object(signal) for signal in SIGNALS]
-        return DictValue({py.key_of(lift, key): self.item(lift, key) for key in keys})
+    def copy(self, tracer: Tracer) -> Any:
+        keys = [tracer.known_object(signal) for signal in SIGNALS]
+        return DictValue({py.key_of(tracer, key): self.item(tracer, key) for key in keys})
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, SignalsValue):
             self.refuse(f"comparison {operator}")
-        mine, theirs = [signals.context.known(lift, signals.name == "flags") for signals in (self, other)]
-        return py.fold(lift, py.COMPARE[operator], getattr(mine, self.name), getattr(theirs, other.name))
+        mine, theirs = [signals.context.known(tracer, signals.name == "flags") for signals in (self, other)]
+        return py.fold(tracer, py.COMPARE[operator], getattr(mine, self.name), getattr(theirs, other.name))
 
-    def is_same(self, lift: Lift, other: Value) -> bool:
+    def is_same(self, tracer: Tracer, other: Value) -> bool:
         if not isinstance(other, SignalsValue):
             self.refuse("'is'")
         return False
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
     def parts(self) -> list[Any]:
         return [self.context]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.value(self.context)
-        generate.load_attribute(self.name)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.value(self.context)
+        emit.load_attribute(self.name)
 
 
-def given_attribute(lift: Lift, name: str, value: Any) -> Any:
+def given_attribute(tracer: Tracer, name: str, value: Any) -> Any:
     """What an attribute of a context is set to, as a constant: flags and traps are classes in a list."""
     if name not in ("flags", "traps"):
-        return lift.constant(value)
-    if py.same(lift, value, None):
+        return tracer.constant(value)
+    if py.same(tracer, value, None):
         return None
     if not py.has_type(value, list, tuple):
         raise GraphBreak(FL0102, what=f"signals in a {py.describe(value)}")
-    signals = [known_class(lift, item) for item in py.items(lift, value)]
+    signals = [known_class(tracer, item) for item in py.items(tracer, value)]
     return signals if py.type_of(value) is list else tuple(signals)
 
 
-def known_class(lift: Lift, value: Any) -> Any:
+def known_class(tracer: Tracer, value: Any) -> Any:
     """The class a value is."""
     if not isinstance(value, ClassValue):
         raise GraphBreak(FL0102, what=f"a signal that is a {py.describe(value)}")
-    value.note(lift)
+    value.note(tracer)
     return value.concrete
 
 
-def _position(lift: Lift, key: Any) -> int:
+def _position(tracer: Tracer, key: Any) -> int:
     """Which signal a key is; any other raises."""
-    plain = known_class(lift, key) if isinstance(key, ClassValue) else lift.constant(key)
-    py.fold(lift, operator.getitem, _SAMPLE.flags, plain)
+    plain = known_class(tracer, key) if isinstance(key, ClassValue) else tracer.constant(key)
+    py.fold(tracer, operator.getitem, _SAMPLE.flags, plain)
     return next(position for position, signal in enumerate(SIGNALS) if signal is plain)
 
 
-def _guard_signals(lift: Lift, source: Source, signals: tuple[int, ...]) -> None:
-    lift.guard(source, "LENGTH", len(signals))
+def _guard_signals(tracer: Tracer, source: Source, signals: tuple[int, ...]) -> None:
+    tracer.guard(source, "LENGTH", len(signals))
     for position, signal in enumerate(signals):
-        lift.guard(source.child("LIST_ITEM", position), "IS", SIGNALS[signal])
+        tracer.guard(source.child("LIST_ITEM", position), "IS", SIGNALS[signal])

@@ -32,8 +32,8 @@ from framelift.values.stdlib.decimal.threads import run_in_contexts
 from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _Decimal = decimal.Decimal
 
@@ -44,84 +44,84 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     __slots__ = ()
     answers_operators = False  # what it says of others is said by Python
 
-    def note_facts(self, lift: Lift) -> None:
-        super().note_facts(lift)
+    def note_facts(self, tracer: Tracer) -> None:
+        super().note_facts(tracer)
         assert self.source is not None
         where, text = self.source.child("REDUCED").child("TUPLE_ITEM", 1), self.concrete.__reduce__()[1][0]
-        if not lift.policy.is_steady(self.source.name, text):
+        if not tracer.policy.is_steady(self.source.name, text):
             self.refuse("use, after many others in its place,")
-        lift.guard(where.child("TUPLE_ITEM", 0), "EQUALS", text)
+        tracer.guard(where.child("TUPLE_ITEM", 0), "EQUALS", text)
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
-    def truth(self, lift: Lift) -> bool:
+    def truth(self, tracer: Tracer) -> bool:
         return bool(self.concrete)
 
-    def unary(self, lift: Lift, operator: str) -> Any:
-        return run(lift, py.UNARY[operator], [self])
+    def unary(self, tracer: Tracer, operator: str) -> Any:
+        return run(tracer, py.UNARY[operator], [self])
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combined(lift, py.BINARY[operator], self, other)
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combined(tracer, py.BINARY[operator], self, other)
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
-        return self._combined(lift, py.BINARY[operator], other, self)
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return self._combined(tracer, py.BINARY[operator], other, self)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, Value) and not _is_plain(other):
-            ratio = _ratio(lift, other)
-            return ratio if ratio is NotImplemented else run(lift, _compare_ratio, [operator, self, *ratio])
-        return run(lift, raw_lookup(_Decimal, COMPARE_METHODS[operator]), [self, other])
+            ratio = _ratio(tracer, other)
+            return ratio if ratio is NotImplemented else run(tracer, _compare_ratio, [operator, self, *ratio])
+        return run(tracer, raw_lookup(_Decimal, COMPARE_METHODS[operator]), [self, other])
 
-    def _combined(self, lift: Lift, function: Callable[..., Any], left: Any, right: Any) -> Any:
+    def _combined(self, tracer: Tracer, function: Callable[..., Any], left: Any, right: Any) -> Any:
         other = right if left is self else left
         if isinstance(other, ScalarObjectValue) and other.base is not int:
             self.refuse(f"an operator with {py.describe(other)}")  # which may have its own, and has its own name
         if not _is_plain(other):
             return NotImplemented
-        return run(lift, function, [left, right])
+        return run(tracer, function, [left, right])
 
     # -- what containers and conversions ask -------------------------------------------------------------------------
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         if self.concrete.is_qnan():  # equal to nothing, and told by its address
             return Identity(self)
-        return EqualKey(lift, self, run(lift, hash, [self]))
+        return EqualKey(tracer, self, run(tracer, hash, [self]))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        text: str = run(lift, repr if conversion == "repr" else str, [self])
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        text: str = run(tracer, repr if conversion == "repr" else str, [self])
         return text
 
-    def format(self, lift: Lift, spec: Any) -> str:
-        plain = lift.constant(spec)
+    def format(self, tracer: Tracer, spec: Any) -> str:
+        plain = tracer.constant(spec)
         if type(plain) is str and plain[-1:] in ("n", "N"):
             self.refuse("format() in the language of the day")
-        text: str = run(lift, format, [self, plain])
+        text: str = run(tracer, format, [self, plain])
         return text
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         found = raw_lookup(_Decimal, name)
         if has_type(found, _METHODS) and found.__objclass__ is _Decimal and name not in _MODELLED:
-            return lift.builtin_method(self, name, lambda *args, **kwargs: run(lift, found, [self, *args], kwargs))
+            return tracer.builtin_method(self, name, lambda *args, **kwargs: run(tracer, found, [self, *args], kwargs))
         if type(found) is types.GetSetDescriptorType and found.__objclass__ is _Decimal:
-            return run(lift, found.__get__, [self])
-        return method_of(self, lift, name)
+            return run(tracer, found.__get__, [self])
+        return method_of(self, tracer, name)
 
     @method
-    def __format__(self, lift: Lift, spec: Any) -> str:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return self.format(lift, spec)
+    def __format__(self, tracer: Tracer, spec: Any) -> str:  # type: ignore[override]  # noqa: PLE0302  (a model)
+        return self.format(tracer, spec)
 
     @method
-    def __copy__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
+    def __copy__(self, tracer: Tracer) -> Any:  # noqa: PLE0302  (a model)
         return self
 
     @method
-    def __deepcopy__(self, lift: Lift, memo: Any) -> Any:  # noqa: PLE0302  (a model)
+    def __deepcopy__(self, tracer: Tracer, memo: Any) -> Any:  # noqa: PLE0302  (a model)
         return self
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(_Decimal)
-        generate.constant(str(self.concrete))
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(_Decimal)
+        emit.constant(str(self.concrete))
+        emit.call(1)
 
 
 _METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -137,69 +137,69 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, DecimalValue) or py.has_type(value, *_PLAIN)
 
 
-def run(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
+def run(tracer: Tracer, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any] | None = None) -> Any:
     """Call a function of decimals and other plain data."""
     decimals = [arg for arg in [*args, *(kwargs or {}).values()] if isinstance(arg, DecimalValue)]
-    named = {} if kwargs is None else {name: _plain(lift, arg) for name, arg in kwargs.items()}
-    result = run_in_contexts(lift, function, [_plain(lift, arg) for arg in args], named)
+    named = {} if kwargs is None else {name: _plain(tracer, arg) for name, arg in kwargs.items()}
+    result = run_in_contexts(tracer, function, [_plain(tracer, arg) for arg in args], named)
     same = next((value for value in decimals if value.concrete is result), None)
-    return _value(lift, result) if same is None else same
+    return _value(tracer, result) if same is None else same
 
 
-def _plain(lift: Lift, value: Any) -> Any:
+def _plain(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, DecimalValue):
-        value.note(lift)
+        value.note(tracer)
         return value.concrete
-    return value if isinstance(value, ContextValue) else lift.constant(value)
+    return value if isinstance(value, ContextValue) else tracer.constant(value)
 
 
-def _ratio(lift: Lift, value: Value) -> Any:
+def _ratio(tracer: Tracer, value: Value) -> Any:
     """Numerator and denominator of what decimals are compared with; NotImplemented for what is no such number."""
-    known = [lift.known_object(function) for function in (isinstance, numbers.Rational)]
-    if not py.truth(lift, py.call(lift, known[0], [value, known[1]], {})):
+    known = [tracer.known_object(function) for function in (isinstance, numbers.Rational)]
+    if not py.truth(tracer, py.call(tracer, known[0], [value, known[1]], {})):
         return NotImplemented
-    if lift.type_of(value) is not fractions.Fraction:
+    if tracer.type_of(value) is not fractions.Fraction:
         value.refuse("comparison with a decimal")
-    return [py.attribute(lift, value, name) for name in ("numerator", "denominator")]
+    return [py.attribute(tracer, value, name) for name in ("numerator", "denominator")]
 
 
 def _compare_ratio(operator: str, number: decimal.Decimal, numerator: int, denominator: int) -> Any:
     return py.COMPARE[operator](number, fractions.Fraction(numerator, denominator))
 
 
-def _value(lift: Lift, result: Any) -> Any:
+def _value(tracer: Tracer, result: Any) -> Any:
     if is_constant(result):
         return result
     if isinstance(result, type):
-        return lift.known_object(result)
+        return tracer.known_object(result)
     if type(result) is _Decimal:
         return DecimalValue(None, result)
     if type(result) is tuple:
-        return lift.tuple([_value(lift, item) for item in result])
+        return tracer.tuple([_value(tracer, item) for item in result])
     if type(result) is decimal.DecimalTuple:
-        return py.call(lift, lift.known_object(decimal.DecimalTuple), list(result), {})
+        return py.call(tracer, tracer.known_object(decimal.DecimalTuple), list(result), {})
     raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
 
 
 def _register() -> None:
     @primitive(_Decimal)
-    def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+    def make(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], UserObjectValue) and is_plain_class(args[0].cls):
-            kind = name_of(lift.type_of(args[0]))
+            kind = name_of(tracer.type_of(args[0]))
             raise_error(TypeError, f"conversion from {kind} to Decimal is not supported")
-        return run(lift, _Decimal, list(args), kwargs)
+        return run(tracer, _Decimal, list(args), kwargs)
 
     @primitive(_Decimal.__dict__["from_float"])
-    def from_float(lift: Lift, cls: Any, *args: Any) -> Any:
+    def from_float(tracer: Tracer, cls: Any, *args: Any) -> Any:
         if not (isinstance(cls, Value) and cls.concrete is _Decimal):
             raise GraphBreak(FL0201, operation="from_float()", type="a subclass of Decimal")
-        return run(lift, _Decimal.from_float, list(args))
+        return run(tracer, _Decimal.from_float, list(args))
 
     for found in Context.__dict__.values():
         if type(found) is types.MethodDescriptorType and found.__name__ not in _OF_CONTEXTS:
 
-            def compute(lift: Lift, *args: Any, _method: Any = found, **kwargs: Any) -> Any:
-                return run(lift, _method, list(args), kwargs)
+            def compute(tracer: Tracer, *args: Any, _method: Any = found, **kwargs: Any) -> Any:
+                return run(tracer, _method, list(args), kwargs)
 
             primitive(found)(compute)
 

@@ -25,8 +25,8 @@ from framelift.values.stdlib.decimal.contexts import ContextValue, given_attribu
 from framelift.values.stdlib.decimal.states import IN_C, Settings, flags_of, settings_of
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class _Thread:
@@ -45,19 +45,19 @@ class ThreadValue(Value, models=_Thread):
         super().__init__(source, concrete)
         self.chosen: ContextValue | None = None
 
-    def own(self, lift: Lift) -> Any:
-        return lift.wrap(get_context(), lift.sources.known(get_context).child("RESULT"))
+    def own(self, tracer: Tracer) -> Any:
+        return tracer.wrap(get_context(), tracer.sources.known(get_context).child("RESULT"))
 
-    def context(self, lift: Lift) -> ContextValue:
-        current = self.own(lift) if self.chosen is None else self.chosen
+    def context(self, tracer: Tracer) -> ContextValue:
+        current = self.own(tracer) if self.chosen is None else self.chosen
         if not isinstance(current, ContextValue):
             current.refuse("arithmetic")  # a class of the user's
-        current.note(lift)
+        current.note(tracer)
         return current
 
-    def choose(self, lift: Lift, context: ContextValue) -> None:
-        lift.journal.touch(self)
-        self.chosen = None if context is self.own(lift) else context
+    def choose(self, tracer: Tracer, context: ContextValue) -> None:
+        tracer.journal.touch(self)
+        self.chosen = None if context is self.own(tracer) else context
 
     def state(self) -> Any:
         return self.chosen
@@ -68,22 +68,22 @@ class ThreadValue(Value, models=_Thread):
     def is_as_it_was(self, state: Any) -> bool:
         return state is self.chosen
 
-    def replay(self, generate: Generator) -> None:
+    def replay(self, emit: Emitter) -> None:
         if self.chosen is not None:
-            generate.builder.load_callable(set_context)
-            generate.value(self.chosen)
-            generate.call(1)
-            generate.pop_top()
+            emit.builder.load_callable(set_context)
+            emit.value(self.chosen)
+            emit.call(1)
+            emit.pop_top()
 
 
-def _thread(lift: Lift) -> ThreadValue:
-    thread: ThreadValue = lift.known_object(_THREAD)
+def _thread(tracer: Tracer) -> ThreadValue:
+    thread: ThreadValue = tracer.known_object(_THREAD)
     return thread
 
 
-def current_context(lift: Lift) -> ContextValue:
+def current_context(tracer: Tracer) -> ContextValue:
     """The context in which the program computes now."""
-    return _thread(lift).context(lift)
+    return _thread(tracer).context(tracer)
 
 
 class LocalContextValue(Value, models=()):
@@ -100,30 +100,30 @@ class LocalContextValue(Value, models=()):
     def python_type(self) -> type:
         return _ContextManager
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
     @method
-    def __enter__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
-        _thread(lift).choose(lift, self.local)
+    def __enter__(self, tracer: Tracer) -> Any:  # noqa: PLE0302  (a model)
+        _thread(tracer).choose(tracer, self.local)
         return self.local
 
     @method
-    def __exit__(self, lift: Lift, *error: Any) -> None:
-        _thread(lift).choose(lift, self.outer)
+    def __exit__(self, tracer: Tracer, *error: Any) -> None:
+        _thread(tracer).choose(tracer, self.outer)
 
     def parts(self) -> list[Any]:
         return [self.outer, self.local]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.builder.load_callable(_opened)
-        generate.value(self.outer)
-        generate.call(1)
-        generate.builder.unpack_sequence(2)
-        generate.remember(self)
-        generate.pop_top()
-        self.local.rebuild_made(generate)
-        generate.load_remembered(self)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.builder.load_callable(_opened)
+        emit.value(self.outer)
+        emit.call(1)
+        emit.builder.unpack_sequence(2)
+        emit.remember(self)
+        emit.pop_top()
+        self.local.rebuild_made(emit)
+        emit.load_remembered(self)
 
 
 def _opened(outer: Context) -> tuple[Any, Context]:
@@ -143,52 +143,54 @@ _TEMPLATES = (decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedCont
 
 def _register() -> None:
     @primitive(get_context)
-    def getcontext(lift: Lift) -> Any:
-        return current_context(lift)
+    def getcontext(tracer: Tracer) -> Any:
+        return current_context(tracer)
 
     @primitive(set_context)
-    def setcontext(lift: Lift, context: Any, /) -> None:
-        chosen = _expect_context(lift, context, "decimal.setcontext")
+    def setcontext(tracer: Tracer, context: Any, /) -> None:
+        chosen = _expect_context(tracer, context, "decimal.setcontext")
         if any(chosen.concrete is template for template in _TEMPLATES):  # which are never computed in
             chosen = ContextValue(chosen.settings)
-        _thread(lift).choose(lift, chosen)
+        _thread(tracer).choose(tracer, chosen)
 
     @primitive(local_context)
-    def localcontext(lift: Lift, ctx: Any = None, **kwargs: Any) -> Any:
-        outer = current_context(lift)
-        local = outer if ctx is None else _expect_context(lift, ctx, "decimal.localcontext")
-        return LocalContextValue(outer, _changed(lift, local.copy(lift), _enter_local, kwargs))
+    def localcontext(tracer: Tracer, ctx: Any = None, **kwargs: Any) -> Any:
+        outer = current_context(tracer)
+        local = outer if ctx is None else _expect_context(tracer, ctx, "decimal.localcontext")
+        return LocalContextValue(outer, _changed(tracer, local.copy(tracer), _enter_local, kwargs))
 
     @primitive(Context)
-    def make(lift: Lift, *args: Any, **kwargs: Any) -> Any:
+    def make(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip(_GIVEN, args, strict=False))
         if len(args) > len(_GIVEN) or not set(kwargs) <= set(_GIVEN) - set(given):
             raise GraphBreak(FL0102, what="decimal.Context with these arguments")
-        where = lift.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
-        default = _expect_context(lift, lift.wrap(_TEMPLATES[0], where), "decimal.Context")
-        return _changed(lift, ContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs)
+        where = tracer.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
+        default = _expect_context(tracer, tracer.wrap(_TEMPLATES[0], where), "decimal.Context")
+        return _changed(tracer, ContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs)
 
 
 # What a context is made of, in order: as the copy protocol has it.
 _GIVEN = (*Settings._fields[:-1], "flags", "traps")
 
 
-def _expect_context(lift: Lift, value: Any, what: str) -> ContextValue:
+def _expect_context(tracer: Tracer, value: Any, what: str) -> ContextValue:
     if not isinstance(value, ContextValue):
         raise GraphBreak(FL0102, what=f"{what} of {py.describe(value)}")
-    value.note(lift)
+    value.note(tracer)
     return value
 
 
-def _changed(lift: Lift, context: ContextValue, change: Callable[..., Context], given: dict[str, Any]) -> ContextValue:
+def _changed(
+    tracer: Tracer, context: ContextValue, change: Callable[..., Context], given: dict[str, Any]
+) -> ContextValue:
     """A context that the program just made, with the attributes that it gave."""
-    plain = {name: given_attribute(lift, name, value) for name, value in given.items()}
+    plain = {name: given_attribute(tracer, name, value) for name, value in given.items()}
 
     def try_out() -> tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]:
         tried = change(context.settings.context(), **plain)
         return tuple(settings_of(tried)), flags_of(tried)
 
-    settings, raised = py.fold(lift, try_out)
+    settings, raised = py.fold(tracer, try_out)
     context.settings = Settings(*settings)
     if plain.get("flags") is not None:
         context.inherited, context.flags = None, {flag: (by,) for flag, by in raised}
@@ -211,16 +213,16 @@ if IN_C:
     _register()
 
 
-def run_in_contexts(lift: Lift, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def run_in_contexts(tracer: Tracer, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function of `decimal` on plain arguments, and on contexts."""
-    current, failure, result = current_context(lift), None, None
+    current, failure, result = current_context(tracer), None, None
     with local_context(current.settings.context()) as active:
         copies = {id(current): (current, active)}
 
         def plain(arg: Any) -> Any:
             if not isinstance(arg, ContextValue):
                 return arg
-            arg.note(lift)
+            arg.note(tracer)
             if id(arg) not in copies:
                 copies[id(arg)] = arg, arg.settings.context()
             return copies[id(arg)][1]
@@ -229,15 +231,15 @@ def run_in_contexts(lift: Lift, function: Callable[..., Any], args: list[Any], k
         try:
             result = function(*given, **named)
         except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
-            failure = _raised(lift, error)
+            failure = _raised(tracer, error)
     for context, copy in copies.values():
-        context.raise_flags(lift, flags_of(copy))
+        context.raise_flags(tracer, flags_of(copy))
     if failure is not None:
         raise failure
     return result
 
 
-def _raised(lift: Lift, error: Exception) -> Raised:
+def _raised(tracer: Tracer, error: Exception) -> Raised:
     if not isinstance(error, decimal.DecimalException):
         return raised_from(error)
-    return Raised(ExceptionValue(type(error), tuple([lift.from_constant(arg) for arg in error.args])))
+    return Raised(ExceptionValue(type(error), tuple([tracer.from_constant(arg) for arg in error.args])))

@@ -12,8 +12,8 @@ from framelift.values.core.methods import method_of
 from framelift.values.core.primitives import Arity, primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 # Of one type are what makes keys and the keys, which are made of an object.
 _KEY_TYPE = type(functools.cmp_to_key(lambda a, b: 0))
@@ -33,37 +33,37 @@ class ComparisonKey(Value):
     def python_type(self) -> type:
         return _KEY_TYPE
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not _CALL(args, kwargs):
             self.refuse("a call without exactly one argument")
         return ComparisonKey(self.function, *args, **kwargs)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not isinstance(other, ComparisonKey):
             raise_error(TypeError, "other argument must be K instance")
         if self.obj is _ABSENT or other.obj is _ABSENT:
             raise_error(AttributeError, "object")
-        return py.compare(lift, operator, py.call(lift, self.function, [self.obj, other.obj], {}), 0)
+        return py.compare(tracer, operator, py.call(tracer, self.function, [self.obj, other.obj], {}), 0)
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         raise_error(TypeError, "unhashable type: 'functools.KeyWrapper'")
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "obj":
             return None if self.obj is _ABSENT else self.obj
-        return method_of(self, lift, name)
+        return method_of(self, tracer, name)
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         self.refuse(f"assignment of {name}")
 
     def parts(self) -> list[Any]:
         return [self.function] if self.obj is _ABSENT else [self.function, self.obj]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(functools.cmp_to_key if self.obj is _ABSENT else _made_key)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(functools.cmp_to_key if self.obj is _ABSENT else _made_key)
         for part in self.parts():
-            generate.value(part)
-        generate.call(len(self.parts()))
+            emit.value(part)
+        emit.call(len(self.parts()))
 
 
 def _made_key(function: Any, obj: Any) -> Any:
@@ -78,5 +78,5 @@ _CALL = Arity(_call, 0)
 
 
 @primitive(functools.cmp_to_key)
-def _cmp_to_key(lift: Lift, mycmp: Any) -> Any:
+def _cmp_to_key(tracer: Tracer, mycmp: Any) -> Any:
     return ComparisonKey(mycmp)

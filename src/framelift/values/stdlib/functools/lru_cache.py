@@ -30,8 +30,8 @@ from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors.deferred import call_later
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
@@ -43,69 +43,69 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
         name = self.concrete.__dict__.get("__qualname__")
         return f"{name if type(name) is str else 'a function'}, which is cached,"
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         assert self.source is not None
         if _is_of_typing(self.concrete) and not kwargs:
-            return self._type_expression(lift, args)
-        parts = [self._part(lift, argument) for argument in args]
-        named = {name: self._part(lift, argument) for name, argument in kwargs.items()}
+            return self._type_expression(tracer, args)
+        parts = [self._part(tracer, argument) for argument in args]
+        named = {name: self._part(tracer, argument) for name, argument in kwargs.items()}
         for key, result in lru_entries(self.concrete):
             if _matches(key, parts, named) and (is_constant(key) or len(key) <= _MOST_PARTS):
                 source = self.source.child("LRU_RESULT", key)
-                lift.require(source)
-                call_later(lift, ask_again, [self, tuple(kwargs), *args, *kwargs.values()])
-                return lift.wrap(result, source)
+                tracer.require(source)
+                call_later(tracer, ask_again, [self, tuple(kwargs), *args, *kwargs.values()])
+                return tracer.wrap(result, source)
         raise GraphBreak(FL0102, what=f"{self.describe()} for new arguments")
 
-    def _type_expression(self, lift: Lift, args: list[Any]) -> Any:
+    def _type_expression(self, tracer: Tracer, args: list[Any]) -> Any:
         """What `typing` makes of classes and constants, and always makes alike: `Union[int, str]`, say."""
-        self.note(lift)
-        lift.guard(self.source, "IS", self.concrete)  # type: ignore[arg-type]
-        parts = [self._part_of_type(lift, argument) for argument in args]
-        return lift.known_object(py.evaluate(lift, self.concrete, *parts))
+        self.note(tracer)
+        tracer.guard(self.source, "IS", self.concrete)  # type: ignore[arg-type]
+        parts = [self._part_of_type(tracer, argument) for argument in args]
+        return tracer.known_object(py.evaluate(tracer, self.concrete, *parts))
 
-    def _part_of_type(self, lift: Lift, argument: Any) -> Any:
+    def _part_of_type(self, tracer: Tracer, argument: Any) -> Any:
         if isinstance(argument, Value) and py.has_type(argument, tuple, list):
-            return py.type_of(argument)([self._part_of_type(lift, item) for item in py.items(lift, argument)])
+            return py.type_of(argument)([self._part_of_type(tracer, item) for item in py.items(tracer, argument)])
         is_given = isinstance(argument, Value) and argument.source is not None
         if is_given and own_entries(py.type_of(argument)).get("__module__") == "typing":
-            argument.note(lift)
-            lift.guard(argument.source, "IS", argument.concrete)
+            argument.note(tracer)
+            tracer.guard(argument.source, "IS", argument.concrete)
             return argument.concrete
-        return self._part(lift, argument)
+        return self._part(tracer, argument)
 
     def kept(self) -> Value:
         """What a call made later is given: the very function."""
         return self
 
-    def _part(self, lift: Lift, argument: Any) -> Any:
+    def _part(self, tracer: Tracer, argument: Any) -> Any:
         """What stands for an argument in the key: a constant, or an object that is equal to itself only."""
         if isinstance(argument, UserObjectValue) and argument.source is not None:
-            argument.note(lift)
-            defaults = [has_default(lift, argument.cls, n, object.__dict__[n]) for n in ("__hash__", "__eq__")]
+            argument.note(tracer)
+            defaults = [has_default(tracer, argument.cls, n, object.__dict__[n]) for n in ("__hash__", "__eq__")]
             if all(defaults):
-                lift.guard(argument.source, "IS", argument.concrete)
+                tracer.guard(argument.source, "IS", argument.concrete)
                 return argument.concrete
         if isinstance(argument, ClassValue):
-            if lift.made.of(argument.concrete) is not None:
+            if tracer.made.of(argument.concrete) is not None:
                 raise GraphBreak(FL0102, what=f"{self.describe()} with {argument.describe()}, which the program made")
-            argument.key(lift)  # classes are found by identity, unless their metaclass has it otherwise
-            argument.note(lift)
+            argument.key(tracer)  # classes are found by identity, unless their metaclass has it otherwise
+            argument.note(tracer)
             return argument.concrete
         if isinstance(argument, Value) and not is_constant(argument.concrete):
             raise GraphBreak(FL0102, what=f"{self.describe()} with {argument.describe()}")
         if py.type_of(argument) is tuple:
-            return tuple([self._part(lift, item) for item in py.items(lift, argument)])
-        plain = lift.constant(argument)
+            return tuple([self._part(tracer, item) for item in py.items(tracer, argument)])
+        plain = tracer.constant(argument)
         if type(plain) is not py.type_of(argument):  # a member of an enum is told from its number
             raise GraphBreak(FL0102, what=f"{self.describe()} with {py.describe(argument)}")
         return plain
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         assert self.source is not None
-        namespace: DictValue = lift.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
-        found = MISSING if name in _METHODS else namespace.get_key(lift, name)
-        return attribute_of_type(lift, self, name) if found is MISSING else found
+        namespace: DictValue = tracer.wrap(self.concrete.__dict__, self.source.child("INSTANCE_DICT"))
+        found = MISSING if name in _METHODS else namespace.get_key(tracer, name)
+        return attribute_of_type(tracer, self, name) if found is MISSING else found
 
 
 def _is_of_typing(function: Any) -> bool:
@@ -118,10 +118,10 @@ _MOST_PARTS = 14
 _METHODS = ("cache_info", "cache_clear")
 
 
-def attribute_of_type(lift: Lift, value: Value, name: str) -> Any:
+def attribute_of_type(tracer: Tracer, value: Value, name: str) -> Any:
     """What a function with a cache has from its type."""
     if name == "__class__":
-        return lift.known_object(value.python_type())
+        return tracer.known_object(value.python_type())
     if hasattr(functools._lru_cache_wrapper, name):
         value.refuse(f"attribute {name!r}")
     raise_error(AttributeError, f"'{name_of(functools._lru_cache_wrapper)}' object has no attribute '{name}'")
@@ -143,9 +143,9 @@ def _matches(key: Any, parts: list[Any], named: dict[str, Any]) -> bool:
 
 
 @register_binder(functools._lru_cache_wrapper)
-def _bind_cached(lift: Lift, found: Found, instance: Any, cls: type) -> Any:
-    function = lift.wrap(found.raw, found.source)
-    return function if instance is None else lift.bound_method(function, instance)
+def _bind_cached(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
+    function = tracer.wrap(found.raw, found.source)
+    return function if instance is None else tracer.bound_method(function, instance)
 
 
 # -- caches the program made -------------------------------------------------------------------------------------------
@@ -167,42 +167,44 @@ class MadeCachedFunction(Value):
     def python_type(self) -> type:
         return self.kind
 
-    def call(self, lift: Lift, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return py.call(lift, py.attribute(lift, self.cache, "call"), [lift.tuple(args), DictValue(dict(kwargs))], {})
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return py.call(
+            tracer, py.attribute(tracer, self.cache, "call"), [tracer.tuple(args), DictValue(dict(kwargs))], {}
+        )
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _METHODS:
             return MethodValue(self, name)
         if name == "__dict__":
             return self.namespace
-        found = self.namespace.get_key(lift, name)
-        return attribute_of_type(lift, self, name) if found is MISSING else found
+        found = self.namespace.get_key(tracer, name)
+        return attribute_of_type(tracer, self, name) if found is MISSING else found
 
     @method
-    def cache_info(self, lift: Lift) -> Any:
-        return py.call(lift, py.attribute(lift, self.cache, "info"), [], {})
+    def cache_info(self, tracer: Tracer) -> Any:
+        return py.call(tracer, py.attribute(tracer, self.cache, "info"), [], {})
 
     @method
-    def cache_clear(self, lift: Lift) -> None:
-        py.call(lift, py.attribute(lift, self.cache, "clear"), [], {})
+    def cache_clear(self, tracer: Tracer) -> None:
+        py.call(tracer, py.attribute(tracer, self.cache, "clear"), [], {})
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if hasattr(functools._lru_cache_wrapper, name) and name not in _OWN:
             self.refuse(f"assignment of attribute {name!r}")
-        self.namespace.set_key(lift, name, value)
+        self.namespace.set_key(tracer, name, value)
 
     def parts(self) -> list[Any]:
         return [self.cache, self.namespace, *self.made_of]
 
-    def rebuild(self, generate: Generator) -> None:
-        if any(generate.lift.constant(py.attribute(generate.lift, self.cache, name)) for name in ("hits", "misses")):
+    def rebuild(self, emit: Emitter) -> None:
+        if any(emit.tracer.constant(py.attribute(emit.tracer, self.cache, name)) for name in ("hits", "misses")):
             raise GraphBreak(FL0107, what="a cache that was used")
-        generate.callable(self.kind)
+        emit.callable(self.kind)
         for part in self.made_of:
-            generate.value(part)
-        generate.call(len(self.made_of))
-        generate.remember(self)
-        generate.fill_namespace(self.namespace)
+            emit.value(part)
+        emit.call(len(self.made_of))
+        emit.remember(self)
+        emit.fill_namespace(self.namespace)
 
 
 # What `functools.update_wrapper` assigns.
@@ -210,15 +212,15 @@ _OWN = frozenset(functools.WRAPPER_ASSIGNMENTS)
 
 
 @primitive(functools._lru_cache_wrapper.__new__)
-def _new(lift: Lift, cls: Any, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+def _new(tracer: Tracer, cls: Any, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
     if not isinstance(cls, ClassValue) or functools._lru_cache_wrapper not in (cls.concrete, twin_class(cls.concrete)):
         raise GraphBreak(FL0102, what=f"__new__ of {py.describe(cls)}")
-    made_of = (function, lift.constant(maxsize), py.truth(lift, typed), info)
+    made_of = (function, tracer.constant(maxsize), py.truth(tracer, typed), info)
     if not (made_of[1] is None or type(made_of[1]) is int):
         raise GraphBreak(FL0102, what=f"a cache for {py.describe(maxsize)} results")
-    return MadeCachedFunction(cls.concrete, py.call(lift, lift.known_object(Cache), list(made_of), {}), made_of)
+    return MadeCachedFunction(cls.concrete, py.call(tracer, tracer.known_object(Cache), list(made_of), {}), made_of)
 
 
 @primitive(functools._lru_cache_wrapper)
-def _make(lift: Lift, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
-    return _new(lift, lift.known_object(functools._lru_cache_wrapper), function, maxsize, typed, info)
+def _make(tracer: Tracer, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
+    return _new(tracer, tracer.known_object(functools._lru_cache_wrapper), function, maxsize, typed, info)

@@ -16,8 +16,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 _NAME = f"{threading.local.__module__}.{threading.local.__qualname__}"
 
@@ -35,54 +35,54 @@ class ThreadLocalValue(Value, models=threading.local):
     def python_type(self) -> type:
         return threading.local
 
-    def namespace(self, lift: Lift) -> DictValue:
+    def namespace(self, tracer: Tracer) -> DictValue:
         """The attributes of this thread."""
         if self.made is not None:
             return self.made
         assert self.source is not None
-        namespace: DictValue = lift.wrap(self.concrete.__dict__, self.source.child("THREAD_DICT"))
+        namespace: DictValue = tracer.wrap(self.concrete.__dict__, self.source.child("THREAD_DICT"))
         return namespace
 
-    def attribute(self, lift: Lift, name: str) -> Any:
+    def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__dict__":
             if self.made is not None:
                 self.refuse("attribute '__dict__', while it is new,")
-            return self.namespace(lift)
+            return self.namespace(tracer)
         if name == "__class__":
-            return lift.known_object(threading.local)
-        found = self.namespace(lift).get_key(lift, name)
+            return tracer.known_object(threading.local)
+        found = self.namespace(tracer).get_key(tracer, name)
         if found is not MISSING:
             return found
         if raw_lookup(threading.local, name) is not NotImplemented:
             self.refuse(f"attribute {name!r}")
         raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
 
-    def set_attribute(self, lift: Lift, name: str, value: Any) -> None:
+    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name == "__dict__" or raw_lookup(threading.local, name) is not NotImplemented:
             self.refuse(f"assignment of attribute {name!r}")
-        py.set_item(lift, self.namespace(lift), name, value)
+        py.set_item(tracer, self.namespace(tracer), name, value)
 
-    def delete_attribute(self, lift: Lift, name: str) -> None:
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name == "__dict__":
             self.refuse("deletion of attribute '__dict__'")
-        if self.namespace(lift).get_key(lift, name) is MISSING:
+        if self.namespace(tracer).get_key(tracer, name) is MISSING:
             raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
-        py.delete_item(lift, self.namespace(lift), name)
+        py.delete_item(tracer, self.namespace(tracer), name)
 
     # -- the way back ------------------------------------------------------------------------------------------------
 
     def parts(self) -> list[Any]:
         return [] if self.made is None else [self.made]
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         assert self.made is not None
-        generate.callable(threading.local)
-        generate.call(0)
-        generate.remember(self)
+        emit.callable(threading.local)
+        emit.call(0)
+        emit.remember(self)
         for name, value in self.made.overlay.items():
-            generate.value(value)
-            generate.value(self)
-            generate.store_attribute(name)
+            emit.value(value)
+            emit.value(self)
+            emit.store_attribute(name)
 
 
 def is_thread_local_class(cls: type) -> bool:
@@ -98,15 +98,15 @@ class ThreadLocalObjectValue(UserObjectValue):
     def default(self, name: str) -> Any:
         return raw_lookup(threading.local, name)
 
-    def namespace(self, lift: Lift) -> DictValue | None:
+    def namespace(self, tracer: Tracer) -> DictValue | None:
         if self._namespace is None:
             assert self.source is not None
-            self.note(lift)
+            self.note(tracer)
             attributes = attributes_of_thread(self.concrete)
-            self._namespace = lift.wrap(attributes, self.source.child("THREAD_DICT"))
+            self._namespace = tracer.wrap(attributes, self.source.child("THREAD_DICT"))
         return self._namespace
 
 
 @primitive(threading.local)
-def _make(lift: Lift) -> Any:
+def _make(tracer: Tracer) -> Any:
     return ThreadLocalValue()

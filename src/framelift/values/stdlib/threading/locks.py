@@ -13,8 +13,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class LockValue(Value):
@@ -34,38 +34,38 @@ class LockValue(Value):
     def is_recursive(self) -> bool:
         return self.make is _thread.RLock
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
     @method
-    def acquire(self, lift: Lift, blocking: Any = True, timeout: Any = -1) -> Any:
+    def acquire(self, tracer: Tracer, blocking: Any = True, timeout: Any = -1) -> Any:
         if self.held and not self.is_recursive:
             self.refuse("acquiring it twice")
-        if lift.constant(blocking) is not True or lift.constant(timeout) != -1:
+        if tracer.constant(blocking) is not True or tracer.constant(timeout) != -1:
             self.refuse("acquire() with these arguments")
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.held += 1
         return True
 
     @method
-    def release(self, lift: Lift) -> None:
+    def release(self, tracer: Tracer) -> None:
         if not self.held:
             raise_error(
                 RuntimeError, "cannot release un-acquired lock" if self.is_recursive else "release unlocked lock"
             )
-        lift.journal.touch(self)
+        tracer.journal.touch(self)
         self.held -= 1
 
     @method
-    def __enter__(self, lift: Lift) -> Any:  # noqa: PLE0302  (a model)
-        return self.acquire(lift)
+    def __enter__(self, tracer: Tracer) -> Any:  # noqa: PLE0302  (a model)
+        return self.acquire(tracer)
 
     @method
-    def __exit__(self, lift: Lift, *error: Any) -> None:
-        self.release(lift)
+    def __exit__(self, tracer: Tracer, *error: Any) -> None:
+        self.release(tracer)
 
     @method
-    def locked(self, lift: Lift) -> bool:
+    def locked(self, tracer: Tracer) -> bool:
         if self.is_recursive:
             self.refuse("locked()")
         return bool(self.held)
@@ -76,19 +76,19 @@ class LockValue(Value):
     def restore(self, state: Any) -> None:
         self.held = state
 
-    def rebuild(self, generate: Generator) -> None:
+    def rebuild(self, emit: Emitter) -> None:
         if self.held:
             raise GraphBreak(FL0107, what="a lock that is held")
-        generate.callable(self.make)
-        generate.call(0)
+        emit.callable(self.make)
+        emit.call(0)
 
 
 @primitive(_thread.RLock)
-def _recursive_lock(lift: Lift) -> Any:
+def _recursive_lock(tracer: Tracer) -> Any:
     return LockValue(_thread.RLock)
 
 
 # Since 3.13 the type itself can be called.
 @primitive(_thread.allocate_lock, *([_thread.LockType] if sys.version_info >= (3, 13) else []))
-def _lock(lift: Lift) -> Any:
+def _lock(tracer: Tracer) -> Any:
     return LockValue(_thread.allocate_lock)

@@ -15,8 +15,8 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class MappingProxyValue(Value, models=types.MappingProxyType):
@@ -35,95 +35,95 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
     def python_type(self) -> type:
         return types.MappingProxyType
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")  # not in every version
 
-    def mapping(self, lift: Lift) -> Any:
+    def mapping(self, tracer: Tracer) -> Any:
         if self._mapping is None:
             assert self.source is not None
-            self.note(lift)
-            self._mapping = lift.wrap(mapping_of(self.concrete), self.source.child("PROXIED"))
+            self.note(tracer)
+            self._mapping = tracer.wrap(mapping_of(self.concrete), self.source.child("PROXIED"))
         return self._mapping
 
-    def truth(self, lift: Lift) -> bool:
-        return py.truth(lift, self.mapping(lift))
+    def truth(self, tracer: Tracer) -> bool:
+        return py.truth(tracer, self.mapping(tracer))
 
-    def length(self, lift: Lift) -> Any:
-        return py.length(lift, self.mapping(lift))
+    def length(self, tracer: Tracer) -> Any:
+        return py.length(tracer, self.mapping(tracer))
 
-    def item(self, lift: Lift, key: Any) -> Any:
-        return py.item(lift, self.mapping(lift), key)
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return py.item(tracer, self.mapping(tracer), key)
 
-    def set_item(self, lift: Lift, key: Any, value: Any) -> None:
+    def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
         raise_error(TypeError, "'mappingproxy' object does not support item assignment")
 
-    def delete_item(self, lift: Lift, key: Any) -> None:
+    def delete_item(self, tracer: Tracer, key: Any) -> None:
         raise_error(TypeError, "'mappingproxy' object doesn't support item deletion")
 
-    def iterate(self, lift: Lift) -> Any:
-        return py.iterate(lift, self.mapping(lift))
+    def iterate(self, tracer: Tracer) -> Any:
+        return py.iterate(tracer, self.mapping(tracer))
 
-    def contains(self, lift: Lift, item: Any) -> Any:
-        return py.contains(lift, self.mapping(lift), item)
+    def contains(self, tracer: Tracer, item: Any) -> Any:
+        return py.contains(tracer, self.mapping(tracer), item)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
-        return py.compare(lift, operator, self.mapping(lift), other)
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        return py.compare(tracer, operator, self.mapping(tracer), other)
 
-    def binary(self, lift: Lift, operator: str, other: Any) -> Any:
+    def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator != "|":
             self.refuse(operator)
-        return py.binary(lift, operator, self.mapping(lift), _behind(lift, other))
+        return py.binary(tracer, operator, self.mapping(tracer), _behind(tracer, other))
 
-    def reflected(self, lift: Lift, operator: str, other: Any) -> Any:
+    def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator != "|":
             self.refuse(operator)
-        return py.binary(lift, operator, other, self.mapping(lift))
+        return py.binary(tracer, operator, other, self.mapping(tracer))
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        shown = lift.text(self.mapping(lift), conversion)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        shown = tracer.text(self.mapping(tracer), conversion)
         return shown if conversion == "str" else f"mappingproxy({shown})"
 
-    def attribute(self, lift: Lift, name: str) -> Any:
-        return method_of(self, lift, name)
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        return method_of(self, tracer, name)
 
-    def _asked(self, lift: Lift, name: str, *args: Any) -> Any:
-        return py.call(lift, py.attribute(lift, self.mapping(lift), name), list(args), {})
-
-    @method
-    def get(self, lift: Lift, key: Any, default: Any = None, /) -> Any:
-        return self._asked(lift, "get", key, default)
+    def _asked(self, tracer: Tracer, name: str, *args: Any) -> Any:
+        return py.call(tracer, py.attribute(tracer, self.mapping(tracer), name), list(args), {})
 
     @method
-    def keys(self, lift: Lift) -> Any:
-        return self._asked(lift, "keys")
+    def get(self, tracer: Tracer, key: Any, default: Any = None, /) -> Any:
+        return self._asked(tracer, "get", key, default)
 
     @method
-    def values(self, lift: Lift) -> Any:
-        return self._asked(lift, "values")
+    def keys(self, tracer: Tracer) -> Any:
+        return self._asked(tracer, "keys")
 
     @method
-    def items(self, lift: Lift) -> Any:
-        return self._asked(lift, "items")
+    def values(self, tracer: Tracer) -> Any:
+        return self._asked(tracer, "values")
 
     @method
-    def copy(self, lift: Lift) -> Any:
-        return self._asked(lift, "copy")
+    def items(self, tracer: Tracer) -> Any:
+        return self._asked(tracer, "items")
+
+    @method
+    def copy(self, tracer: Tracer) -> Any:
+        return self._asked(tracer, "copy")
 
     def parts(self) -> list[Any]:
         return [] if self._mapping is None else [self._mapping]
 
-    def rebuild(self, generate: Generator) -> None:
-        generate.callable(types.MappingProxyType)
-        generate.value(self._mapping)
-        generate.call(1)
+    def rebuild(self, emit: Emitter) -> None:
+        emit.callable(types.MappingProxyType)
+        emit.value(self._mapping)
+        emit.call(1)
 
 
-def _behind(lift: Lift, value: Any) -> Any:
-    return value.mapping(lift) if isinstance(value, MappingProxyValue) else value
+def _behind(tracer: Tracer, value: Any) -> Any:
+    return value.mapping(tracer) if isinstance(value, MappingProxyValue) else value
 
 
 @primitive(types.MappingProxyType)
-def _mapping_proxy(lift: Lift, mapping: Any, /) -> Any:
+def _mapping_proxy(tracer: Tracer, mapping: Any, /) -> Any:
     if not isinstance(mapping, DictValue):
         return _refuse(mapping)
     return MappingProxyValue(mapping)

@@ -12,8 +12,8 @@ from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-    from framelift.residual.generator import Generator
+    from framelift.values.core.emitter import Emitter
+    from framelift.values.core.tracer import Tracer
 
 
 class SimpleNamespaceValue(UserObjectValue, models=types.SimpleNamespace):
@@ -24,34 +24,36 @@ class SimpleNamespaceValue(UserObjectValue, models=types.SimpleNamespace):
     def default(self, name: str) -> Any:
         return raw_lookup(types.SimpleNamespace, name)
 
-    def get_slot(self, lift: Lift, descriptor: Any) -> Any:
-        return self.namespace(lift) if descriptor.__name__ == "__dict__" else super().get_slot(lift, descriptor)
+    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
+        return self.namespace(tracer) if descriptor.__name__ == "__dict__" else super().get_slot(tracer, descriptor)
 
-    def compare(self, lift: Lift, operator: str, other: Any) -> Any:
+    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, SimpleNamespaceValue):
             return NotImplemented
-        return py.compare(lift, operator, self.namespace(lift), other.namespace(lift))
+        return py.compare(tracer, operator, self.namespace(tracer), other.namespace(tracer))
 
-    def key(self, lift: Lift) -> Any:
+    def key(self, tracer: Tracer) -> Any:
         raise_error(TypeError, f"unhashable type: '{name_of(self.cls)}'")
 
-    def text(self, lift: Lift, conversion: str) -> str:
-        namespace = self.namespace(lift)
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        namespace = self.namespace(tracer)
         assert namespace is not None
-        shown = (f"{lift.constant(key)}={lift.text(value, 'repr')}" for key, value in namespace.entries(lift).items())
+        shown = (
+            f"{tracer.constant(key)}={tracer.text(value, 'repr')}" for key, value in namespace.entries(tracer).items()
+        )
         return f"namespace({', '.join(shown)})"
 
-    def rebuild_new(self, generate: Generator) -> None:
-        generate.callable(types.SimpleNamespace)
-        generate.call(0)
-        generate.remember(self)
+    def rebuild_new(self, emit: Emitter) -> None:
+        emit.callable(types.SimpleNamespace)
+        emit.call(0)
+        emit.remember(self)
 
 
 @primitive(types.SimpleNamespace)
-def _simple_namespace(lift: Lift, **attributes: Any) -> Any:
+def _simple_namespace(tracer: Tracer, **attributes: Any) -> Any:
     made = SimpleNamespaceValue(types.SimpleNamespace)
-    namespace = made.namespace(lift)
+    namespace = made.namespace(tracer)
     assert namespace is not None
     for name, value in attributes.items():
-        namespace.set_key(lift, name, value)
+        namespace.set_key(tracer, name, value)
     return made

@@ -39,6 +39,7 @@ from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
 from framelift.graph.purity import MODE_SWITCHES
+from framelift.graph.reach import only_reached
 from framelift.graph.record import Record
 from framelift.graph.runtime_asserts import CannotCheck
 from framelift.graph.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
@@ -486,6 +487,8 @@ class _Capture:
                 compiled = module.forward
             else:
                 compiled = backend.compile(module, graph.example_inputs, original if writes else None)
+                if backend.derives and torch.is_grad_enabled():
+                    compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, graph.changes)
         if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))

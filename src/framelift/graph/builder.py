@@ -137,6 +137,11 @@ class GraphBuilder:
         return bool(self.records) and bool(self.records[-1].bindings) and not self.can_be_undone
 
     @property
+    def changes(self) -> Sequence[tuple[TensorRef, Descriptor]]:
+        """The tensors whose metadata operations changed, and what these were before, oldest first."""
+        return self._changes
+
+    @property
     def uses_rng(self) -> bool:
         """Whether the graph draws random numbers."""
         return any(record.is_random for record in self.records)

@@ -13,12 +13,21 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import framelift
 from framelift.backends import lookup
 from framelift.errors import BackendError
 from framelift.graph import GraphBuilder
+from tests.backends.test_users_backends import common, simplified_boxed
 
 AOT = ["eager", "aot_eager"]
 ALL = [*AOT, pytest.param("inductor", marks=pytest.mark.slow)]
+
+
+def in_two_halves(module: torch.fx.GraphModule, example_inputs: Any) -> Any:
+    """A backend that calls AOTAutograd more than once."""
+    whole = simplified_boxed(module, example_inputs)
+    other = simplified_boxed(torch.fx.symbolic_trace(lambda x: (x.exp() * x,)), [torch.ones(3, requires_grad=True)])
+    return lambda *args: (other(torch.ones(3, requires_grad=True)), whole(*args))[1]
 
 
 def inputs(requires_grad: bool) -> dict[str, torch.Tensor]:
@@ -193,3 +202,21 @@ def test_filters_that_raise_are_not_about_torch(backend: str) -> None:
     """In a process of its own, where nothing has been imported or warned about before."""
     done = subprocess.run([sys.executable, "-c", ALONE.format(backend=backend)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed, common, in_two_halves])
+def test_a_graph_is_kept_after_one_was_not(backend: Any) -> None:
+    """AOTAutograd had compiled a backward that may take the memory of what was saved, which none of these does."""
+
+    def f(x):
+        return torch.softmax((x @ x).sin() @ x, 0).pow(2).sum()
+
+    lifted = framelift.compile(f, backend=backend)
+    lifted(torch.randn(4, 4, requires_grad=True)).backward()
+    one, other = [torch.randn(4, 4).requires_grad_() for _ in range(2)]
+    other.data.copy_(one.data)
+    for run, x in ((f, one), (lifted, other)):
+        loss = run(x)
+        loss.backward(retain_graph=True)
+        loss.backward()
+    torch.testing.assert_close(other.grad, one.grad)

@@ -109,6 +109,7 @@ inductor.check_options = check_options  # type: ignore[attr-defined]
 inductor.is_own = True  # type: ignore[attr-defined]
 inductor.is_bitwise = False  # type: ignore[attr-defined]
 inductor.takes_subgraphs = True  # type: ignore[attr-defined]
+inductor.reuses_saved = True  # type: ignore[attr-defined]
 
 
 def is_missing_compiler(error: BaseException) -> bool:

@@ -78,6 +78,12 @@ class Backend:
         return bool(getattr(self.function, "takes_subgraphs", False))
 
     @property
+    def reuses_saved(self) -> bool:
+        """Whether its backwards use the memory of what was saved for them, which needs less: AOTAutograd then refuses
+        `retain_graph=True` after a backward without it."""
+        return bool(getattr(self.function, "reuses_saved", False))
+
+    @property
     def derives(self) -> bool:
         """Whether it may work out derivatives when it compiles; else autograd does when the graph runs."""
         return not self.runs_as_it_is
@@ -97,7 +103,8 @@ class Backend:
             if not self.is_own:
                 given.put_sizes_in_front()
             checked = None if self.is_own else presumed_so_far(graph_module)
-            with compiling(graph_module, given.examples, answers=not self.is_own) as inputs, _core.disturbed():
+            context = compiling(graph_module, given.examples, not self.is_own, self.reuses_saved)
+            with context as inputs, _core.disturbed():
                 if original is None:
                     compiled = given.adapt(self._compile(graph_module, inputs))
                 else:

@@ -42,10 +42,14 @@ STATIC_KINDS = ("parameter", "buffer", "static")
 
 
 @contextmanager
-def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool = False) -> Iterator[list[Any]]:
+def compiling(
+    module: GraphModule, example_inputs: Sequence[Any], answers: bool = False, reuses_saved: bool = False
+) -> Iterator[list[Any]]:
     """A tracing context for a compiler; gives the inputs as it wants them: tensors, and symbols for numbers.
 
-    With `answers` a size that the compiler reads off one of the tensors is a symbol, too.
+    With `answers` a size that the compiler reads off one of the tensors is a symbol, too. With `reuses_saved` its
+    backwards may use the memory of what was saved for them; else AOTAutograd need not refuse `retain_graph=True`
+    after a backward without.
 
     The fake tensors of the capture may have been written to by the operations captured, so compilers make others, in a
     fresh mode that shares the capture's ShapeEnv: what they assume about symbolic sizes becomes guards. The environment
@@ -68,15 +72,17 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
         stack.enter_context(raising_no_warnings())
         stack.enter_context(_hooks_of_its_own())
         stack.enter_context(compile_context(CompileContext(number)))
-        context = TracingContext(mode)
+        context = _Context(mode)
         stack.enter_context(tracing(context))
         stack.enter_context(_caches_for(module, example_inputs))
         stack.enter_context(hidden_floats(shape_env, _symbols_of_inputs(module)))
         if at_once:
             # A backward that is compiled before it is known how it is called must leave what was saved alone: it may
             # be called with `retain_graph=True`.
-            at_once_changes = {"force_non_lazy_backward_lowering": True, "donated_buffer": False}
-            stack.enter_context(torch._functorch.config.patch(at_once_changes))
+            stack.enter_context(torch._functorch.config.patch(force_non_lazy_backward_lowering=True))
+        keeps_saved = at_once or not reuses_saved
+        if keeps_saved:
+            stack.enter_context(torch._functorch.config.patch(donated_buffer=False))
         # The mode knows a fake by its tensor as long as somebody holds the fake. Where nothing is symbolic, compilers
         # make them as they need them, if they can.
         fakes = [fake_of(mode, value) if _needs_ours(value) else value for value in example_inputs]
@@ -87,11 +93,30 @@ def compiling(module: GraphModule, example_inputs: Sequence[Any], answers: bool 
         if answers and asked:
             stack.enter_context(SymbolicAnswers(asked))
         yield [value if isinstance(value, torch.Tensor) else fake for value, fake, _ in triples]
-        if at_once and context.fw_metadata is not None:  # none are given away; torch takes None for some
-            context.fw_metadata.bw_donated_idxs = []
+        if keeps_saved:
+            for metadata in context.of_graphs:  # none are given away; torch takes None for some
+                metadata.bw_donated_idxs = []
     if not at_once:
         _forget_guards(module, shape_env, known)
     shape_env.freeze()
+
+
+class _Context(TracingContext):
+    """A tracing context that knows what AOTAutograd has found out of each graph it was called with, not of the last
+    one only."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.of_graphs: list[Any] = []
+        super().__init__(mode)
+
+    @property
+    def fw_metadata(self) -> Any:
+        return self.of_graphs[-1] if self.of_graphs else None
+
+    @fw_metadata.setter
+    def fw_metadata(self, metadata: Any) -> None:
+        if metadata is not None:
+            self.of_graphs.append(metadata)
 
 
 @contextmanager

@@ -135,15 +135,15 @@ class _Plan:
 
     def attach(self, given: Sequence[Any], args: Sequence[Any]) -> None:
         """Watch over the node that was just made."""
-        node: Any = given[self.start].grad_fn
-        for place in self.way:
-            if node is None:
-                return
-            node = node.next_functions[place][0]
+        node: Any = functools.reduce(_next, self.way, given[self.start].grad_fn)
         if type(node) is self.kind:
             upstream = node.next_functions
             behind = {place: (upstream[place][0], weakref.ref(args[one])) for place, one in self.inputs.items()}
             _hook(node, functools.partial(_forget_unreached, self.reached, behind))
+
+
+def _next(node: Any, place: int) -> Any:
+    return None if node is None else node.next_functions[place][0]
 
 
 def _plan(before: Sequence[Edge | None], given: Sequence[Any], masks: Sequence[int]) -> _Plan | None:

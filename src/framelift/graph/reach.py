@@ -125,7 +125,7 @@ class _Plan:
     """Where the inputs and results of a graph are found at its node of autograd."""
 
     # The class of the node, which is this graph's own, and the way to it: a result, and edges from its node on.
-    kind: type
+    kind: Any
     start: int
     way: tuple[int, ...]
     # What each result of the node depends on: bits of its inputs' places. Others may depend on all.
@@ -135,7 +135,7 @@ class _Plan:
 
     def attach(self, given: Sequence[Any], args: Sequence[Any]) -> None:
         """Watch over the node that was just made."""
-        node: Any = functools.reduce(_next, self.way, given[self.start].grad_fn)
+        node = functools.reduce(_next, self.way, given[self.start].grad_fn)
         if type(node) is self.kind:
             upstream = node.next_functions
             behind = {place: (upstream[place][0], weakref.ref(args[one])) for place, one in self.inputs.items()}

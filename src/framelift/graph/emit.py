@@ -158,14 +158,33 @@ def append_node(
 
 def alive(records: Sequence[Record], outputs: Sequence[Ref]) -> tuple[list[Record], set[Ref]]:
     """The records that must be in the graph, in order, and the values they use or that are returned."""
-    live: set[Ref] = set(outputs)
-    kept: list[Record] = []
-    for record in reversed(records):
-        if has_effect(record) or any(ref in live for ref in record.outputs):
-            kept.append(record)
-            live.update(record.uses)
-    kept.reverse()
-    return kept, live
+    needed: set[Record] = set()
+    while True:
+        live: set[Ref] = set(outputs)
+        kept: list[Record] = []
+        dead: list[Record] = []
+        for record in reversed(records):
+            if has_effect(record) or record in needed or any(ref in live for ref in record.outputs):
+                kept.append(record)
+                live.update(record.uses)
+            elif record.changed:
+                dead.append(record)
+        more = _writes_to_saved(dead, kept)
+        if not more:
+            kept.reverse()
+            return kept, live
+        needed |= more
+
+
+def _writes_to_saved(dead: Sequence[Record], kept: Sequence[Record]) -> set[Record]:
+    """The writes that nobody reads, but a backward may raise over: autograd may have saved what they write to."""
+    if not dead:
+        return set()
+    first: dict[int, int] = {}
+    for record in kept:
+        if any(isinstance(ref, TensorRef) and ref.requires_grad for ref in record.outputs):
+            first.update((id(ref), record.index) for ref in (*record.uses, *record.outputs))
+    return {record for record in dead if first.get(id(record.result), record.index) < record.index}
 
 
 def has_effect(record: Record) -> bool:
@@ -188,9 +207,9 @@ def is_private_write(record: Record) -> bool:
 
 def needs_keeping(record: Record, node: Node) -> bool:
     """Whether torch.fx might remove a node that must stay."""
-    if not has_effect(record) or node.is_impure():
+    if node.is_impure() or not (has_effect(record) or record.changed):
         return False
-    return bool(record.changed) or not node.users
+    return not node.users or (bool(record.changed) and has_effect(record))
 
 
 def _node_of(ref: Ref) -> Node:

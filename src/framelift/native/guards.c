@@ -243,7 +243,6 @@ static PyObject *tree_explain(PyObject *self, PyObject *const *args, Py_ssize_t 
                : explain((GuardTree *)self, slots, function);
 }
 
-/* Runs the native check and the reference, which must agree. */
 /* Whether the reference in Python says the same as a check did: `fetched` is a tuple, or None for a miss. */
 static int agrees_with_reference(GuardTree *tree, PyObject *slots, PyObject *function, PyObject *fetched)
 {

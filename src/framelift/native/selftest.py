@@ -38,8 +38,6 @@ def run_selftest() -> None:
         raise ImportError(f"framelift's native module was built for Python {core.BUILT_FOR}, this is {running}")
     _layout(object(), object())
     _swap_a_frame()
-    if hasattr(core, "dict_tags_reliable"):
-        core.dict_tags_reliable()  # probes once; guards that could use the tags ask it for the answer
 
 
 def _layout(first: object, second: object) -> None:

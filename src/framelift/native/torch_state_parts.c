@@ -42,7 +42,6 @@ static const NativePart native_parts[] = {
     {"mkldnn", CONTEXT("17userEnabledMkldnn"), CALL_CONTEXT, 0, 0},
     {"fp32 precision of cuda matmul", FP32_PRECISION, CALL_PRECISION, 1, 3},
     {"fp32 precision of cuda conv", FP32_PRECISION, CALL_PRECISION, 1, 1},
-    {"fp32 precision of mkldnn matmul", FP32_PRECISION, CALL_PRECISION, 2, 3},
 };
 
 StateParts state_parts;

@@ -7,6 +7,28 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* Fills a place of a new tuple or list, and takes over the item; without one (an exception is set) drops the whole. */
+static inline void put_item(PyObject **sequence, Py_ssize_t place, PyObject *item)
+{
+    if (item == NULL) {
+        Py_CLEAR(*sequence);
+    } else if (PyTuple_CheckExact(*sequence)) {
+        PyTuple_SET_ITEM(*sequence, place, item);
+    } else {
+        PyList_SET_ITEM(*sequence, place, item);
+    }
+}
+
+/* A new tuple of borrowed objects. */
+static inline PyObject *new_tuple(PyObject *const *items, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple && i < n; i++) {
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(items[i]));
+    }
+    return tuple;
+}
+
 /* By whom frames are lifted; all zero: by nobody. The references are held by the run_hooked() or the block. */
 typedef struct {
     PyObject *context;   /* asked about frames; NULL: none */

@@ -5,6 +5,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <internal/pycore_dict.h>
+#include <internal/pycore_moduleobject.h>
 #pragma GCC diagnostic pop
 #include <structmember.h>
 
@@ -141,10 +142,52 @@ static PyObject **kept_slot(PyObject *object, PyDescrObject *getter)
     return NULL;
 }
 
-/* Where an object keeps what an attribute of its type, as it is now, gives; NULL where that is computed. */
-PyObject **member_slot(PyObject *object, PyObject *name)
+/* ---- places ---- */
+
+static PyObject **instance_dict_place(const Node *node, PyObject *parent)
 {
-    PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
+    (void)node;
+    return instance_dict_slot(parent);
+}
+
+static PyObject **type_place(const Node *node, PyObject *parent)
+{
+    (void)node;
+    return (PyObject **)&parent->ob_type;
+}
+
+static PyObject **list_place(const Node *node, PyObject *parent)
+{
+    bool is_there = PyList_Check(parent) && node->index < PyList_GET_SIZE(parent);
+    return is_there ? &((PyListObject *)parent)->ob_item[node->index] : NULL;
+}
+
+static PyObject **tuple_place(const Node *node, PyObject *parent)
+{
+    bool is_there = PyTuple_Check(parent) && node->index < PyTuple_GET_SIZE(parent);
+    return is_there ? &((PyTupleObject *)parent)->ob_item[node->index] : NULL;
+}
+
+static inline PyObject **at_offset(PyObject *object, Py_ssize_t offset)
+{
+    return (PyObject **)((char *)object + offset);
+}
+
+static PyObject **slot_place(const Node *node, PyObject *parent)
+{
+    bool has_it = PyObject_TypeCheck(parent, (PyTypeObject *)node->held.object);
+    return has_it ? at_offset(parent, node->index) : NULL;
+}
+
+static PyObject **field_place(const Node *node, PyObject *parent)
+{
+    return PyObject_TypeCheck(parent, node->kind->owner) ? at_offset(parent, node->kind->offset) : NULL;
+}
+
+/* Where an object keeps what an attribute of its type, as it is now, gives; NULL where that is computed. */
+static PyObject **attribute_place(const Node *node, PyObject *object)
+{
+    PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), node->held.object);
     if (descriptor != NULL && Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
         return kept_slot(object, (PyDescrObject *)descriptor);
     }
@@ -153,20 +196,52 @@ PyObject **member_slot(PyObject *object, PyObject *name)
     }
     const PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
     bool is_object = member->type == T_OBJECT || member->type == T_OBJECT_EX;
-    return is_object ? (PyObject **)((char *)object + member->offset) : NULL;
+    return is_object ? at_offset(object, member->offset) : NULL;
 }
 
-/* ---- the step ---- */
+/* ---- what is found ---- */
 
-static PyObject *or_none(PyObject *object)
+static PyObject *dict_item(const Node *node, PyObject *parent)
 {
-    return object != NULL ? object : Py_None;
+    PyObject *value;
+    return PyDict_Check(parent) && dict_find(parent, &node->held, &value) == FOUND ? value : NULL;
+}
+
+static PyObject *class_attribute(const Node *node, PyObject *parent)
+{
+    return PyType_Check(parent) ? _PyType_Lookup((PyTypeObject *)parent, node->held.object) : NULL;
+}
+
+static PyObject *cached_result(const Node *node, PyObject *parent)
+{
+    return lru_result(parent, &node->held);
+}
+
+static PyObject *iterated(const Node *node, PyObject *parent)
+{
+    (void)node;
+    return iterator_sequence(parent);
+}
+
+/* A read-only view of a mapping is a pointer to it. */
+typedef struct {
+    PyObject_HEAD PyObject *mapping;
+} MappingProxy;
+
+/* ---- what is made ---- */
+
+static PyObject *or_nothing(PyObject *made)
+{
+    if (made == NULL) {
+        PyErr_Clear();
+    }
+    return made;
 }
 
 /* A getter or member written in C: what a property or a Python descriptor would run is refused. */
-static PyObject *c_attribute(PyObject *object, PyObject *name)
+static PyObject *c_attribute(const Node *node, PyObject *object)
 {
-    PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), name);
+    PyObject *descriptor = _PyType_Lookup(Py_TYPE(object), node->held.object);
     if (descriptor == NULL ||
         (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) && !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))) {
         return NULL;
@@ -174,75 +249,18 @@ static PyObject *c_attribute(PyObject *object, PyObject *name)
     Py_INCREF(descriptor);
     PyObject *result = Py_TYPE(descriptor)->tp_descr_get(descriptor, object, (PyObject *)Py_TYPE(object));
     Py_DECREF(descriptor);
-    if (result == NULL) {
+    return or_nothing(result);
+}
+
+static PyObject *context_value(const Node *node, PyObject *variable)
+{
+    (void)node;
+    PyObject *value = NULL; /* stays so where the variable has no value */
+    if (PyContextVar_CheckExact(variable) && PyContextVar_Get(variable, NULL, &value) < 0) {
         PyErr_Clear();
     }
-    return result;
+    return value;
 }
-
-PyObject *access_borrowed(const Node *node, PyObject *parent)
-{
-    PyObject *value = NULL;
-    switch (node->accessor) {
-    case ACCESS_DICT_ITEM:
-        return PyDict_Check(parent) && dict_find(parent, &node->held, &value) == FOUND ? value : NULL;
-    case ACCESS_INSTANCE_DICT: {
-        PyObject **slot = instance_dict_slot(parent);
-        return slot != NULL ? *slot : NULL;
-    }
-    case ACCESS_TYPE_LOOKUP:
-        return PyType_Check(parent) ? _PyType_Lookup((PyTypeObject *)parent, node->held.object) : NULL;
-    case ACCESS_TYPE_OF:
-        return (PyObject *)Py_TYPE(parent);
-    case ACCESS_LIST_ITEM:
-        return PyList_Check(parent) && node->index < PyList_GET_SIZE(parent) ? PyList_GET_ITEM(parent, node->index)
-                                                                             : NULL;
-    case ACCESS_TUPLE_ITEM:
-        return PyTuple_Check(parent) && node->index < PyTuple_GET_SIZE(parent) ? PyTuple_GET_ITEM(parent, node->index)
-                                                                               : NULL;
-    case ACCESS_CELL_CONTENTS:
-        return PyCell_Check(parent) ? ((PyCellObject *)parent)->ob_ref : NULL;
-    case ACCESS_METHOD_SELF:
-        return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : NULL;
-    case ACCESS_METHOD_FUNC:
-        return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : NULL;
-    case ACCESS_MODULE_DICT:
-        return PyModule_Check(parent) ? PyModule_GetDict(parent) : NULL;
-    case ACCESS_SLOT:
-        return PyObject_TypeCheck(parent, (PyTypeObject *)node->held.object)
-                   ? *(PyObject **)((char *)parent + node->index)
-                   : NULL;
-    case ACCESS_GETATTR: {
-        PyObject **slot = member_slot(parent, node->held.object);
-        return slot != NULL ? *slot : NULL;
-    }
-    default:
-        break;
-    }
-    if (!PyFunction_Check(parent)) {
-        return NULL;
-    }
-    PyFunctionObject *function = (PyFunctionObject *)parent;
-    switch (node->accessor) {
-    case ACCESS_FUNC_CODE:
-        return function->func_code;
-    case ACCESS_FUNC_GLOBALS:
-        return function->func_globals;
-    case ACCESS_FUNC_CLOSURE:
-        return or_none(function->func_closure);
-    case ACCESS_FUNC_DEFAULTS:
-        return or_none(function->func_defaults);
-    case ACCESS_FUNC_KWDEFAULTS:
-        return or_none(function->func_kwdefaults);
-    default:
-        return NULL;
-    }
-}
-
-/* A read-only view of a mapping is a pointer to it. */
-typedef struct {
-    PyObject_HEAD PyObject *mapping;
-} MappingProxy;
 
 PyObject *context_own(PyObject *variable)
 {
@@ -274,30 +292,18 @@ PyObject *register_array_type(PyObject *module, PyObject *type)
     Py_RETURN_NONE;
 }
 
-/* A tensor in the memory of an array of NumPy's, as `make` makes it: of this very type, which runs no user's code. */
-static PyObject *array_tensor(PyObject *array, PyObject *make)
+/* A tensor in the memory of an array of NumPy's, as what is held makes it: of this very type, which runs no user's
+ * code. */
+static PyObject *array_tensor(const Node *node, PyObject *array)
 {
-    if ((PyObject *)Py_TYPE(array) != array_type) {
-        return NULL;
-    }
-    PyObject *tensor = PyObject_CallOneArg(make, array);
-    if (tensor == NULL) {
-        PyErr_Clear();
-    }
-    return tensor;
-}
-
-static PyObject *or_nothing(PyObject *made)
-{
-    if (made == NULL) {
-        PyErr_Clear();
-    }
-    return made;
+    bool is_array = (PyObject *)Py_TYPE(array) == array_type;
+    return is_array ? or_nothing(PyObject_CallOneArg(node->held.object, array)) : NULL;
 }
 
 /* What the copy protocol says of an object whose very type brings its own part of it, written in C. */
-static PyObject *reduced(PyObject *object)
+static PyObject *reduced(const Node *node, PyObject *object)
 {
+    (void)node;
     static PyObject *name;
     if (name == NULL && (name = or_nothing(PyUnicode_InternFromString("__reduce__"))) == NULL) {
         return NULL;
@@ -309,50 +315,191 @@ static PyObject *reduced(PyObject *object)
 }
 
 /* What a function written in C says that takes nothing: it knows the thread that calls. */
-static PyObject *result_of(PyObject *function)
+static PyObject *result_of(const Node *node, PyObject *function)
 {
+    (void)node;
     return PyCFunction_CheckExact(function) ? or_nothing(PyObject_CallNoArgs(function)) : NULL;
+}
+
+static PyObject *item_ahead(const Node *node, PyObject *iterator)
+{
+    return iterator_ahead(iterator, node->index);
+}
+
+static PyObject *referent(const Node *node, PyObject *reference)
+{
+    (void)node;
+    return PyWeakref_CheckRef(reference) ? weakref_get(reference) : NULL;
+}
+
+static PyObject *offset_of(const Node *node, PyObject *tensor)
+{
+    (void)node;
+    return or_nothing(tensor_offset(tensor));
+}
+
+static PyObject *own_context_value(const Node *node, PyObject *variable)
+{
+    (void)node;
+    return context_own(variable);
+}
+
+static PyObject *thread_attributes(const Node *node, PyObject *object)
+{
+    (void)node;
+    return thread_dict(object);
+}
+
+static PyObject *item_of_deque(const Node *node, PyObject *object)
+{
+    return is_deque(object) && node->index < stored_length(object) ? deque_item(object, node->index) : NULL;
+}
+
+/* ---- what accessors are made of: how it is read, and handed back ---- */
+
+static int read_index(Node *node, PyObject *argument, Death *death)
+{
+    (void)death;
+    node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
+    if (node->index < 0 && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *index_read(const Node *node)
+{
+    return PyLong_FromSsize_t(node->index);
+}
+
+static int hold_object(Node *node, PyObject *argument, Death *death)
+{
+    return held_init(&node->held, argument, death);
+}
+
+static int hold_name(Node *node, PyObject *argument, Death *death)
+{
+    if (!PyUnicode_CheckExact(argument)) {
+        PyErr_Format(PyExc_TypeError, "a name is a str, not %.100R", argument);
+        return -1;
+    }
+    return held_init(&node->held, argument, death);
+}
+
+static PyObject *held_object(const Node *node)
+{
+    return held_get(&node->held);
+}
+
+bool slot_descriptor(PyObject *object)
+{
+    return Py_IS_TYPE(object, &PyMemberDescr_Type) && ((PyMemberDescrObject *)object)->d_member->type == T_OBJECT_EX;
+}
+
+static int hold_slot(Node *node, PyObject *argument, Death *death)
+{
+    if (!slot_descriptor(argument)) {
+        PyErr_Format(PyExc_TypeError, "SLOT takes the descriptor of a slot, not %.100R", argument);
+        return -1;
+    }
+    PyMemberDescrObject *descriptor = (PyMemberDescrObject *)argument;
+    node->index = descriptor->d_member->offset;
+    return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
+}
+
+static PyObject *held_slot(const Node *node)
+{
+    PyObject *owner = held_get(&node->held);
+    return owner == NULL ? NULL : Py_BuildValue("(Nn)", owner, node->index);
+}
+
+static int hold_nothing(Node *node, PyObject *argument, Death *death)
+{
+    (void)node, (void)argument, (void)death;
+    return 0;
+}
+
+/* ---- the kinds ---- */
+
+#define INDEX  read_index, index_read
+#define OBJECT hold_object, held_object
+#define NAME   hold_name, held_object
+#define SLOT   hold_slot, held_slot
+#define NONE   hold_nothing, held_object
+/* A field of all objects of a type. */
+#define FIELD(type, object, field) .place = field_place, .owner = &(type), .offset = offsetof(object, field)
+#define FUNCTION(field)            FIELD(PyFunction_Type, PyFunctionObject, field)
+
+static const AccessKind access_kinds[] = {
+    /* Those that start a tree are not reached from anywhere. */
+    {ACCESS_ARG, "ARG", INDEX, .memo = NULL},
+    {ACCESS_FUNCTION, "FUNCTION", NONE, .memo = NULL},
+    {ACCESS_KNOWN, "KNOWN", OBJECT, .memo = NULL},
+    {3, "DICT_ITEM", OBJECT, .find = dict_item, .memo = &memo_of_dict_item},
+    {4, "INSTANCE_DICT", NONE, .place = instance_dict_place, .memo = &memo_of_instance_dict, .is_dict = true},
+    {5, "TYPE_LOOKUP", NAME, .find = class_attribute, .memo = &memo_of_type_lookup},
+    {6, "TYPE_OF", NONE, .place = type_place, .memo = &memo_of_type_of},
+    {7, "LIST_ITEM", INDEX, .place = list_place, .memo = &memo_of_list_item},
+    {8, "TUPLE_ITEM", INDEX, .place = tuple_place, .memo = &memo_of_fixed_item},
+    {9, "CELL_CONTENTS", NONE, FIELD(PyCell_Type, PyCellObject, ob_ref), .memo = &memo_of_field},
+    {10, "FUNC_CODE", NONE, FUNCTION(func_code), .memo = &memo_of_field},
+    {11, "FUNC_GLOBALS", NONE, FUNCTION(func_globals), .memo = &memo_of_fixed_field, .is_dict = true},
+    {12, "FUNC_CLOSURE", NONE, FUNCTION(func_closure), .memo = &memo_of_fixed_field, .otherwise = Py_None},
+    {13, "FUNC_DEFAULTS", NONE, FUNCTION(func_defaults), .memo = &memo_of_field, .otherwise = Py_None},
+    {14, "FUNC_KWDEFAULTS", NONE, FUNCTION(func_kwdefaults), .memo = &memo_of_field, .otherwise = Py_None},
+    {15, "METHOD_SELF", NONE, FIELD(PyMethod_Type, PyMethodObject, im_self), .memo = &memo_of_fixed_field},
+    {16, "METHOD_FUNC", NONE, FIELD(PyMethod_Type, PyMethodObject, im_func), .memo = &memo_of_fixed_field},
+    {17, "MODULE_DICT", NONE, FIELD(PyModule_Type, PyModuleObject, md_dict), .memo = &memo_of_fixed_field,
+     .is_dict = true},
+    {18, "SLOT", SLOT, .place = slot_place, .memo = &memo_of_slot},
+    {19, "GETATTR", NAME, .place = attribute_place, .make = c_attribute, .memo = &memo_of_member},
+    {20, "LRU_RESULT", OBJECT, .find = cached_result},
+    {21, "CONTEXT_VALUE", NONE, .make = context_value},
+    {22, "AHEAD", INDEX, .make = item_ahead},
+    {23, "ITERATED", NONE, .find = iterated},
+    {24, "REDUCED", NONE, .make = reduced},
+    {25, "DEQUE_ITEM", INDEX, .make = item_of_deque},
+    {26, "PROXIED", NONE, FIELD(PyDictProxy_Type, MappingProxy, mapping)},
+    {27, "CONTEXT_OWN", NONE, .make = own_context_value},
+    {28, "THREAD_DICT", NONE, .make = thread_attributes},
+    {29, "AS_TENSOR", OBJECT, .make = array_tensor},
+    {30, "RESULT", NONE, .make = result_of},
+    {31, "REFERENT", NONE, .make = referent},
+    {32, "OFFSET", NONE, .make = offset_of},
+};
+
+const AccessKind *access_kind(int number)
+{
+    const AccessKind *kind = ROW_OF(access_kinds, number);
+    if (kind == NULL) {
+        PyErr_Format(PyExc_ValueError, "no accessor has the number %d", number);
+    }
+    return kind;
+}
+
+int add_access_kinds(PyObject *module)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(access_kinds); i++) {
+        result = add_kind(module, "ACCESS", access_kinds[i].name, access_kinds[i].number, i);
+    }
+    return result;
+}
+
+/* ---- the step ---- */
+
+PyObject *access_borrowed(const Node *node, PyObject *parent)
+{
+    const AccessKind *kind = node->kind;
+    if (kind->place == NULL) {
+        return kind->find != NULL ? kind->find(node, parent) : NULL;
+    }
+    PyObject **place = kind->place(node, parent);
+    return place == NULL ? NULL : *place != NULL ? *place : kind->otherwise;
 }
 
 PyObject *access_step(const Node *node, PyObject *parent)
 {
-    if (node->accessor == ACCESS_GETATTR) {
-        return c_attribute(parent, node->held.object);
-    }
-    if (node->accessor == ACCESS_LRU_RESULT) {
-        return Py_XNewRef(lru_result(parent, &node->held));
-    }
-    if (node->accessor == ACCESS_CONTEXT_VALUE) {
-        PyObject *value = NULL; /* stays so where the variable has no value */
-        if (PyContextVar_CheckExact(parent) && PyContextVar_Get(parent, NULL, &value) < 0) {
-            PyErr_Clear();
-        }
-        return value;
-    }
-    switch (node->accessor) {
-    case ACCESS_AHEAD:
-        return iterator_ahead(parent, node->index);
-    case ACCESS_ITERATED:
-        return Py_XNewRef(iterator_sequence(parent));
-    case ACCESS_REDUCED:
-        return reduced(parent);
-    case ACCESS_RESULT:
-        return result_of(parent);
-    case ACCESS_REFERENT:
-        return PyWeakref_CheckRef(parent) ? weakref_get(parent) : NULL;
-    case ACCESS_OFFSET:
-        return or_nothing(tensor_offset(parent));
-    case ACCESS_PROXIED:
-        return Py_IS_TYPE(parent, &PyDictProxy_Type) ? Py_NewRef(((MappingProxy *)parent)->mapping) : NULL;
-    case ACCESS_THREAD_DICT:
-        return thread_dict(parent);
-    case ACCESS_AS_TENSOR:
-        return array_tensor(parent, node->held.object);
-    case ACCESS_CONTEXT_OWN:
-        return context_own(parent);
-    case ACCESS_DEQUE_ITEM:
-        return is_deque(parent) && node->index < stored_length(parent) ? deque_item(parent, node->index) : NULL;
-    default:
-        return Py_XNewRef(access_borrowed(node, parent));
-    }
+    const AccessKind *kind = node->kind;
+    return kind->make != NULL ? kind->make(node, parent) : Py_XNewRef(access_borrowed(node, parent));
 }

@@ -1,57 +1,6 @@
 /* Making a guard tree from its specification. */
 #include "guard_tree.h"
 
-#include <structmember.h>
-
-bool slot_descriptor(PyObject *object)
-{
-    return Py_IS_TYPE(object, &PyMemberDescr_Type) && ((PyMemberDescrObject *)object)->d_member->type == T_OBJECT_EX;
-}
-
-static int init_node(Node *node, int accessor, PyObject *argument, Death *death)
-{
-    node->accessor = accessor;
-    switch (accessor) {
-    case ACCESS_ARG:
-    case ACCESS_LIST_ITEM:
-    case ACCESS_TUPLE_ITEM:
-    case ACCESS_AHEAD:
-    case ACCESS_DEQUE_ITEM:
-        node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
-        if (node->index < 0 && !PyErr_Occurred()) {
-            PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
-        }
-        return PyErr_Occurred() ? -1 : 0;
-    case ACCESS_KNOWN:
-    case ACCESS_DICT_ITEM:
-    case ACCESS_LRU_RESULT:
-    case ACCESS_AS_TENSOR:
-        return held_init(&node->held, argument, death);
-    case ACCESS_TYPE_LOOKUP:
-    case ACCESS_GETATTR:
-        if (!PyUnicode_CheckExact(argument)) {
-            PyErr_Format(PyExc_TypeError, "a name is a str, not %.100R", argument);
-            return -1;
-        }
-        return held_init(&node->held, argument, death);
-    case ACCESS_SLOT: {
-        if (!slot_descriptor(argument)) {
-            PyErr_Format(PyExc_TypeError, "SLOT takes the descriptor of a slot, not %.100R", argument);
-            return -1;
-        }
-        PyMemberDescrObject *descriptor = (PyMemberDescrObject *)argument;
-        node->index = descriptor->d_member->offset;
-        return held_init(&node->held, (PyObject *)descriptor->d_common.d_type, death);
-    }
-    default:
-        if (accessor < ACCESS_ARG || accessor > ACCESS_OFFSET) {
-            PyErr_Format(PyExc_ValueError, "no accessor has the number %d", accessor);
-            return -1;
-        }
-        return 0;
-    }
-}
-
 static int init_checks(Node *node, PyObject *checks, Death *death)
 {
     Py_ssize_t n = PyList_GET_SIZE(checks);
@@ -111,7 +60,9 @@ static int build_node(GuardTree *tree, Node *node, PyObject *item, int parent)
     }
     node->parent = parent;
     node->wanted = -1;
-    if (init_node(node, accessor, argument, tree->death) < 0 || init_checks(node, checks, tree->death) < 0) {
+    node->kind = access_kind(accessor);
+    if (node->kind == NULL || node->kind->init(node, argument, tree->death) < 0 ||
+        init_checks(node, checks, tree->death) < 0) {
         return -1;
     }
     if ((parent < 0) != (accessor <= ACCESS_KNOWN) || (accessor == ACCESS_ARG && node->index >= tree->nslots)) {
@@ -126,74 +77,6 @@ static int build_node(GuardTree *tree, Node *node, PyObject *item, int parent)
         tree->outputs[tree->noutputs++] = (Output){.fetched = out, .node = (int)(node - tree->nodes)};
     }
     return 0;
-}
-
-/* Adds nodes to the members of a relation. */
-static int add_members(const GuardTree *tree, Relation *relation, PyObject *sequence, Py_ssize_t n, const int *order)
-{
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_GetItem(sequence, i);
-        long node = item != NULL ? PyLong_AsLong(item) : -1;
-        Py_XDECREF(item);
-        if (node < 0 || node >= tree->nnodes) {
-            PyErr_Format(PyExc_ValueError, "a relation names node %ld, which does not exist", node);
-            return -1;
-        }
-        relation->nodes[relation->count++] = order[node];
-    }
-    return 0;
-}
-
-/* SAME (a, b); DISTINCT (a, ...); OVERLAP (a, b, whether); DISJOINT ((written, ...), (other, ...));
- * PROGRAM ((a, ...), program). */
-static int build_relation(GuardTree *tree, Relation *relation, PyObject *item, const int *order)
-{
-    PyObject *argument, *others = NULL;
-    if (!PyArg_ParseTuple(item, "iO;a relation is (kind, nodes)", &relation->kind, &argument)) {
-        return -1;
-    }
-    Py_ssize_t n = PySequence_Size(argument), nothers = 0;
-    bool fits =
-        relation->kind == REL_DISTINCT || (relation->kind == REL_OVERLAP && n == 3) ||
-        ((relation->kind == REL_SAME || relation->kind == REL_DISJOINT || relation->kind == REL_PROGRAM) && n == 2);
-    if (n < 0 || !fits) {
-        PyErr_Format(PyExc_ValueError, "relation %d does not take %.100R", relation->kind, argument);
-        return -1;
-    }
-    if (relation->kind == REL_OVERLAP) {
-        PyObject *expected = PySequence_GetItem(argument, --n);
-        relation->expected = expected == Py_True;
-        Py_XDECREF(expected);
-    }
-    Py_INCREF(argument);
-    if (relation->kind == REL_DISJOINT) {
-        others = PySequence_GetItem(argument, 1);
-        Py_SETREF(argument, PySequence_GetItem(argument, 0));
-        n = argument != NULL ? PySequence_Size(argument) : -1;
-        nothers = others != NULL ? PySequence_Size(others) : -1;
-    }
-    if (relation->kind == REL_PROGRAM) {
-        PyObject *program = PySequence_GetItem(argument, 1);
-        Py_SETREF(argument, PySequence_GetItem(argument, 0));
-        n = argument != NULL ? PySequence_Size(argument) : -1;
-        relation->program = program != NULL && n >= 0 ? program_new(program, (int)n) : NULL;
-        n = relation->program != NULL ? n : -1;
-        Py_XDECREF(program);
-    }
-    int result = -1;
-    if (n >= 0 && nothers >= 0) {
-        relation->nodes = PyMem_Calloc((size_t)(n + nothers) + 1, sizeof(int));
-        relation->values = PyMem_Calloc((size_t)(n + nothers) + 1, sizeof(Value));
-        if (relation->nodes == NULL || relation->values == NULL) {
-            PyErr_NoMemory();
-        } else if (add_members(tree, relation, argument, n, order) == 0) {
-            relation->nwritten = relation->count;
-            result = others != NULL ? add_members(tree, relation, others, nothers, order) : 0;
-        }
-    }
-    Py_XDECREF(argument);
-    Py_XDECREF(others);
-    return result;
 }
 
 /* The place of a node's value. */
@@ -286,7 +169,10 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
         }
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(relations); i++) {
-        if (build_relation(tree, &tree->relations[tree->nrelations++], PyList_GET_ITEM(relations, i), order) < 0) {
+        int kind;
+        PyObject *argument;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(relations, i), "iO;a relation is (kind, nodes)", &kind, &argument) ||
+            relation_init(tree, &tree->relations[tree->nrelations++], kind, argument, order) < 0) {
             return -1;
         }
     }

@@ -59,7 +59,67 @@ static int wrong(const char *what, PyObject *argument)
     return -1;
 }
 
-static int init_compare(Check *check, PyObject *argument, Death *death)
+/* ---- what checks are made of: how it is read, and handed back ---- */
+
+static int hold_class(Check *check, PyObject *argument, Death *death)
+{
+    return PyType_Check(argument) ? hold_one(check, argument, death) : wrong("TYPE takes a class", argument);
+}
+
+static int hold_constant(Check *check, PyObject *argument, Death *death)
+{
+    return is_constant(argument) ? hold_one(check, argument, death) : wrong("EQUALS takes a constant", argument);
+}
+
+static int hold_name(Check *check, PyObject *argument, Death *death)
+{
+    return PyUnicode_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a name is a str", argument);
+}
+
+static int hold_token(Check *check, PyObject *argument, Death *death)
+{
+    return PyLong_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a token is an int", argument);
+}
+
+static PyObject *held_one(const Check *check)
+{
+    return held_get(check->held);
+}
+
+static PyObject *held_items(const Check *check)
+{
+    PyObject *items = PyTuple_New(check->count);
+    for (Py_ssize_t i = 0; items != NULL && i < check->count; i++) {
+        put_item(&items, i, held_get(&check->held[i]));
+    }
+    return items;
+}
+
+static int read_count(Check *check, PyObject *argument, Death *death)
+{
+    (void)death;
+    check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
+    return check->count == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *count_read(const Check *check)
+{
+    return PyLong_FromSsize_t(check->count);
+}
+
+static int read_nothing(Check *check, PyObject *argument, Death *death)
+{
+    (void)check, (void)argument, (void)death;
+    return 0;
+}
+
+static PyObject *nothing_read(const Check *check)
+{
+    (void)check;
+    Py_RETURN_NONE;
+}
+
+static int hold_comparison(Check *check, PyObject *argument, Death *death)
 {
     if (!PyTuple_Check(argument) || PyTuple_GET_SIZE(argument) != 3 || !is_scalar(PyTuple_GET_ITEM(argument, 1))) {
         return wrong("COMPARE takes (op, scalar, outcome)", argument);
@@ -70,53 +130,21 @@ static int init_compare(Check *check, PyObject *argument, Death *death)
     return check->op < 0 || expected < 0 ? -1 : hold_one(check, PyTuple_GET_ITEM(argument, 1), death);
 }
 
-int check_init(Check *check, int kind, PyObject *argument, Death *death)
+static PyObject *held_comparison(const Check *check)
 {
-    memset(check, 0, sizeof(*check));
-    check->kind = kind;
-    switch (kind) {
-    case CHECK_TYPE:
-        return PyType_Check(argument) ? hold_one(check, argument, death) : wrong("TYPE takes a class", argument);
-    case CHECK_IS:
-    case CHECK_NOT_IS:
-        return hold_one(check, argument, death);
-    case CHECK_EQUALS:
-        return is_constant(argument) ? hold_one(check, argument, death) : wrong("EQUALS takes a constant", argument);
-    case CHECK_COMPARE:
-        return init_compare(check, argument, death);
-    case CHECK_LENGTH:
-    case CHECK_NOTHING_AHEAD:
-    case CHECK_CONTEXT_UNSET:
-        check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
-        return check->count == -1 && PyErr_Occurred() ? -1 : 0;
-    case CHECK_DICT_KEYS:
-    case CHECK_SET_EQUALS:
-    case CHECK_SET_ORDER:
-    case CHECK_TYPE_KEYS:
-        return hold_items(check, argument, death);
-    case CHECK_KEY_ABSENT:
-    case CHECK_MEMBER:
-    case CHECK_NO_MEMBER:
-        return hold_one(check, argument, death);
-    case CHECK_TYPE_ABSENT:
-    case CHECK_TYPE_LACKS:
-    case CHECK_TYPE_OWNS:
-    case CHECK_HASATTR:
-    case CHECK_NO_ATTR:
-        return PyUnicode_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a name is a str", argument);
-    case CHECK_REGISTRATIONS:
-        return PyLong_CheckExact(argument) ? hold_one(check, argument, death) : wrong("a token is an int", argument);
-    case CHECK_CELL_EMPTY:
-    case CHECK_NONEMPTY:
-    case CHECK_UNWATCHED:
-        return 0;
-    case CHECK_TENSOR:
-        check->tensor = tensor_guard_new(argument, death);
-        return check->tensor == NULL ? -1 : 0;
-    default:
-        PyErr_Format(PyExc_ValueError, "no check has the number %d", kind);
-        return -1;
-    }
+    static const char *const ops[] = {"<", "<=", "==", "!=", ">", ">="};
+    return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
+}
+
+static int hold_tensor(Check *check, PyObject *argument, Death *death)
+{
+    check->tensor = tensor_guard_new(argument, death);
+    return check->tensor == NULL ? -1 : 0;
+}
+
+static PyObject *held_tensor(const Check *check)
+{
+    return tensor_guard_spec(check->tensor);
 }
 
 void check_clear(Check *check)
@@ -132,47 +160,7 @@ void check_clear(Check *check)
     }
 }
 
-static PyObject *held_tuple(const Check *check)
-{
-    PyObject *items = PyTuple_New(check->count);
-    for (Py_ssize_t i = 0; items != NULL && i < check->count; i++) {
-        PyObject *item = held_get(&check->held[i]);
-        if (item == NULL) {
-            Py_CLEAR(items);
-            break;
-        }
-        PyTuple_SET_ITEM(items, i, item);
-    }
-    return items;
-}
-
-PyObject *check_argument(const Check *check)
-{
-    static const char *const ops[] = {"<", "<=", "==", "!=", ">", ">="};
-    switch (check->kind) {
-    case CHECK_LENGTH:
-    case CHECK_NOTHING_AHEAD:
-    case CHECK_CONTEXT_UNSET:
-        return PyLong_FromSsize_t(check->count);
-    case CHECK_COMPARE:
-        return Py_BuildValue("(sOO)", ops[check->op], check->held->object, check->expected ? Py_True : Py_False);
-    case CHECK_DICT_KEYS:
-    case CHECK_SET_EQUALS:
-    case CHECK_SET_ORDER:
-    case CHECK_TYPE_KEYS:
-        return held_tuple(check);
-    case CHECK_CELL_EMPTY:
-    case CHECK_NONEMPTY:
-    case CHECK_UNWATCHED:
-        Py_RETURN_NONE;
-    case CHECK_TENSOR:
-        return tensor_guard_spec(check->tensor);
-    default:
-        return held_get(check->held);
-    }
-}
-
-/* ---- the checks ---- */
+/* ---- what is stored where ---- */
 
 static PyTypeObject *deque_type, *thread_local_type;
 static PyObject *get_cache_token;
@@ -255,6 +243,39 @@ PyObject *thread_dict(PyObject *object)
     return dict;
 }
 
+/* ---- the checks ---- */
+
+static int is_of_type(const Check *check, PyObject *object)
+{
+    return (PyObject *)Py_TYPE(object) == check->held->object;
+}
+
+static int is_the_object(const Check *check, PyObject *object)
+{
+    return held_is(check->held, object);
+}
+
+static int is_another(const Check *check, PyObject *object)
+{
+    return object != check->held->object;
+}
+
+static int equals(const Check *check, PyObject *object)
+{
+    return constants_equal(check->held->object, object);
+}
+
+static int length_is(const Check *check, PyObject *object)
+{
+    return stored_length(object) == check->count;
+}
+
+static int is_nonempty(const Check *check, PyObject *object)
+{
+    (void)check;
+    return stored_length(object) > 0;
+}
+
 static int nothing_ahead(const Check *check, PyObject *iterator)
 {
     PyObject *item = iterator_ahead(iterator, check->count);
@@ -302,17 +323,32 @@ static int dict_keys_hold(const Check *check, PyObject *dict)
     return 1;
 }
 
+static int key_absent(const Check *check, PyObject *dict)
+{
+    PyObject *value;
+    return PyDict_Check(dict) && dict_find(dict, check->held, &value) == ABSENT;
+}
+
 /* Whether a set holds that very object, without asking it for its hash. */
-static bool has_member(PyObject *set, const Held *member)
+static int has_member(const Check *check, PyObject *set)
 {
     const PySetObject *members = (const PySetObject *)set;
+    const Held *member = check->held;
+    if (!PyAnySet_Check(set)) {
+        return 0;
+    }
     for (Py_ssize_t i = 0; i <= members->mask; i++) {
         PyObject *found = members->table[i].key;
         if (found != NULL && (held_matches(member, found) || held_refers_to_same(member, found))) {
-            return true;
+            return 1;
         }
     }
-    return false;
+    return 0;
+}
+
+static int lacks_member(const Check *check, PyObject *set)
+{
+    return PyAnySet_Check(set) && !has_member(check, set);
 }
 
 static int set_equals(const Check *check, PyObject *set)
@@ -363,6 +399,11 @@ static int has_attribute(const Check *check, PyObject *object)
     return slot != NULL && PyDict_Check(*slot) ? dict_find(*slot, check->held, &value) != ABSENT : 0;
 }
 
+static int lacks_attribute(const Check *check, PyObject *object)
+{
+    return !has_attribute(check, object);
+}
+
 static int compare_holds(const Check *check, PyObject *object)
 {
     if (!is_scalar(object)) {
@@ -378,8 +419,9 @@ static int compare_holds(const Check *check, PyObject *object)
 }
 
 /* Whether no class was registered with an abstract class since: until then abstract classes repeat their answers. */
-static int registrations_hold(const Check *check)
+static int registrations_hold(const Check *check, PyObject *object)
 {
+    (void)object;
     PyObject *token = PyObject_CallNoArgs(get_cache_token);
     if (token == NULL) {
         PyErr_Clear();
@@ -394,6 +436,33 @@ static int registrations_hold(const Check *check)
 static bool is_heap_class(PyObject *object)
 {
     return PyType_Check(object) && PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
+}
+
+static int class_keys_hold(const Check *check, PyObject *object)
+{
+    return is_heap_class(object) && dict_keys_hold(check, ((PyTypeObject *)object)->tp_dict);
+}
+
+static int class_lacks(const Check *check, PyObject *object)
+{
+    return is_heap_class(object) && key_absent(check, ((PyTypeObject *)object)->tp_dict);
+}
+
+static int class_owns(const Check *check, PyObject *object)
+{
+    PyObject *value;
+    return is_heap_class(object) && dict_find(((PyTypeObject *)object)->tp_dict, check->held, &value) == FOUND;
+}
+
+static int class_has_nowhere(const Check *check, PyObject *object)
+{
+    return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
+}
+
+static int cell_is_empty(const Check *check, PyObject *object)
+{
+    (void)check;
+    return PyCell_Check(object) && ((PyCellObject *)object)->ob_ref == NULL;
 }
 
 /* Whether nothing of the program's is called when the object dies. What guards wait for deaths with does not count. */
@@ -411,61 +480,63 @@ bool is_unwatched(PyObject *object)
     return true;
 }
 
-int check_holds(const Check *check, PyObject *object)
+static int unwatched_holds(const Check *check, PyObject *object)
 {
-    PyObject *value;
-    switch (check->kind) {
-    case CHECK_TYPE:
-        return (PyObject *)Py_TYPE(object) == check->held->object;
-    case CHECK_IS:
-        return held_is(check->held, object);
-    case CHECK_NOT_IS:
-        return object != check->held->object;
-    case CHECK_EQUALS:
-        return constants_equal(check->held->object, object);
-    case CHECK_COMPARE:
-        return compare_holds(check, object);
-    case CHECK_LENGTH:
-        return stored_length(object) == check->count;
-    case CHECK_NONEMPTY:
-        return stored_length(object) > 0;
-    case CHECK_UNWATCHED:
-        return is_unwatched(object);
-    case CHECK_NOTHING_AHEAD:
-        return nothing_ahead(check, object);
-    case CHECK_CONTEXT_UNSET:
-        return context_unset(check, object);
-    case CHECK_DICT_KEYS:
-        return dict_keys_hold(check, object);
-    case CHECK_KEY_ABSENT:
-        return PyDict_Check(object) && dict_find(object, check->held, &value) == ABSENT;
-    case CHECK_SET_EQUALS:
-        return set_equals(check, object);
-    case CHECK_SET_ORDER:
-        return set_order_holds(check, object);
-    case CHECK_MEMBER:
-        return PyAnySet_Check(object) && has_member(object, check->held);
-    case CHECK_NO_MEMBER:
-        return PyAnySet_Check(object) && !has_member(object, check->held);
-    case CHECK_TYPE_KEYS:
-        return is_heap_class(object) && dict_keys_hold(check, ((PyTypeObject *)object)->tp_dict);
-    case CHECK_TYPE_LACKS:
-        return is_heap_class(object) && dict_find(((PyTypeObject *)object)->tp_dict, check->held, &value) == ABSENT;
-    case CHECK_TYPE_OWNS:
-        return is_heap_class(object) && dict_find(((PyTypeObject *)object)->tp_dict, check->held, &value) == FOUND;
-    case CHECK_TYPE_ABSENT:
-        return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
-    case CHECK_HASATTR:
-        return has_attribute(check, object);
-    case CHECK_NO_ATTR:
-        return !has_attribute(check, object);
-    case CHECK_CELL_EMPTY:
-        return PyCell_Check(object) && ((PyCellObject *)object)->ob_ref == NULL;
-    case CHECK_REGISTRATIONS:
-        return registrations_hold(check);
-    case CHECK_TENSOR:
-        return tensor_guard_holds(check->tensor, object);
-    default:
-        return 0;
+    (void)check;
+    return is_unwatched(object);
+}
+
+static int tensor_holds(const Check *check, PyObject *object)
+{
+    return tensor_guard_holds(check->tensor, object);
+}
+
+/* ---- the kinds ---- */
+
+static const CheckKind check_kinds[] = {
+    {CHECK_TYPE, "TYPE", hold_class, held_one, is_of_type, &memo_of_nothing},
+    {CHECK_IS, "IS", hold_one, held_one, is_the_object, &memo_unless_steady}, /* else it is held by its parts only */
+    {102, "NOT_IS", hold_one, held_one, is_another, &memo_of_nothing},
+    {CHECK_EQUALS, "EQUALS", hold_constant, held_one, equals, &memo_unless_steady},
+    {104, "COMPARE", hold_comparison, held_comparison, compare_holds, &memo_unless_steady},
+    {105, "LENGTH", read_count, count_read, length_is, &memo_of_length},
+    {106, "DICT_KEYS", hold_items, held_items, dict_keys_hold, &memo_of_keys},
+    {107, "KEY_ABSENT", hold_one, held_one, key_absent, &memo_of_dict},
+    {108, "SET_EQUALS", hold_items, held_items, set_equals, &memo_of_set},
+    {109, "TYPE_ABSENT", hold_name, held_one, class_has_nowhere, &memo_of_class},
+    {110, "HASATTR", hold_name, held_one, has_attribute, &memo_late}, /* these two may make an instance dictionary */
+    {111, "NO_ATTR", hold_name, held_one, lacks_attribute, &memo_late},
+    {112, "CELL_EMPTY", read_nothing, nothing_read, cell_is_empty, &memo_of_cell},
+    {CHECK_TENSOR, "TENSOR", hold_tensor, held_tensor, tensor_holds, &memo_of_tensor},
+    {114, "REGISTRATIONS", hold_token, held_one, registrations_hold, &memo_always},
+    {115, "MEMBER", hold_one, held_one, has_member, &memo_of_set},
+    {116, "NO_MEMBER", hold_one, held_one, lacks_member, &memo_of_set},
+    {117, "NOTHING_AHEAD", read_count, count_read, nothing_ahead, &memo_late},
+    {118, "CONTEXT_UNSET", read_count, count_read, context_unset, &memo_late},
+    {119, "SET_ORDER", hold_items, held_items, set_order_holds, &memo_of_set},
+    {120, "TYPE_KEYS", hold_items, held_items, class_keys_hold, &memo_late_inside},
+    {121, "NONEMPTY", read_nothing, nothing_read, is_nonempty, &memo_of_length},
+    {122, "TYPE_LACKS", hold_name, held_one, class_lacks, &memo_of_class},
+    {123, "TYPE_OWNS", hold_name, held_one, class_owns, &memo_of_class},
+    {124, "UNWATCHED", read_nothing, nothing_read, unwatched_holds, &memo_always},
+};
+
+int add_check_kinds(PyObject *module)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(check_kinds); i++) {
+        result = add_kind(module, "CHECK", check_kinds[i].name, check_kinds[i].number, CHECK_TYPE + i);
     }
+    return result;
+}
+
+int check_init(Check *check, int number, PyObject *argument, Death *death)
+{
+    memset(check, 0, sizeof(*check));
+    check->kind = ROW_OF(check_kinds, number);
+    if (check->kind == NULL) {
+        PyErr_Format(PyExc_ValueError, "no check has the number %d", number);
+        return -1;
+    }
+    return check->kind->init(check, argument, death);
 }

@@ -8,7 +8,7 @@ static bool checks_hold(const Node *node, PyObject *object)
 {
     for (int i = 0; i < node->nchecks; i++) {
         /* Tensors are checked after the words in any case. */
-        if (node->checks[i].kind != CHECK_TENSOR && check_holds(&node->checks[i], object) != 1) {
+        if (node->checks[i].kind->number != CHECK_TENSOR && check_holds(&node->checks[i], object) != 1) {
             return false;
         }
     }
@@ -66,16 +66,9 @@ static bool still_same(const GuardTree *tree, const Segment *segment, Memo *memo
         return memo->exchange[local] != FIXED;
     }
     for (int i = index + 1; i < node->end; i = tree->nodes[i].end) {
-        switch (tree->nodes[i].accessor) {
-        case ACCESS_TUPLE_ITEM:
-        case ACCESS_FUNC_GLOBALS:
-        case ACCESS_FUNC_CLOSURE:
-        case ACCESS_METHOD_SELF:
-        case ACCESS_METHOD_FUNC:
-        case ACCESS_MODULE_DICT:
-            if (!still_same(tree, segment, memo, i, object)) {
-                return false;
-            }
+        const AccessMemo *access = tree->nodes[i].kind->memo;
+        if (access != NULL && access->fixed && !still_same(tree, segment, memo, i, object)) {
+            return false;
         }
     }
     return true;
@@ -90,9 +83,9 @@ static bool mend(const GuardTree *tree, const Segment *segment, Memo *memo, int 
         return false;
     }
     for (int i = index + 1; i < node->end; i = tree->nodes[i].end) {
-        int accessor = tree->nodes[i].accessor;
-        if ((accessor == ACCESS_DICT_ITEM || accessor == ACCESS_TYPE_LOOKUP) &&
-            !still_same(tree, segment, memo, i, object)) {
+        const AccessMemo *access = tree->nodes[i].kind->memo;
+        bool by_version = access != NULL && (access->needs.dict_version || access->needs.type_version);
+        if (by_version && !still_same(tree, segment, memo, i, object)) {
             return false;
         }
     }

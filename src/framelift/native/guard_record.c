@@ -69,14 +69,13 @@ void memo_free(Memo *memo)
 
 /* ---- noting ---- */
 
-typedef enum { NOTED, LATE, FAILED } Noted;
-
-typedef struct {
+struct Recorder {
     const GuardTree *tree;
     const Segment *segment;
     Memo *memo;
-    bool *steady; /* of the segment's nodes */
-} Recorder;
+    bool *steady;  /* of the segment's nodes */
+    Needed needed; /* of the object at hand */
+};
 
 static Noted note_word(Memo *memo, int node, bool version, const void *address, uint64_t expected)
 {
@@ -105,9 +104,9 @@ static Noted note_pointer(Memo *memo, int node, const void *address)
     return note_word(memo, node, false, address, *(const Bits *)address);
 }
 
-static Noted note_check(Memo *memo, int node, const Check *check, PyObject *object)
+static Noted note_check(Recorder *recorder, int node, const Check *check, PyObject *object)
 {
-    Operation *operation = ADD(memo->operations);
+    Operation *operation = ADD(recorder->memo->operations);
     if (operation == NULL) {
         return FAILED;
     }
@@ -125,10 +124,10 @@ static Noted note_lookup(Memo *memo, int node, PyObject *dict, PyObject *expecte
     return NOTED;
 }
 
-bool memo_has_check(const Node *node, int kind)
+bool memo_has_check(const Node *node, int number)
 {
     for (int i = 0; i < node->nchecks; i++) {
-        if (node->checks[i].kind == kind) {
+        if (node->checks[i].kind->number == number) {
             return true;
         }
     }
@@ -148,99 +147,122 @@ static bool version_counts(PyObject *dict)
 #endif
 }
 
-/* A member: its place depends on the type of the object, and on what that type says. */
-static Noted note_member(Memo *memo, int node, PyObject *object, PyObject *const *slot)
+/* ---- accessors ---- */
+
+static inline bool *steady_of(Recorder *recorder, int node)
 {
-    PyTypeObject *type = Py_TYPE(object);
-    bool heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
-    if (slot == NULL || *slot == NULL || (heap && type->tp_version_tag == 0)) {
-        return LATE;
-    }
-    Noted noted = note_pointer(memo, node, &object->ob_type);
-    if (noted == NOTED && heap) {
-        noted = note_pointer(memo, node, &type->tp_version_tag);
-    }
-    return noted == NOTED ? note_pointer(memo, node, slot) : noted;
+    return &recorder->steady[node - recorder->segment->start];
 }
 
-/* How the object of a node was reached; sets whether it is steady. */
-static Noted note_access(Recorder *recorder, int index, PyObject *object)
+static inline PyObject *object_of(const Recorder *recorder, int node)
+{
+    return recorder->memo->objects[node - recorder->segment->start];
+}
+
+static inline const Node *node_above(const Recorder *recorder, int node)
+{
+    return &recorder->tree->nodes[recorder->tree->nodes[node].parent];
+}
+
+/* The word where the parent keeps an object. What cannot be exchanged in a steady object is steady with it. */
+static Noted note_place(Recorder *recorder, int index, PyObject *parent)
 {
     const Node *node = &recorder->tree->nodes[index];
-    const Segment *segment = recorder->segment;
-    Memo *memo = recorder->memo;
-    bool *steady = &recorder->steady[index - segment->start];
-    if (node->parent < 0) {
-        *steady = node->accessor == ACCESS_KNOWN && node->held.nparts == 0;
+    bool *steady = steady_of(recorder, index);
+    *steady = node->kind->memo->fixed && *steady_of(recorder, node->parent);
+    if (*steady) {
         return NOTED;
     }
-    const Node *above = &recorder->tree->nodes[node->parent];
-    PyObject *parent = memo->objects[node->parent - segment->start];
-    bool parent_steady = recorder->steady[node->parent - segment->start];
-    const void *address;
-    switch (node->accessor) {
-    case ACCESS_DICT_ITEM:
-        *steady = version_counts(parent);
-        return *steady ? NOTED : note_lookup(memo, index, parent, object);
-    case ACCESS_TYPE_LOOKUP:
-        *steady = true;
-        return NOTED; /* by the version of its type, or late with it */
-    case ACCESS_INSTANCE_DICT:
-        /* Where the dictionary is depends on the type, which something must hold, and on the size of the object. */
-        if (!memo_has_check(above, CHECK_TYPE) || (Py_TYPE(parent)->tp_itemsize != 0 && !parent_steady)) {
-            return LATE;
-        }
-        return note_pointer(memo, index, instance_dict_slot(parent));
-    case ACCESS_SLOT:
-        return memo_has_check(above, CHECK_TYPE) ? note_pointer(memo, index, (char *)parent + node->index) : LATE;
-    case ACCESS_TYPE_OF:
-        *steady = memo_has_check(above, CHECK_TYPE); /* which holds the type, and noted it */
-        return *steady ? NOTED : note_pointer(memo, index, &parent->ob_type);
-    case ACCESS_GETATTR:
-        return note_member(memo, index, parent, member_slot(parent, node->held.object));
-    case ACCESS_LIST_ITEM:
-        return note_pointer(memo, index, &((PyListObject *)parent)->ob_item[node->index]);
-    case ACCESS_CELL_CONTENTS:
-        return note_pointer(memo, index, &((PyCellObject *)parent)->ob_ref);
-    case ACCESS_FUNC_CODE:
-        return note_pointer(memo, index, &((PyFunctionObject *)parent)->func_code);
-    case ACCESS_FUNC_DEFAULTS:
-        return note_pointer(memo, index, &((PyFunctionObject *)parent)->func_defaults);
-    case ACCESS_FUNC_KWDEFAULTS:
-        return note_pointer(memo, index, &((PyFunctionObject *)parent)->func_kwdefaults);
-    /* What cannot be exchanged in a steady object is steady with it. */
-    case ACCESS_TUPLE_ITEM:
-        address = &((PyTupleObject *)parent)->ob_item[node->index];
-        break;
-    case ACCESS_FUNC_GLOBALS:
-        address = &((PyFunctionObject *)parent)->func_globals;
-        break;
-    case ACCESS_FUNC_CLOSURE:
-        address = &((PyFunctionObject *)parent)->func_closure;
-        break;
-    case ACCESS_METHOD_SELF:
-        address = &((PyMethodObject *)parent)->im_self;
-        break;
-    case ACCESS_METHOD_FUNC:
-        address = &((PyMethodObject *)parent)->im_func;
-        break;
-    case ACCESS_MODULE_DICT:
-        address = &((PyModuleObject *)parent)->md_dict;
-        break;
-    default:
+    PyObject **place = node->kind->place(node, parent);
+    return place != NULL ? note_pointer(recorder->memo, index, place) : FAILED;
+}
+
+static Noted note_dict_item(Recorder *recorder, int index, PyObject *parent)
+{
+    bool *steady = steady_of(recorder, index);
+    *steady = version_counts(parent);
+    return *steady ? NOTED : note_lookup(recorder->memo, index, parent, object_of(recorder, index));
+}
+
+static Noted note_type_lookup(Recorder *recorder, int index, PyObject *parent)
+{
+    (void)parent;
+    *steady_of(recorder, index) = true;
+    return NOTED; /* by the version of its type, or late with it */
+}
+
+/* Where the dictionary is depends on the type, which something must hold, and on the size of the object. */
+static Noted note_instance_dict(Recorder *recorder, int index, PyObject *parent)
+{
+    bool placed = memo_has_check(node_above(recorder, index), CHECK_TYPE) &&
+                  (Py_TYPE(parent)->tp_itemsize == 0 || *steady_of(recorder, recorder->tree->nodes[index].parent));
+    return placed ? note_place(recorder, index, parent) : LATE;
+}
+
+static Noted note_slot(Recorder *recorder, int index, PyObject *parent)
+{
+    return memo_has_check(node_above(recorder, index), CHECK_TYPE) ? note_place(recorder, index, parent) : LATE;
+}
+
+static Noted note_type_of(Recorder *recorder, int index, PyObject *parent)
+{
+    if (!memo_has_check(node_above(recorder, index), CHECK_TYPE)) {
+        return note_place(recorder, index, parent);
+    }
+    *steady_of(recorder, index) = true; /* the check holds the type, and noted it */
+    return NOTED;
+}
+
+/* A member: its place depends on the type of the object, and on what that type says. */
+static Noted note_member(Recorder *recorder, int index, PyObject *object)
+{
+    const Node *node = &recorder->tree->nodes[index];
+    Memo *memo = recorder->memo;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject **place = node->kind->place(node, object);
+    bool heap = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+    if (place == NULL || *place == NULL || (heap && type->tp_version_tag == 0)) {
         return LATE;
     }
-    *steady = parent_steady;
-    return parent_steady ? NOTED : note_pointer(memo, index, address);
+    Noted noted = note_pointer(memo, index, &object->ob_type);
+    if (noted == NOTED && heap) {
+        noted = note_pointer(memo, index, &type->tp_version_tag);
+    }
+    return noted == NOTED ? note_pointer(memo, index, place) : noted;
 }
+
+const AccessMemo memo_of_dict_item = {note_dict_item, .needs = {.dict_version = true}};
+const AccessMemo memo_of_type_lookup = {note_type_lookup, .needs = {.type_version = true}};
+const AccessMemo memo_of_instance_dict = {note_instance_dict, .needs = {0}};
+const AccessMemo memo_of_slot = {note_slot, .needs = {0}};
+const AccessMemo memo_of_type_of = {note_type_of, .outside = true};
+const AccessMemo memo_of_member = {note_member, .needs = {0}};
+const AccessMemo memo_of_list_item = {note_place, .needs = {.size = true, .items = true}};
+const AccessMemo memo_of_fixed_item = {note_place, .needs = {.size = true}, .fixed = true};
+const AccessMemo memo_of_field = {note_place, .needs = {0}};
+const AccessMemo memo_of_fixed_field = {note_place, .fixed = true};
+
+/* How the object of a node was reached; sets whether it is steady. */
+static Noted note_access(Recorder *recorder, int index)
+{
+    const Node *node = &recorder->tree->nodes[index];
+    if (node->parent < 0) {
+        *steady_of(recorder, index) = node->kind->number == ACCESS_KNOWN && node->held.nparts == 0;
+        return NOTED;
+    }
+    const AccessMemo *access = node->kind->memo;
+    return access != NULL ? access->note(recorder, index, object_of(recorder, node->parent)) : LATE;
+}
+
+/* ---- checks ---- */
 
 /* An object that a guard on it holds: its pointer says which one it is. */
 static bool is_held_by(const Node *node, PyObject *object)
 {
     for (int i = 0; i < node->nchecks; i++) {
         const Check *check = &node->checks[i];
-        if ((check->kind == CHECK_IS || check->kind == CHECK_EQUALS) && check->held->object == object &&
-            check->held->nparts == 0) {
+        bool holds_it = check->kind->number == CHECK_IS || check->kind->number == CHECK_EQUALS;
+        if (holds_it && check->held->object == object && check->held->nparts == 0) {
             return true;
         }
     }
@@ -252,24 +274,14 @@ bool memo_reads_inside(const GuardTree *tree, int index)
 {
     const Node *node = &tree->nodes[index];
     for (int child = index + 1; child < node->end; child = tree->nodes[child].end) {
-        if (tree->nodes[child].accessor != ACCESS_TYPE_OF) {
+        const AccessMemo *access = tree->nodes[child].kind->memo;
+        if (access == NULL || !access->outside) {
             return true;
         }
     }
     for (int i = 0; i < node->nchecks; i++) {
-        switch (node->checks[i].kind) {
-        case CHECK_LENGTH:
-        case CHECK_NONEMPTY:
-        case CHECK_DICT_KEYS:
-        case CHECK_KEY_ABSENT:
-        case CHECK_TYPE_ABSENT:
-        case CHECK_TYPE_LACKS:
-        case CHECK_TYPE_OWNS:
-        case CHECK_TYPE_KEYS:
-        case CHECK_CELL_EMPTY:
+        if (node->checks[i].kind->memo->inside) {
             return true;
-        default:
-            break;
         }
     }
     return false;
@@ -280,14 +292,12 @@ static Noted note_type(Recorder *recorder, int index, PyObject *object)
 {
     const Node *node = &recorder->tree->nodes[index];
     bool held = memo_has_check(node, CHECK_TYPE), heap = PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
-    if (recorder->steady[index - recorder->segment->start]) {
+    if (*steady_of(recorder, index)) {
         /* The same object; but instances of most classes, and modules, can be given another class. */
         return held && (heap || PyModule_Check(object)) ? note_pointer(recorder->memo, index, &object->ob_type) : NOTED;
     }
     if (!held) {
-        bool always_dict = node->accessor == ACCESS_INSTANCE_DICT || node->accessor == ACCESS_FUNC_GLOBALS ||
-                           node->accessor == ACCESS_MODULE_DICT;
-        if (always_dict || !memo_reads_inside(recorder->tree, index)) {
+        if (node->kind->is_dict || !memo_reads_inside(recorder->tree, index)) {
             return NOTED;
         }
         if (heap) {
@@ -297,77 +307,102 @@ static Noted note_type(Recorder *recorder, int index, PyObject *object)
     return note_pointer(recorder->memo, index, &object->ob_type);
 }
 
-/* Versions and sizes that stand for checks of this object and for the steps to its children; each at most once. */
-typedef struct {
-    bool dict_version, type_version, size, items;
-} Needed;
-
-static Noted note_one_check(Recorder *recorder, int index, const Check *check, PyObject *object, Needed *needed)
+static Noted note_nothing(Recorder *recorder, int index, const Check *check, PyObject *object)
 {
-    bool steady = recorder->steady[index - recorder->segment->start];
-    Memo *memo = recorder->memo;
-    switch (check->kind) {
-    case CHECK_TYPE:
-    case CHECK_NOT_IS:
-        return NOTED;
-    case CHECK_IS:
-        return steady ? NOTED : note_check(memo, index, check, object); /* it is held by its parts only */
-    case CHECK_EQUALS:
-    case CHECK_COMPARE:
-        return steady ? NOTED : note_check(memo, index, check, object);
-    case CHECK_LENGTH:
-    case CHECK_NONEMPTY:
-        if (PyList_Check(object) || (PyTuple_Check(object) && !steady)) {
-            needed->size = true;
-            return NOTED;
-        }
-        if (PyDict_Check(object) && version_counts(object)) {
-            needed->dict_version = true;
-            return NOTED;
-        }
-        return steady && constant_type(Py_TYPE(object)) ? NOTED : note_check(memo, index, check, object);
-    case CHECK_DICT_KEYS:
-        if (PyODict_Check(object) && check->count > 1) {
-            /* Its order may change while the dictionary below does not. */
-            return note_check(memo, index, check, object);
-        }
-        /* fall through */
-    case CHECK_KEY_ABSENT:
-        needed->dict_version |= version_counts(object);
-        return needed->dict_version ? NOTED : note_check(memo, index, check, object);
-    case CHECK_SET_EQUALS:
-    case CHECK_SET_ORDER:
-    case CHECK_MEMBER:
-    case CHECK_NO_MEMBER:
-        return steady && PyFrozenSet_CheckExact(object) ? NOTED : note_check(memo, index, check, object);
-    case CHECK_TYPE_ABSENT:
-    case CHECK_TYPE_LACKS:
-    case CHECK_TYPE_OWNS:
-        needed->type_version = true;
-        return NOTED;
-    case CHECK_REGISTRATIONS:
-    case CHECK_UNWATCHED:
-        return note_check(memo, index, check, object);
-    case CHECK_CELL_EMPTY:
-        return note_pointer(memo, index, &((PyCellObject *)object)->ob_ref);
-    case CHECK_TENSOR:
-        if (check->tensor->native) {
-            TensorCheck *tensor = ADD(memo->tensors);
-            if (tensor == NULL) {
-                return FAILED;
-            }
-            *tensor = (TensorCheck){object, tensor_impl(object), check->tensor};
-            return NOTED;
-        }
-        return LATE;
-    default:
-        return LATE; /* HASATTR, NO_ATTR may make the instance dictionary */
-    }
+    (void)recorder, (void)index, (void)check, (void)object;
+    return NOTED;
 }
 
-static Noted note_needed(Recorder *recorder, int index, PyObject *object, const Needed *needed)
+static Noted note_late(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    (void)recorder, (void)index, (void)check, (void)object;
+    return LATE;
+}
+
+static Noted note_unless_steady(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    return *steady_of(recorder, index) ? NOTED : note_check(recorder, index, check, object);
+}
+
+static Noted note_length(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    bool steady = *steady_of(recorder, index);
+    if (PyList_Check(object) || (PyTuple_Check(object) && !steady)) {
+        recorder->needed.size = true;
+        return NOTED;
+    }
+    if (PyDict_Check(object) && version_counts(object)) {
+        recorder->needed.dict_version = true;
+        return NOTED;
+    }
+    return steady && constant_type(Py_TYPE(object)) ? NOTED : note_check(recorder, index, check, object);
+}
+
+static Noted note_dict(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    recorder->needed.dict_version |= version_counts(object);
+    return recorder->needed.dict_version ? NOTED : note_check(recorder, index, check, object);
+}
+
+static Noted note_keys(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    /* The order of an OrderedDict may change while the dictionary below does not. */
+    bool is_ordered = PyODict_Check(object) && check->count > 1;
+    return (is_ordered ? note_check : note_dict)(recorder, index, check, object);
+}
+
+static Noted note_set(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    bool is_fixed = *steady_of(recorder, index) && PyFrozenSet_CheckExact(object);
+    return is_fixed ? NOTED : note_check(recorder, index, check, object);
+}
+
+static Noted note_class(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    (void)index, (void)check, (void)object;
+    recorder->needed.type_version = true;
+    return NOTED;
+}
+
+static Noted note_cell(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    (void)check;
+    return note_pointer(recorder->memo, index, &((PyCellObject *)object)->ob_ref);
+}
+
+static Noted note_tensor(Recorder *recorder, int index, const Check *check, PyObject *object)
+{
+    (void)index;
+    if (!check->tensor->native) {
+        return LATE;
+    }
+    TensorCheck *tensor = ADD(recorder->memo->tensors);
+    if (tensor == NULL) {
+        return FAILED;
+    }
+    *tensor = (TensorCheck){object, tensor_impl(object), check->tensor};
+    return NOTED;
+}
+
+const CheckMemo memo_of_nothing = {note_nothing, .inside = false};
+const CheckMemo memo_unless_steady = {note_unless_steady, .inside = false};
+const CheckMemo memo_always = {note_check, .inside = false};
+const CheckMemo memo_of_length = {note_length, .inside = true};
+const CheckMemo memo_of_dict = {note_dict, .inside = true};
+const CheckMemo memo_of_keys = {note_keys, .inside = true};
+const CheckMemo memo_of_set = {note_set, .inside = false};
+const CheckMemo memo_of_class = {note_class, .inside = true};
+const CheckMemo memo_of_cell = {note_cell, .inside = true};
+const CheckMemo memo_of_tensor = {note_tensor, .inside = false};
+const CheckMemo memo_late = {note_late, .inside = false};
+const CheckMemo memo_late_inside = {note_late, .inside = true};
+
+/* ---- objects ---- */
+
+static Noted note_needed(Recorder *recorder, int index, PyObject *object)
 {
     Memo *memo = recorder->memo;
+    const Needed *needed = &recorder->needed;
     Noted noted = NOTED;
     if (needed->dict_version) {
         noted = note_word(memo, index, true, &((PyDictObject *)object)->ma_version_tag,
@@ -389,35 +424,32 @@ static Noted note_needed(Recorder *recorder, int index, PyObject *object, const 
     return noted;
 }
 
+/* What the step to a child needs: of a steady object, no more than what may change in it. */
+static void add_needs(Needed *needed, const AccessMemo *access, PyObject *object, bool steady)
+{
+    needed->dict_version |= access->needs.dict_version && version_counts(object);
+    needed->type_version |= access->needs.type_version;
+    needed->size |= access->needs.size && !(access->fixed && steady);
+    needed->items |= access->needs.items;
+}
+
 static Noted note_object(Recorder *recorder, int index, PyObject *object)
 {
-    const Node *node = &recorder->tree->nodes[index];
-    bool *steady = &recorder->steady[index - recorder->segment->start];
+    const GuardTree *tree = recorder->tree;
+    const Node *node = &tree->nodes[index];
+    bool *steady = steady_of(recorder, index);
     *steady |= is_held_by(node, object);
     Noted noted = note_type(recorder, index, object);
-    Needed needed = {0};
+    recorder->needed = (Needed){0};
     for (int i = 0; noted == NOTED && i < node->nchecks; i++) {
-        noted = note_one_check(recorder, index, &node->checks[i], object, &needed);
+        noted = node->checks[i].kind->memo->note(recorder, index, &node->checks[i], object);
     }
-    for (int child = index + 1; noted == NOTED && child < node->end; child = recorder->tree->nodes[child].end) {
-        switch (recorder->tree->nodes[child].accessor) {
-        case ACCESS_DICT_ITEM:
-            needed.dict_version |= version_counts(object);
-            break;
-        case ACCESS_TYPE_LOOKUP:
-            needed.type_version = true;
-            break;
-        case ACCESS_LIST_ITEM:
-            needed.size = needed.items = true;
-            break;
-        case ACCESS_TUPLE_ITEM:
-            needed.size |= !*steady;
-            break;
-        default:
-            break;
+    for (int child = index + 1; noted == NOTED && child < node->end; child = tree->nodes[child].end) {
+        if (tree->nodes[child].kind->memo != NULL) {
+            add_needs(&recorder->needed, tree->nodes[child].kind->memo, object, *steady);
         }
     }
-    return noted == NOTED ? note_needed(recorder, index, object, &needed) : noted;
+    return noted == NOTED ? note_needed(recorder, index, object) : noted;
 }
 
 /* Whether the walk would find this again: Python code may have run since it did. */
@@ -442,8 +474,9 @@ static int how_exchangeable(const Recorder *recorder, int index, int words, int 
 {
     const Memo *memo = recorder->memo;
     const Node *node = &recorder->tree->nodes[index];
-    if (node->accessor != ACCESS_DICT_ITEM || node->end != index + 1 || words != memo->words.count ||
-        operations != memo->operations.count || memo->tensors.count > tensors + 1) {
+    bool by_key = node->kind->memo != NULL && node->kind->memo->needs.dict_version;
+    if (!by_key || node->end != index + 1 || words != memo->words.count || operations != memo->operations.count ||
+        memo->tensors.count > tensors + 1) {
         return FIXED;
     }
     return tensors == memo->tensors.count ? FREE : tensors;
@@ -455,7 +488,7 @@ static Noted note_node(Recorder *recorder, int index)
     int local = index - recorder->segment->start;
     PyObject *object = memo->objects[local];
     int words = memo->words.count, operations = memo->operations.count, tensors = memo->tensors.count;
-    Noted noted = note_access(recorder, index, object);
+    Noted noted = note_access(recorder, index);
     if (noted == NOTED) {
         noted = note_object(recorder, index, object);
     }
@@ -469,7 +502,7 @@ Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const
 {
     size_t n = (size_t)(segment->end - segment->start);
     Memo *memo = PyMem_Calloc(1, sizeof(Memo));
-    Recorder recorder = {tree, segment, memo, PyMem_Calloc(n, sizeof(bool))};
+    Recorder recorder = {tree, segment, memo, PyMem_Calloc(n, sizeof(bool)), {0}};
     Noted noted = FAILED;
     int collecting = PyGC_Disable(); /* nothing runs while words are noted */
     if (memo != NULL && recorder.steady != NULL) {

@@ -95,7 +95,7 @@ static bool distinct(const GuardTree *tree, const Relation *relation, const Foun
 static bool reads_natively(const Node *node)
 {
     for (int i = 0; i < node->nchecks; i++) {
-        if (node->checks[i].kind == CHECK_TENSOR && node->checks[i].tensor->native) {
+        if (node->checks[i].kind->number == CHECK_TENSOR && node->checks[i].tensor->native) {
             return true;
         }
     }
@@ -180,8 +180,11 @@ static inline bool is_pair(const Relation *relation)
     return relation->count == 2;
 }
 
-static int prepare_distinct(const GuardTree *tree, Relation *relation)
+static int prepare_distinct(GuardTree *tree, Relation *relation)
 {
+    if (is_pair(relation)) {
+        return 0;
+    }
     size_t room = 8, segments = (size_t)tree->nsegments;
     while (room < 2 * (size_t)relation->count) {
         room *= 2;
@@ -229,29 +232,224 @@ static int prepare_program(GuardTree *tree, Relation *relation)
     return 0;
 }
 
-int relation_prepare(GuardTree *tree, Relation *relation)
+static int prepare_memory(GuardTree *tree, Relation *relation)
 {
-    bool of_pointers = relation->kind == REL_SAME || relation->kind == REL_DISTINCT;
-    relation->inside = of_pointers ? common_segment(relation) : -1;
-    if (relation->kind == REL_DISTINCT) {
-        return is_pair(relation) ? 0 : prepare_distinct(tree, relation);
+    relation->native = tensor_access.storage >= 0;
+    for (int i = 0; i < relation->count; i++) {
+        relation->native &= reads_natively(&tree->nodes[relation->nodes[i]]);
     }
-    if (relation->kind == REL_PROGRAM) {
-        return prepare_program(tree, relation);
-    }
-    if (relation->kind == REL_OVERLAP || relation->kind == REL_DISJOINT) {
-        relation->native = tensor_access.storage >= 0;
-        for (int i = 0; i < relation->count; i++) {
-            relation->native &= reads_natively(&tree->nodes[relation->nodes[i]]);
-        }
-        tree->asks_python |= !relation->native;
-        relation->spans = PyMem_Calloc((size_t)relation->count + 1, sizeof(Span));
-        if (relation->spans == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
+    tree->asks_python |= !relation->native;
+    relation->spans = PyMem_Calloc((size_t)relation->count + 1, sizeof(Span));
+    if (relation->spans == NULL) {
+        PyErr_NoMemory();
+        return -1;
     }
     return 0;
+}
+
+/* ---- what relations are made of: how it is read, and handed back ---- */
+
+/* Adds nodes to the members. */
+static int add_members(const GuardTree *tree, Relation *relation, PyObject *sequence, const int *order)
+{
+    Py_ssize_t n = PySequence_Size(sequence);
+    int *nodes = n < 0 ? NULL : PyMem_Resize(relation->nodes, int, (size_t)(relation->count + n) + 1);
+    if (nodes == NULL) {
+        return n < 0 ? -1 : (PyErr_NoMemory(), -1);
+    }
+    relation->nodes = nodes;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(sequence, i);
+        long node = item != NULL ? PyLong_AsLong(item) : -1;
+        Py_XDECREF(item);
+        if (node < 0 || node >= tree->nnodes) {
+            PyErr_Format(PyExc_ValueError, "a relation names node %ld, which does not exist", node);
+            return -1;
+        }
+        relation->nodes[relation->count++] = order[node];
+    }
+    return 0;
+}
+
+/* Nodes [start, end), by their numbers in the specification. */
+static PyObject *members(const GuardTree *tree, const Relation *relation, int start, int end)
+{
+    PyObject *list = PyList_New(end - start);
+    for (int i = start; list != NULL && i < end; i++) {
+        put_item(&list, i - start, PyLong_FromLong(tree->nodes[relation->nodes[i]].original));
+    }
+    return list;
+}
+
+static PyObject *all_members(const GuardTree *tree, const Relation *relation)
+{
+    return members(tree, relation, 0, relation->count);
+}
+
+/* The argument as a tuple of so many, new; NULL with an exception set: it is another. */
+static PyObject *tuple_of(const Relation *relation, PyObject *argument, Py_ssize_t n)
+{
+    PyObject *tuple = PySequence_Tuple(argument);
+    if (tuple != NULL && PyTuple_GET_SIZE(tuple) != n) {
+        PyErr_Format(PyExc_ValueError, "relation %d does not take %.100R", relation->kind->number, argument);
+        Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* (a, b) */
+static int read_pair(GuardTree *tree, Relation *relation, PyObject *argument, const int *order)
+{
+    PyObject *pair = tuple_of(relation, argument, 2);
+    int result = pair != NULL ? add_members(tree, relation, pair, order) : -1;
+    Py_XDECREF(pair);
+    return result;
+}
+
+/* (a, ...) */
+static int read_members(GuardTree *tree, Relation *relation, PyObject *argument, const int *order)
+{
+    return add_members(tree, relation, argument, order);
+}
+
+/* (a, b, whether) */
+static int read_overlap(GuardTree *tree, Relation *relation, PyObject *argument, const int *order)
+{
+    PyObject *given = tuple_of(relation, argument, 3), *pair = given != NULL ? PyTuple_GetSlice(given, 0, 2) : NULL;
+    int result = pair != NULL ? add_members(tree, relation, pair, order) : -1;
+    relation->expected = result == 0 && PyTuple_GET_ITEM(given, 2) == Py_True;
+    Py_XDECREF(pair);
+    Py_XDECREF(given);
+    return result;
+}
+
+static PyObject *overlap_read(const GuardTree *tree, const Relation *relation)
+{
+    PyObject *given = all_members(tree, relation);
+    if (given != NULL && PyList_Append(given, relation->expected ? Py_True : Py_False) < 0) {
+        Py_CLEAR(given);
+    }
+    return given;
+}
+
+/* ((written, ...), (other, ...)) */
+static int read_disjoint(GuardTree *tree, Relation *relation, PyObject *argument, const int *order)
+{
+    PyObject *given = tuple_of(relation, argument, 2);
+    int result = given != NULL ? add_members(tree, relation, PyTuple_GET_ITEM(given, 0), order) : -1;
+    relation->nwritten = relation->count;
+    result = result == 0 ? add_members(tree, relation, PyTuple_GET_ITEM(given, 1), order) : -1;
+    Py_XDECREF(given);
+    return result;
+}
+
+static PyObject *disjoint_read(const GuardTree *tree, const Relation *relation)
+{
+    return Py_BuildValue("[NN]", members(tree, relation, 0, relation->nwritten),
+                         members(tree, relation, relation->nwritten, relation->count));
+}
+
+/* ((a, ...), program) */
+static int read_program(GuardTree *tree, Relation *relation, PyObject *argument, const int *order)
+{
+    PyObject *given = tuple_of(relation, argument, 2);
+    int result = given != NULL ? add_members(tree, relation, PyTuple_GET_ITEM(given, 0), order) : -1;
+    relation->program = result == 0 ? program_new(PyTuple_GET_ITEM(given, 1), relation->count) : NULL;
+    Py_XDECREF(given);
+    return relation->program != NULL ? 0 : -1;
+}
+
+static PyObject *program_read(const GuardTree *tree, const Relation *relation)
+{
+    return Py_BuildValue("[NN]", all_members(tree, relation), program_given(relation->program));
+}
+
+/* ---- what is told of a failure ---- */
+
+static PyObject *expected(const Relation *relation)
+{
+    return PyBool_FromLong(relation->expected);
+}
+
+static PyObject *failed_fact(const Relation *relation)
+{
+    return program_failure(relation->program);
+}
+
+/* ---- the relations ---- */
+
+static inline bool is_one_object(const Relation *relation, const Found *found)
+{
+    return value_of(found, relation->values[0]) == value_of(found, relation->values[1]);
+}
+
+static int same_holds(const GuardTree *tree, Relation *relation, const Found *found)
+{
+    (void)tree;
+    return is_one_object(relation, found);
+}
+
+static int distinct_holds(const GuardTree *tree, Relation *relation, const Found *found)
+{
+    return is_pair(relation) ? !is_one_object(relation, found) : distinct(tree, relation, found);
+}
+
+static int overlap_holds(const GuardTree *tree, Relation *relation, const Found *found)
+{
+    (void)tree;
+    int overlap = tensors_overlap(value_of(found, relation->values[0]), value_of(found, relation->values[1]));
+    return overlap < 0 ? -1 : (overlap == 1) == relation->expected;
+}
+
+static int disjoint_holds(const GuardTree *tree, Relation *relation, const Found *found)
+{
+    (void)tree;
+    return disjoint(relation, found);
+}
+
+static int program_relation_holds(const GuardTree *tree, Relation *relation, const Found *found)
+{
+    (void)tree;
+    return program_holds(relation->program, relation->values, found);
+}
+
+/* ---- the kinds ---- */
+
+static const RelationKind relation_kinds[] = {
+    {REL_SAME, "SAME", read_pair, all_members, NULL, same_holds, expected, true},
+    {201, "DISTINCT", read_members, all_members, prepare_distinct, distinct_holds, expected, true},
+    {202, "OVERLAP", read_overlap, overlap_read, prepare_memory, overlap_holds, expected, false},
+    {203, "DISJOINT", read_disjoint, disjoint_read, prepare_memory, disjoint_holds, expected, false},
+    {204, "PROGRAM", read_program, program_read, prepare_program, program_relation_holds, failed_fact, false},
+};
+
+int add_relation_kinds(PyObject *module)
+{
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(relation_kinds); i++) {
+        result = add_kind(module, "REL", relation_kinds[i].name, relation_kinds[i].number, REL_SAME + i);
+    }
+    return result;
+}
+
+int relation_init(GuardTree *tree, Relation *relation, int number, PyObject *argument, const int *order)
+{
+    relation->kind = ROW_OF(relation_kinds, number);
+    if (relation->kind == NULL) {
+        PyErr_Format(PyExc_ValueError, "no relation has the number %d", number);
+        return -1;
+    }
+    if (relation->kind->init(tree, relation, argument, order) < 0) {
+        return -1;
+    }
+    relation->values = PyMem_Calloc((size_t)relation->count + 1, sizeof(Value));
+    return relation->values != NULL ? 0 : (PyErr_NoMemory(), -1);
+}
+
+int relation_prepare(GuardTree *tree, Relation *relation)
+{
+    relation->inside = relation->kind->of_pointers ? common_segment(relation) : -1;
+    return relation->kind->prepare != NULL ? relation->kind->prepare(tree, relation) : 0;
 }
 
 void relation_clear(Relation *relation)
@@ -263,24 +461,4 @@ void relation_clear(Relation *relation)
     PyMem_Free(relation->table);
     PyMem_Free(relation->spans);
     program_free(relation->program);
-}
-
-int relation_holds(const GuardTree *tree, int index, const Found *found)
-{
-    Relation *relation = &tree->relations[index];
-    if (relation->kind == REL_DISTINCT && !is_pair(relation)) {
-        return distinct(tree, relation, found);
-    }
-    if (relation->kind == REL_DISJOINT) {
-        return disjoint(relation, found);
-    }
-    if (relation->kind == REL_PROGRAM) {
-        return program_holds(relation->program, relation->values, found);
-    }
-    PyObject *first = value_of(found, relation->values[0]), *second = value_of(found, relation->values[1]);
-    if (relation->kind == REL_SAME || relation->kind == REL_DISTINCT) {
-        return (first == second) == (relation->kind == REL_SAME);
-    }
-    int overlap = tensors_overlap(first, second);
-    return overlap < 0 ? -1 : (overlap == 1) == relation->expected;
 }

@@ -11,73 +11,28 @@
 #pragma GCC diagnostic pop
 #endif
 
-/* One numbering for accessors, checks and relations, so that a number alone says what failed. */
-#define ACCESS_KINDS(X)                                                                                                \
-    X(ARG, 0)                                                                                                          \
-    X(FUNCTION, 1)                                                                                                     \
-    X(KNOWN, 2)                                                                                                        \
-    X(DICT_ITEM, 3)                                                                                                    \
-    X(INSTANCE_DICT, 4)                                                                                                \
-    X(TYPE_LOOKUP, 5)                                                                                                  \
-    X(TYPE_OF, 6)                                                                                                      \
-    X(LIST_ITEM, 7)                                                                                                    \
-    X(TUPLE_ITEM, 8)                                                                                                   \
-    X(CELL_CONTENTS, 9)                                                                                                \
-    X(FUNC_CODE, 10)                                                                                                   \
-    X(FUNC_GLOBALS, 11)                                                                                                \
-    X(FUNC_CLOSURE, 12)                                                                                                \
-    X(FUNC_DEFAULTS, 13)                                                                                               \
-    X(FUNC_KWDEFAULTS, 14)                                                                                             \
-    X(METHOD_SELF, 15)                                                                                                 \
-    X(METHOD_FUNC, 16)                                                                                                 \
-    X(MODULE_DICT, 17)                                                                                                 \
-    X(SLOT, 18)                                                                                                        \
-    X(GETATTR, 19)                                                                                                     \
-    X(LRU_RESULT, 20)                                                                                                  \
-    X(CONTEXT_VALUE, 21)                                                                                               \
-    X(AHEAD, 22)                                                                                                       \
-    X(ITERATED, 23)                                                                                                    \
-    X(REDUCED, 24)                                                                                                     \
-    X(DEQUE_ITEM, 25)                                                                                                  \
-    X(PROXIED, 26)                                                                                                     \
-    X(CONTEXT_OWN, 27)                                                                                                 \
-    X(THREAD_DICT, 28)                                                                                                 \
-    X(AS_TENSOR, 29)                                                                                                   \
-    X(RESULT, 30)                                                                                                      \
-    X(REFERENT, 31)                                                                                                    \
-    X(OFFSET, 32)
-#define CHECK_KINDS(X)                                                                                                 \
-    X(TYPE, 100)                                                                                                       \
-    X(IS, 101)                                                                                                         \
-    X(NOT_IS, 102)                                                                                                     \
-    X(EQUALS, 103)                                                                                                     \
-    X(COMPARE, 104)                                                                                                    \
-    X(LENGTH, 105)                                                                                                     \
-    X(DICT_KEYS, 106)                                                                                                  \
-    X(KEY_ABSENT, 107)                                                                                                 \
-    X(SET_EQUALS, 108)                                                                                                 \
-    X(TYPE_ABSENT, 109)                                                                                                \
-    X(HASATTR, 110)                                                                                                    \
-    X(NO_ATTR, 111)                                                                                                    \
-    X(CELL_EMPTY, 112)                                                                                                 \
-    X(TENSOR, 113)                                                                                                     \
-    X(REGISTRATIONS, 114)                                                                                              \
-    X(MEMBER, 115)                                                                                                     \
-    X(NO_MEMBER, 116)                                                                                                  \
-    X(NOTHING_AHEAD, 117)                                                                                              \
-    X(CONTEXT_UNSET, 118)                                                                                              \
-    X(SET_ORDER, 119)                                                                                                  \
-    X(TYPE_KEYS, 120)                                                                                                  \
-    X(NONEMPTY, 121)                                                                                                   \
-    X(TYPE_LACKS, 122)                                                                                                 \
-    X(TYPE_OWNS, 123)                                                                                                  \
-    X(UNWATCHED, 124)
-#define RELATION_KINDS(X)                                                                                              \
-    X(SAME, 200)                                                                                                       \
-    X(DISTINCT, 201)                                                                                                   \
-    X(OVERLAP, 202)                                                                                                    \
-    X(DISJOINT, 203)                                                                                                   \
-    X(PROGRAM, 204)
+/* Accessors, checks and relations come in kinds: each is one row of the table in its file, and adding a kind is adding
+ * a row and its functions. One numbering for all three, so that a number alone says what failed. The numbers below are
+ * those that this code asks for; guards_init() gives Python all of them. */
+enum {
+    ACCESS_ARG = 0,
+    ACCESS_FUNCTION = 1,
+    ACCESS_KNOWN = 2, /* the last that starts a tree */
+    CHECK_TYPE = 100,
+    CHECK_IS = 101,
+    CHECK_EQUALS = 103,
+    CHECK_TENSOR = 113,
+    REL_SAME = 200,
+    FAILED_STATE = 300,
+    FAILED_DEAD = 301
+};
+
+/* The row of a table whose numbers count up from the first one's; NULL: there is none. */
+#define ROW_OF(table, wanted)                                                                                          \
+    ((size_t)((wanted) - (table)[0].number) < Py_ARRAY_LENGTH(table) ? &(table)[(wanted) - (table)[0].number] : NULL)
+/* Gives Python the number of a row, which is to be that of its place. */
+int add_kind(PyObject *module, const char *prefix, const char *name, int number, size_t expected);
+
 /* What a program loads of a member, and its steps: the binary ones, then those on one number. */
 #define LOAD_KINDS(X)                                                                                                  \
     X(VALUE, 0)                                                                                                        \
@@ -109,15 +64,8 @@
     X(CEIL, 21)                                                                                                        \
     X(TRUNC, 22)
 
-#define AS_ACCESS(name, number)   ACCESS_##name = number,
-#define AS_CHECK(name, number)    CHECK_##name = number,
-#define AS_RELATION(name, number) REL_##name = number,
-#define AS_LOAD(name, number)     LOAD_##name = number,
-#define AS_STEP(name, number)     PROGRAM_##name = number,
-enum {
-    ACCESS_KINDS(AS_ACCESS) CHECK_KINDS(AS_CHECK) RELATION_KINDS(AS_RELATION) FAILED_STATE = 300,
-    FAILED_DEAD = 301
-};
+#define AS_LOAD(name, number) LOAD_##name = number,
+#define AS_STEP(name, number) PROGRAM_##name = number,
 enum { LOAD_KINDS(AS_LOAD) };
 enum { PROGRAM_STEPS(AS_STEP) };
 
@@ -187,13 +135,62 @@ int guard_enum_setup(void); /* once, at import */
 bool member_place(PyObject *object, MemberPlace *place);
 bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object);
 
-/* ---- guard_access.c ---- */
+/* ---- what a memo notes of accessors and checks (guard_record.c) ---- */
 
 typedef struct Check Check;
-typedef struct TensorGuard TensorGuard;
+typedef struct Node Node;
+typedef struct Recorder Recorder;
+
+/* LATE: it comes after all words, by walking. */
+typedef enum { NOTED, LATE, FAILED } Noted;
+
+/* Versions and sizes that stand for checks of an object and for the steps to its children; each is noted once. */
+typedef struct {
+    bool dict_version, type_version, size, items;
+} Needed;
 
 typedef struct {
-    int accessor;
+    Noted (*note)(Recorder *recorder, int node, PyObject *parent);
+    Needed needs; /* of the parent */
+    bool fixed;   /* cannot be exchanged in a steady object */
+    bool outside; /* tells nothing about the inside of the parent */
+} AccessMemo;
+
+/* Where no memo is named, an accessor comes late. */
+extern const AccessMemo memo_of_dict_item, memo_of_type_lookup, memo_of_instance_dict, memo_of_slot, memo_of_type_of,
+    memo_of_member, memo_of_list_item, memo_of_fixed_item, memo_of_field, memo_of_fixed_field;
+
+typedef struct {
+    Noted (*note)(Recorder *recorder, int node, const Check *check, PyObject *object);
+    bool inside; /* words inside the object are noted, so that its layout must be known first */
+} CheckMemo;
+
+extern const CheckMemo memo_of_nothing, memo_unless_steady, memo_always, memo_of_length, memo_of_dict, memo_of_keys,
+    memo_of_set, memo_of_class, memo_of_cell, memo_of_tensor, memo_late, memo_late_inside;
+
+/* ---- guard_access.c ---- */
+
+typedef struct TensorGuard TensorGuard;
+
+/* An object is reached by one of three: where its parent keeps it, what is found there, or what is made of it. None of
+ * them sets an exception; NULL is a miss. */
+typedef struct {
+    int number;
+    const char *name;
+    int (*init)(Node *node, PyObject *argument, Death *death);
+    PyObject *(*argument)(const Node *node); /* what init() was given, as far as it is alive */
+    PyObject **(*place)(const Node *node, PyObject *parent);
+    PyObject *(*find)(const Node *node, PyObject *parent); /* borrowed */
+    PyObject *(*make)(const Node *node, PyObject *parent); /* a new reference; goes before the others */
+    const AccessMemo *memo;
+    PyTypeObject *owner; /* a field: of objects of this type */
+    Py_ssize_t offset;   /* ... at this offset */
+    PyObject *otherwise; /* what stands for NULL at a place */
+    bool is_dict;        /* what is reached always is a dictionary */
+} AccessKind;
+
+struct Node {
+    const AccessKind *kind;
     int parent;       /* index in the tree's own order; -1: root */
     int end;          /* one past the last node below this one */
     int wanted;       /* index among the values that relations and outputs use, or -1 */
@@ -202,7 +199,10 @@ typedef struct {
     Held held;        /* KNOWN, DICT_ITEM's key, TYPE_LOOKUP's and GETATTR's name, SLOT's class */
     Check *checks;
     int nchecks;
-} Node;
+};
+
+const AccessKind *access_kind(int number); /* NULL, with an exception set: there is none */
+int add_access_kinds(PyObject *module);
 
 enum { FOUND = 1, ABSENT = 0, UNDECIDED = -1 };
 
@@ -211,7 +211,7 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 
 /* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
 PyObject *access_step(const Node *node, PyObject *parent);
-PyObject *access_borrowed(const Node *node, PyObject *parent); /* not for GETATTR and what follows it */
+PyObject *access_borrowed(const Node *node, PyObject *parent); /* where it is kept, or found */
 
 int guard_lru_setup(void); /* once, at import */
 /* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
@@ -239,12 +239,20 @@ PyObject *context_own(PyObject *variable);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);
-PyObject **member_slot(PyObject *object, PyObject *name);
 
 /* ---- guard_check.c ---- */
 
+typedef struct {
+    int number;
+    const char *name;
+    int (*init)(Check *check, PyObject *argument, Death *death);
+    PyObject *(*argument)(const Check *check); /* what init() was given, as far as it is alive */
+    int (*holds)(const Check *check, PyObject *object);
+    const CheckMemo *memo;
+} CheckKind;
+
 struct Check {
-    int kind;
+    const CheckKind *kind;
     int op;           /* COMPARE: Py_LT ... */
     bool expected;    /* COMPARE */
     Py_ssize_t count; /* LENGTH, or the number of held items */
@@ -253,12 +261,16 @@ struct Check {
 };
 
 int guard_check_setup(void); /* once, at import */
-int check_init(Check *check, int kind, PyObject *argument, Death *death);
+int add_check_kinds(PyObject *module);
+int check_init(Check *check, int number, PyObject *argument, Death *death);
 void check_clear(Check *check);
-PyObject *check_argument(const Check *check); /* what check_init was given, as far as it is alive */
 
 /* 1 holds, 0 does not, -1 error */
-int check_holds(const Check *check, PyObject *object);
+static inline int check_holds(const Check *check, PyObject *object)
+{
+    return check->kind->holds(check, object);
+}
+
 bool is_unwatched(PyObject *object);
 
 /* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
@@ -291,8 +303,10 @@ typedef struct {
     uintptr_t data, start, end;
 } Span;
 
+typedef struct RelationKind RelationKind;
+
 typedef struct {
-    int kind;
+    const RelationKind *kind;
     bool expected; /* OVERLAP */
     bool native;   /* OVERLAP, DISJOINT: the tensors are read without Python */
     int count, nwritten;
@@ -363,9 +377,28 @@ static inline PyObject *value_of(const Found *found, Value value)
     return found[value.segment].wanted[value.local];
 }
 
+struct RelationKind {
+    int number;
+    const char *name;
+    /* Reads what the specification says; members are numbered as there, and `order` says where that node is. */
+    int (*init)(GuardTree *tree, Relation *relation, PyObject *argument, const int *order);
+    PyObject *(*argument)(const GuardTree *tree, const Relation *relation);      /* what init() was given */
+    int (*prepare)(GuardTree *tree, Relation *relation);                         /* once all nodes are there; or NULL */
+    int (*holds)(const GuardTree *tree, Relation *relation, const Found *found); /* 1, 0, -1 error */
+    PyObject *(*failure)(const Relation *relation);                              /* what words are made of */
+    bool of_pointers; /* while a memo finds the same objects, nothing changes */
+};
+
+int add_relation_kinds(PyObject *module);
+int relation_init(GuardTree *tree, Relation *relation, int number, PyObject *argument, const int *order);
 int relation_prepare(GuardTree *tree, Relation *relation);
 void relation_clear(Relation *relation);
-int relation_holds(const GuardTree *tree, int index, const Found *found); /* 1, 0, -1 error */
+
+static inline int relation_holds(const GuardTree *tree, int index, const Found *found)
+{
+    Relation *relation = &tree->relations[index];
+    return relation->kind->holds(tree, relation, found);
+}
 
 /* ---- guard_program.c ---- */
 
@@ -429,7 +462,7 @@ struct Memo {
 };
 
 extern uint64_t memo_last_id;
-bool memo_has_check(const Node *node, int kind);
+bool memo_has_check(const Node *node, int number);
 bool memo_reads_inside(const GuardTree *tree, int index);
 
 Memo *memo_record(const GuardTree *tree, const Segment *segment, PyObject *const *values);

@@ -29,7 +29,7 @@ static int fail(Failure *failure, int kind, int node, int check, PyObject *found
 static inline PyObject *root_object(const Walk *walk, const Segment *segment)
 {
     const Node *node = &walk->tree->nodes[segment->start];
-    switch (node->accessor) {
+    switch (node->kind->number) {
     case ACCESS_ARG:
         return walk->slots[node->index];
     case ACCESS_FUNCTION:
@@ -45,7 +45,7 @@ static inline int run_checks(const Walk *walk, int index, PyObject *object)
     for (int i = 0; i < node->nchecks; i++) {
         int holds = check_holds(&node->checks[i], object);
         if (holds != 1) {
-            return holds < 0 ? -1 : fail(walk->failure, node->checks[i].kind, index, i, object);
+            return holds < 0 ? -1 : fail(walk->failure, node->checks[i].kind->number, index, i, object);
         }
     }
     return 1;
@@ -74,7 +74,7 @@ static int walk_nodes(Walk *walk, int start, int end, PyObject *root)
         PyObject *parent = node->parent >= 0 ? walk->values[node->parent] : NULL;
         PyObject *object = parent != NULL ? access_step(node, parent) : Py_XNewRef(root);
         if (object == NULL) {
-            return fail(walk->failure, node->accessor, i, -1, parent);
+            return fail(walk->failure, node->kind->number, i, -1, parent);
         }
         walk->values[i] = object;
         if (node->wanted >= 0) {
@@ -225,7 +225,7 @@ static int check_relations(Walk *walk)
         int index = settled ? tree->crossing[i] : i, inside = tree->relations[index].inside;
         int holds = inside >= 0 && is_settled(walk, inside) ? 1 : relation_holds(tree, index, walk->found);
         if (holds != 1) {
-            fail(walk->failure, tree->relations[index].kind, -1, -1, NULL);
+            fail(walk->failure, tree->relations[index].kind->number, -1, -1, NULL);
             if (walk->failure != NULL) {
                 walk->failure->relation = index;
             }

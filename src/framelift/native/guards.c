@@ -121,35 +121,12 @@ static PyObject *node_name(GuardTree *tree, int node)
                                : PyUnicode_FromFormat("node %d", original);
 }
 
-static PyObject *node_argument(const Node *node)
-{
-    switch (node->accessor) {
-    case ACCESS_ARG:
-    case ACCESS_LIST_ITEM:
-    case ACCESS_TUPLE_ITEM:
-    case ACCESS_AHEAD:
-    case ACCESS_DEQUE_ITEM:
-        return PyLong_FromSsize_t(node->index);
-    case ACCESS_SLOT: {
-        PyObject *owner = held_get(&node->held);
-        return owner == NULL ? NULL : Py_BuildValue("(Nn)", owner, node->index);
-    }
-    default:
-        return held_get(&node->held);
-    }
-}
-
 /* Names of the members of a relation. */
 static PyObject *relation_names(GuardTree *tree, const Relation *relation)
 {
     PyObject *names = PyTuple_New(relation->count);
     for (int i = 0; names != NULL && i < relation->count; i++) {
-        PyObject *name = node_name(tree, relation->nodes[i]);
-        if (name == NULL) {
-            Py_CLEAR(names);
-            break;
-        }
-        PyTuple_SET_ITEM(names, i, name);
+        put_item(&names, i, node_name(tree, relation->nodes[i]));
     }
     return names;
 }
@@ -162,7 +139,7 @@ static PyObject *death_words(GuardTree *tree)
         bool dead = node->held.object != NULL && held_is_dead(&node->held);
         for (int j = 0; j < node->nchecks && !dead; j++) {
             const Check *check = &node->checks[j];
-            dead = check->kind == CHECK_IS && held_is_dead(check->held);
+            dead = check->kind->number == CHECK_IS && held_is_dead(check->held);
         }
         if (dead) {
             PyObject *name = node_name(tree, i);
@@ -189,14 +166,14 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
     }
     PyObject *name = NULL, *argument = NULL, *words = NULL;
     if (failure->relation >= 0) {
-        name = relation_names(tree, &tree->relations[failure->relation]);
         const Relation *relation = &tree->relations[failure->relation];
-        argument =
-            relation->kind == REL_PROGRAM ? program_failure(relation->program) : PyBool_FromLong(relation->expected);
+        name = relation_names(tree, relation);
+        argument = relation->kind->failure(relation);
     } else {
         const Node *node = &tree->nodes[failure->node];
         name = node_name(tree, failure->node);
-        argument = failure->check >= 0 ? check_argument(&node->checks[failure->check]) : node_argument(node);
+        const Check *check = failure->check >= 0 ? &node->checks[failure->check] : NULL;
+        argument = check != NULL ? check->kind->argument(check) : node->kind->argument(node);
     }
     if (name != NULL && argument != NULL && describe_failure != NULL) {
         words = PyObject_CallFunction(describe_failure, "iOOO", failure->kind, name, argument,
@@ -275,10 +252,7 @@ static PyObject *tree_check_strict(PyObject *self, PyObject *const *args, Py_ssi
 
 static int check_strictly(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched)
 {
-    PyObject *given = PyTuple_New(tree->nslots);
-    for (int i = 0; given != NULL && i < tree->nslots; i++) {
-        PyTuple_SET_ITEM(given, i, Py_NewRef(slots[i]));
-    }
+    PyObject *given = new_tuple(slots, tree->nslots);
     PyObject *found = given != NULL ? check_tuple(tree, slots, function) : NULL;
     int result = found != NULL && agrees_with_reference(tree, given, function, found) == 0 ? found != Py_None : -1;
     for (int i = 0; result == 1 && i < tree->nfetched; i++) {
@@ -292,15 +266,10 @@ static int check_strictly(GuardTree *tree, PyObject *const *slots, PyObject *fun
 static PyObject *node_spec(GuardTree *tree, int index)
 {
     const Node *node = &tree->nodes[index];
-    PyObject *checks = PyList_New(node->nchecks), *argument = node_argument(node);
+    PyObject *checks = PyList_New(node->nchecks);
     for (int i = 0; checks != NULL && i < node->nchecks; i++) {
-        PyObject *value = check_argument(&node->checks[i]);
-        PyObject *item = value == NULL ? NULL : Py_BuildValue("(iN)", node->checks[i].kind, value);
-        if (item == NULL) {
-            Py_CLEAR(checks);
-            break;
-        }
-        PyList_SET_ITEM(checks, i, item);
+        const CheckKind *kind = node->checks[i].kind;
+        put_item(&checks, i, Py_BuildValue("(iN)", kind->number, kind->argument(&node->checks[i])));
     }
     int out = -1;
     for (int i = 0; i < tree->noutputs; i++) {
@@ -308,13 +277,8 @@ static PyObject *node_spec(GuardTree *tree, int index)
             out = tree->outputs[i].fetched;
         }
     }
-    if (checks == NULL || argument == NULL) {
-        Py_XDECREF(checks);
-        Py_XDECREF(argument);
-        return NULL;
-    }
     int parent = node->parent < 0 ? -1 : tree->nodes[node->parent].original;
-    return Py_BuildValue("(iiNNi)", parent, node->accessor, argument, checks, out);
+    return Py_BuildValue("(iiNNi)", parent, node->kind->number, node->kind->argument(node), checks, out);
 }
 
 /* The specification again, from what is still alive: the tree keeps no reference to the one it was made from. */
@@ -324,43 +288,9 @@ static PyObject *tree_nodes(PyObject *self, void *closure)
     GuardTree *tree = (GuardTree *)self;
     PyObject *result = PyList_New(tree->nnodes);
     for (int i = 0; result != NULL && i < tree->nnodes; i++) {
-        PyObject *item = node_spec(tree, i);
-        if (item == NULL) {
-            Py_CLEAR(result);
-            break;
-        }
-        PyList_SET_ITEM(result, tree->nodes[i].original, item);
+        put_item(&result, tree->nodes[i].original, node_spec(tree, i));
     }
     return result;
-}
-
-/* Nodes [start, end) of a relation, by their numbers in the specification. */
-static PyObject *relation_members(GuardTree *tree, const Relation *relation, int start, int end)
-{
-    PyObject *members = PyList_New(end - start);
-    for (int i = start; members != NULL && i < end; i++) {
-        PyList_SET_ITEM(members, i - start, PyLong_FromLong(tree->nodes[relation->nodes[i]].original));
-    }
-    return members;
-}
-
-static PyObject *relation_spec(GuardTree *tree, const Relation *relation)
-{
-    int kind = relation->kind, n = relation->count;
-    PyObject *members = relation_members(tree, relation, 0, kind == REL_DISJOINT ? relation->nwritten : n);
-    if (members == NULL) {
-        return NULL;
-    }
-    if (kind == REL_DISJOINT) {
-        return Py_BuildValue("(i[NN])", kind, members, relation_members(tree, relation, relation->nwritten, n));
-    }
-    if (kind == REL_PROGRAM) {
-        return Py_BuildValue("(i[NN])", kind, members, program_given(relation->program));
-    }
-    if (kind == REL_OVERLAP && PyList_Append(members, relation->expected ? Py_True : Py_False) < 0) {
-        Py_CLEAR(members);
-    }
-    return members == NULL ? NULL : Py_BuildValue("(iN)", kind, members);
 }
 
 static PyObject *tree_relations(PyObject *self, void *closure)
@@ -369,12 +299,8 @@ static PyObject *tree_relations(PyObject *self, void *closure)
     GuardTree *tree = (GuardTree *)self;
     PyObject *result = PyList_New(tree->nrelations);
     for (int i = 0; result != NULL && i < tree->nrelations; i++) {
-        PyObject *item = relation_spec(tree, &tree->relations[i]);
-        if (item == NULL) {
-            Py_CLEAR(result);
-            break;
-        }
-        PyList_SET_ITEM(result, i, item);
+        const Relation *relation = &tree->relations[i];
+        put_item(&result, i, Py_BuildValue("(iN)", relation->kind->number, relation->kind->argument(tree, relation)));
     }
     return result;
 }
@@ -554,19 +480,27 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+int add_kind(PyObject *module, const char *prefix, const char *name, int number, size_t expected)
+{
+    char full[64];
+    if ((size_t)number != expected) {
+        PyErr_Format(PyExc_SystemError, "%s_%s has the number %d in the place of %zu", prefix, name, number, expected);
+        return -1;
+    }
+    PyOS_snprintf(full, sizeof(full), "%s_%s", prefix, name);
+    return PyModule_AddIntConstant(module, full, number);
+}
+
 int guards_init(PyObject *module)
 {
-#define ADD_ACCESS(name, number)   || PyModule_AddIntConstant(module, "ACCESS_" #name, number) < 0
-#define ADD_CHECK(name, number)    || PyModule_AddIntConstant(module, "CHECK_" #name, number) < 0
-#define ADD_RELATION(name, number) || PyModule_AddIntConstant(module, "REL_" #name, number) < 0
-#define ADD_LOAD(name, number)     || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
-#define ADD_STEP(name, number)     || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
+#define ADD_LOAD(name, number) || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
+#define ADD_STEP(name, number) || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
     if (guard_check_setup() < 0 || guard_enum_setup() < 0 || guard_lru_setup() < 0 || guard_memo_setup() < 0 ||
         PyType_Ready(&Death_Type) < 0 || PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
         PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
         PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
-        PyModule_AddFunctions(module, methods) < 0 ACCESS_KINDS(ADD_ACCESS) CHECK_KINDS(ADD_CHECK) RELATION_KINDS(
-                                                     ADD_RELATION) LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||
+        PyModule_AddFunctions(module, methods) < 0 || add_access_kinds(module) < 0 || add_check_kinds(module) < 0 ||
+        add_relation_kinds(module) < 0 LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||
         PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) < 0 ||
         PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) < 0) {
         return -1;

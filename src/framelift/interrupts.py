@@ -61,3 +61,6 @@ def _code_of(handler: Any) -> CodeType | None:
     found = (vars(cls)["__call__"] for cls in type(handler).__mro__ if "__call__" in vars(cls))
     called = next(found, None)
     return called.__code__ if type(called) is FunctionType else None
+
+
+_core.connect(is_failure=is_failure)

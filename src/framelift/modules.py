@@ -362,3 +362,6 @@ def _forwarded(slot: MemberDescriptorType) -> property:
 
 def _nothing(self: object) -> None:
     pass
+
+
+_core.connect(hide_callers=hide_callers)

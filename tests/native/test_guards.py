@@ -1154,14 +1154,14 @@ def test_a_strict_tree_asks_the_reference_at_every_check() -> None:
     lifted = core.Lifted(original, table, lambda *_: entry)
     assert lifted(3) == ("residual", 3)
     assert lifted(4) == ("original", 4)
-    core.set_reference(reference.describe, lambda *_: "they differ")
+    core.connect(describe=reference.describe, disagreement=lambda *_: "they differ")
     try:
         with pytest.raises(AssertionError, match="they differ"):
             lifted(3)
         tree.strict = False
         assert lifted(3) == ("residual", 3)
     finally:
-        core.set_reference(reference.describe, reference.disagreement)
+        core.connect(describe=reference.describe, disagreement=reference.disagreement)
 
 
 def test_an_object_whose_death_calls_something() -> None:

@@ -126,4 +126,4 @@ def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple
     return None
 
 
-core.set_reference(describe, disagreement)
+core.connect(describe=describe, disagreement=disagreement)

@@ -2,6 +2,7 @@
 #include "direct.h"
 #include "entry.h"
 #include "fallbacks.h"
+#include "protocol.h"
 
 enum { SMALL = 64 };
 
@@ -81,9 +82,12 @@ static PyObject *pick(PyObject *outputs, const Direct *direct)
 /* An exception is set: rerun_marker if it is the graph's own. */
 static PyObject *after_failure(ThreadData *thread, const Direct *direct)
 {
-    PyObject *error = take_exception(), *module = PyImport_ImportModule("framelift.interrupts");
-    PyObject *answer = module ? PyObject_CallMethod(module, "is_failure", "O", error) : NULL;
-    Py_XDECREF(module);
+    PyObject *error = take_exception(), *answer;
+    if (protocol.is_failure) {
+        answer = PyObject_CallOneArg(protocol.is_failure, error);
+    } else {
+        answer = PyBool_FromLong(PyErr_GivenExceptionMatches(error, PyExc_Exception));
+    }
     Py_XDECREF(answer);
     if (answer == Py_False) {
         return raise_if_exception(error);

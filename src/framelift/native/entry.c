@@ -5,6 +5,7 @@
  * for one, and the function itself runs if there is none. */
 #include "entry.h"
 #include "fallbacks.h"
+#include "protocol.h"
 #include "tail.h"
 
 #include <structmember.h>
@@ -57,12 +58,9 @@ Entry *ask_for_entry(PyObject *miss, PyObject *about, PyFunctionObject *function
         tell_fallback(&thread_data, FALLBACK_COLLECTED, (PyObject *)function);
         return NULL;
     }
-    PyObject *slots = PyTuple_New(call->nslots);
+    PyObject *slots = new_tuple(call->slots, call->nslots);
     if (!slots) {
         return NULL;
-    }
-    for (Py_ssize_t i = 0; i < call->nslots; i++) {
-        PyTuple_SET_ITEM(slots, i, Py_NewRef(call->slots[i]));
     }
     PyObject *args[] = {about, slots};
     PyObject *answer = raise_if_exception(PyObject_Vectorcall(miss, args, 2, NULL));
@@ -178,17 +176,20 @@ static inline PyObject *enter(Lifted *self, ThreadData *thread, PyObject *const 
     return result;
 }
 
-#define CALLERS "framelift.modules"
-
-/* Whether an exception came through a function by which framelift calls a module, or begins in one. */
+/* Whether an exception came through a function by which framelift calls a module, or begins in one: they have their
+ * globals in common with who hides them. */
 static bool came_through_caller(PyObject *error, bool anywhere)
 {
+    if (!protocol.hide_callers) {
+        return false;
+    }
+    PyObject *callers = PyFunction_GET_GLOBALS(protocol.hide_callers);
     PyObject *first = PyException_GetTraceback(error); /* None, where one was taken off */
     bool found = false;
     PyTracebackObject *at = first && PyTraceBack_Check(first) ? (PyTracebackObject *)first : NULL;
     for (; at && !found; at = at->tb_next) {
-        PyObject *globals = PyFrame_GetGlobals(at->tb_frame), *name = PyDict_GetItemString(globals, "__name__");
-        found = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, CALLERS) == 0;
+        PyObject *globals = PyFrame_GetGlobals(at->tb_frame);
+        found = globals == callers;
         Py_DECREF(globals);
         if (!anywhere) {
             break;
@@ -204,10 +205,8 @@ static void hide_callers(bool outermost)
 {
     PyObject *error = take_exception();
     if (came_through_caller(error, outermost)) {
-        PyObject *module = PyImport_ImportModule(CALLERS);
-        PyObject *answer =
-            module ? PyObject_CallMethod(module, "hide_callers", "OO", error, outermost ? Py_True : Py_False) : NULL;
-        Py_XDECREF(module);
+        PyObject *args[] = {error, outermost ? Py_True : Py_False};
+        PyObject *answer = PyObject_Vectorcall(protocol.hide_callers, args, 2, NULL);
         Py_XDECREF(answer);
         if (!answer) { /* an interrupt: it goes first */
             Py_DECREF(error);

@@ -1,15 +1,14 @@
 /* See fallbacks.h. */
 #include "fallbacks.h"
-
-static PyObject *listener;
+#include "protocol.h"
 
 bool tell_fallback(ThreadData *thread, const char *id, PyObject *function)
 {
-    if (!listener) {
+    if (!protocol.hear_of_fallback) {
         return true;
     }
     PyThreadState *tstate = PyThreadState_Get();
-    PyObject *told = Py_NewRef(listener); /* it is replaced meanwhile */
+    PyObject *told = Py_NewRef(protocol.hear_of_fallback); /* it is replaced meanwhile */
     /* A debugger that steps into the function is not to step into us. */
     PyThreadState_EnterTracing(tstate);
     thread->suspended++;
@@ -105,7 +104,8 @@ PyObject *settle_failure(ThreadData *thread, PyObject *failure, PyObject *entry,
         PyThreadState *tstate = PyThreadState_Get();
         thread->suspended++;
         lend_frames(tstate);
-        PyObject *answer = PyObject_CallMethod(judge, "python_succeeded", "OO", entry, PyTuple_GET_ITEM(failure, 1));
+        PyObject *error = PyTuple_GET_ITEM(failure, 1);
+        PyObject *answer = PyObject_CallMethodObjArgs(judge, protocol.python_succeeded, entry, error, NULL);
         take_back_frames(tstate);
         thread->suspended--;
         answer = raise_if_exception(answer);
@@ -119,12 +119,6 @@ PyObject *settle_failure(ThreadData *thread, PyObject *failure, PyObject *entry,
 }
 
 /* ---- for Python ----------------------------------------------------------------------------------------------- */
-
-static PyObject *tell_fallbacks(PyObject *Py_UNUSED(module), PyObject *whom)
-{
-    Py_XSETREF(listener, whom == Py_None ? NULL : Py_NewRef(whom));
-    Py_RETURN_NONE;
-}
 
 static PyObject *untold_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
@@ -148,9 +142,6 @@ static PyObject *give_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
 }
 
 static PyMethodDef functions[] = {
-    {"tell_fallbacks", tell_fallbacks, METH_O,
-     "tell_fallbacks(listener)\n\nlistener(id, function) hears of each call that Python runs for a reason that nobody "
-     "in Python knows."},
     {"untold_calls", untold_calls, METH_NOARGS,
      "untold_calls() -> dict[str, int]\n\nBy id, how many calls more Python ran because the program asked for it: the "
      "listener\nhears only of the first of each lifted callable."},

@@ -1,12 +1,10 @@
 /* The GuardTree type: made from a specification, checked, explained. */
 #include "guard_tree.h"
+#include "protocol.h"
 #include "tensor_probe.h"
 #include "torch_state.h"
 
 #include <structmember.h>
-
-/* framelift.guards.reference: (describe, evaluate). Set once, when that module is imported. */
-static PyObject *describe_failure, *evaluate_reference;
 
 static PyObject *tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -158,7 +156,7 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
         return death_words(tree);
     }
     if (failure->kind == FAILED_STATE) {
-        PyObject *words = PyObject_CallMethod(tree->state, "describe", NULL);
+        PyObject *words = torch_state_describe(tree->state);
         if (words == Py_None) {
             Py_SETREF(words, PyUnicode_FromString("torch's state changed"));
         }
@@ -175,8 +173,8 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
         const Check *check = failure->check >= 0 ? &node->checks[failure->check] : NULL;
         argument = check != NULL ? check->kind->argument(check) : node->kind->argument(node);
     }
-    if (name != NULL && argument != NULL && describe_failure != NULL) {
-        words = PyObject_CallFunction(describe_failure, "iOOO", failure->kind, name, argument,
+    if (name != NULL && argument != NULL && protocol.describe != NULL) {
+        words = PyObject_CallFunction(protocol.describe, "iOOO", failure->kind, name, argument,
                                       failure->found != NULL ? failure->found : Py_None);
     } else if (name != NULL && argument != NULL) {
         words = PyUnicode_FromFormat("%S: guard %d on %.200R does not hold", name, failure->kind, argument);
@@ -223,11 +221,11 @@ static PyObject *tree_explain(PyObject *self, PyObject *const *args, Py_ssize_t 
 /* Whether the reference in Python says the same as a check did: `fetched` is a tuple, or None for a miss. */
 static int agrees_with_reference(GuardTree *tree, PyObject *slots, PyObject *function, PyObject *fetched)
 {
-    if (evaluate_reference == NULL) {
+    if (protocol.disagreement == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "check_strict needs framelift.guards.reference to be imported");
         return -1;
     }
-    PyObject *problem = PyObject_CallFunctionObjArgs(evaluate_reference, tree, slots, function, fetched, NULL);
+    PyObject *problem = PyObject_CallFunctionObjArgs(protocol.disagreement, tree, slots, function, fetched, NULL);
     if (problem != NULL && problem != Py_None) {
         PyErr_SetObject(PyExc_AssertionError, problem);
     }
@@ -374,18 +372,6 @@ PyTypeObject GuardTree_Type = {
               "checks.",
 };
 
-static PyObject *set_reference(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *describe, *evaluate;
-    if (!PyArg_ParseTuple(args, "OO", &describe, &evaluate)) {
-        return NULL;
-    }
-    Py_XSETREF(describe_failure, Py_NewRef(describe));
-    Py_XSETREF(evaluate_reference, Py_NewRef(evaluate));
-    Py_RETURN_NONE;
-}
-
 static PyObject *py_shape_hash(PyObject *module, PyObject *slots)
 {
     (void)module;
@@ -474,8 +460,6 @@ static PyMethodDef methods[] = {
     {"can_look_up", can_look_up, METH_VARARGS,
      "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
     {"is_unwatched", py_is_unwatched, METH_O, "Whether no weak reference calls anything when an object dies."},
-    {"set_reference", set_reference, METH_VARARGS,
-     "set_reference(describe, evaluate): see framelift.guards.reference."},
     {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
     {NULL, NULL, 0, NULL},
 };

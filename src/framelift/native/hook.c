@@ -9,6 +9,7 @@
  * installed only while some run_hooked() is active, and taken out while any thread is deep in recursion. */
 #include "fallbacks.h"
 #include "hook.h"
+#include "protocol.h"
 #include "tail.h"
 
 static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag);
@@ -28,8 +29,7 @@ static struct {
     _PyFrameEvalFunction previous; /* what was there before */
     PyCodeObject *returning;       /* code whose frames only return what is on their stack, entered at... */
     _Py_CODEUNIT *return_instruction;
-    PyObject *key_name; /* "key" */
-    bool always_call;   /* for tests: never swap */
+    bool always_call; /* for tests: never swap */
     unsigned long long swapped, called, asked, pauses;
 } hook = {.previous = _PyEval_EvalFrameDefault};
 
@@ -194,12 +194,9 @@ typedef struct {
 static Entry *ask_context(const Lifting *lifting, Frame *frame, Table *table, Call *call, bool *failed, bool *alone)
 {
     *failed = true;
-    PyObject *slots = PyTuple_New(call->nslots);
+    PyObject *slots = new_tuple(call->slots, call->nslots);
     if (!slots) {
         return NULL;
-    }
-    for (Py_ssize_t i = 0; i < call->nslots; i++) {
-        PyTuple_SET_ITEM(slots, i, Py_NewRef(call->slots[i]));
     }
     PyObject *args[] = {(PyObject *)frame_code(frame), (PyObject *)frame_function(frame), slots};
     hook.asked++;
@@ -359,7 +356,7 @@ static PyObject *hook_frame(PyThreadState *tstate, Frame *frame, int throwflag)
 PyObject *context_key(PyObject *context)
 {
     PyObject *key = NULL;
-    int found = optional_attribute(context, hook.key_name, &key);
+    int found = optional_attribute(context, protocol.key, &key);
     return found ? key : PyWeakref_NewRef(context, NULL);
 }
 
@@ -575,10 +572,7 @@ static int make_returning_code(void)
 
 int hook_init(PyObject *module)
 {
-    if (!(hook.key_name = PyUnicode_InternFromString("key")) || make_returning_code() < 0) {
-        return -1;
-    }
-    if (PyModule_AddType(module, &Hooked_Type) < 0) {
+    if (make_returning_code() < 0 || PyModule_AddType(module, &Hooked_Type) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, functions);

@@ -7,6 +7,7 @@
 #include "instances.h"
 #include "module_call.h"
 #include "ordered.h"
+#include "protocol.h"
 #include "signals.h"
 #include "tail.h"
 
@@ -253,8 +254,9 @@ PyMODINIT_FUNC PyInit__core(void)
     if (!built_for || PyModule_AddObjectRef(module, "BUILT_FOR", built_for) < 0 ||
         PyModule_AddType(module, &Suspended_Type) < 0 || code_tables_init(module) < 0 || table_init_types(module) < 0 ||
         entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0 ||
-        classes_init(module) < 0 || instances_init(module) < 0 || signals_init(module) < 0 ||
-        ordered_init(module) < 0 || fallbacks_init(module) < 0 || module_call_init(module) < 0) {
+        protocol_init(module) < 0 || classes_init(module) < 0 || instances_init(module) < 0 ||
+        signals_init(module) < 0 || ordered_init(module) < 0 || fallbacks_init(module) < 0 ||
+        module_call_init(module) < 0) {
         Py_CLEAR(module);
     }
     Py_XDECREF(built_for);

@@ -6,6 +6,7 @@
 #include "tail.h"
 #include "fallbacks.h"
 #include "hook.h"
+#include "protocol.h"
 
 #include <structmember.h>
 
@@ -40,11 +41,7 @@ static void tail_dealloc(Tail *self)
 
 static PyObject *tail_get_args(Tail *self, void *Py_UNUSED(closure))
 {
-    PyObject *args = PyTuple_New(Py_SIZE(self));
-    for (Py_ssize_t i = 0; args && i < Py_SIZE(self); i++) {
-        PyTuple_SET_ITEM(args, i, Py_NewRef(self->args[i]));
-    }
-    return args;
+    return new_tuple(self->args, Py_SIZE(self));
 }
 
 static PyMemberDef tail_members[] = {
@@ -402,7 +399,7 @@ static Tail *tail_from(PyObject *answer)
 /* Several frames as one; takes over the tail. */
 static Tail *join(PyObject *context, Tail *tail)
 {
-    PyObject *method = PyObject_GetAttrString(context, "join");
+    PyObject *method = PyObject_GetAttr(context, protocol.join);
     Tail *joined = tail_from(method ? ask(method, (PyObject *)tail) : NULL);
     Py_XDECREF(method);
     if (joined) {
@@ -433,7 +430,8 @@ static PyObject *run_by_python(ThreadData *thread, PyObject *context, Tail *tail
         PyThreadState *tstate = PyThreadState_Get();
         PyObject *args = tail_get_args(tail, NULL), *given = error ? error : Py_None;
         lend_frames(tstate);
-        PyObject *answer = args ? PyObject_CallMethod(context, "unlifted", "OOO", tail->function, args, given) : NULL;
+        PyObject *answer =
+            args ? PyObject_CallMethodObjArgs(context, protocol.unlifted, tail->function, args, given, NULL) : NULL;
         take_back_frames(tstate);
         Py_XDECREF(args);
         Py_XDECREF(error);
@@ -470,7 +468,7 @@ static PyObject *run_resumed(ThreadData *thread, PyObject *context, PyObject *ke
         if (!entry && !failed) {
             PyThreadState *tstate = PyThreadState_Get();
             lend_frames(tstate);
-            PyObject *miss = PyObject_GetAttrString(context, "resume");
+            PyObject *miss = PyObject_GetAttr(context, protocol.resume);
             entry = miss ? ask_for_entry(miss, (PyObject *)function, function, table, &call, &alone) : NULL;
             take_back_frames(tstate);
             Py_XDECREF(miss);

@@ -290,10 +290,9 @@ static PyObject *differences(TorchState *state, PyObject *now)
     return result;
 }
 
-static PyObject *state_describe(PyObject *self, PyObject *unused)
+PyObject *torch_state_describe(PyObject *snapshot)
 {
-    (void)unused;
-    TorchState *state = (TorchState *)self;
+    TorchState *state = (TorchState *)snapshot;
     if (state->registration != state_parts.registration) {
         return PyUnicode_FromString("torch was calibrated anew");
     }
@@ -301,6 +300,12 @@ static PyObject *state_describe(PyObject *self, PyObject *unused)
     PyObject *result = now != NULL ? differences(state, now) : NULL;
     Py_XDECREF(now);
     return result;
+}
+
+static PyObject *state_describe(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return torch_state_describe(self);
 }
 
 static PyObject *state_values(PyObject *self, void *closure)

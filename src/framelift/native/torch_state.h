@@ -8,6 +8,8 @@ extern PyTypeObject TorchState_Type;
 
 /* 1 the state is the one of the snapshot, 0 it is not, -1 error */
 int torch_state_matches(PyObject *snapshot);
+/* What differs from the present, in words; None if nothing does. */
+PyObject *torch_state_describe(PyObject *snapshot);
 
 int torch_state_init(PyObject *module);
 

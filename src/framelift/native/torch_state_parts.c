@@ -112,19 +112,6 @@ static Py_ssize_t find_autograd_flags(void)
     return changed == 1 ? found : -1;
 }
 
-/* The class of parameters, whose version changes with that of every class it derives from. It is there for good. */
-static PyObject *parameter_class(void)
-{
-    PyObject *module = PyImport_ImportModule("torch.nn");
-    PyObject *cls = module != NULL ? PyObject_GetAttrString(module, "Parameter") : NULL;
-    Py_XDECREF(module);
-    if (cls == NULL || !PyType_Check(cls)) {
-        PyErr_Clear();
-        Py_CLEAR(cls);
-    }
-    return cls;
-}
-
 /* Finds the native reader of a part; leaves it to Python where this torch has none. */
 static void resolve(Part *part)
 {
@@ -135,7 +122,8 @@ static void resolve(Part *part)
             continue;
         }
         Reader reader = native->reader;
-        void *symbol = reader == CLASS_VERSION ? parameter_class() : torch_symbol(native->symbol);
+        /* The version of the class of parameters changes with that of every class it derives from. */
+        void *symbol = reader == CLASS_VERSION ? tensor_access.common[1] : torch_symbol(native->symbol);
         if (symbol == NULL || (state_parts.context == NULL && (reader == CALL_CONTEXT || reader == CALL_PRECISION)) ||
             (reader == AUTOGRAD && state_parts.autograd_flags < 0)) {
             continue;

@@ -78,7 +78,7 @@ class Runtime:
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
         TORCH_NAMES.unfit = _why_unfit()
         lift_anew_with(self.lift_anew)
-        _core.tell_fallbacks(_hear_of_fallback)
+        _core.connect(hear_of_fallback=_hear_of_fallback)
 
     def lift(self, function: FunctionType, options: Options) -> Any:
         """A callable that runs `function` lifted. It keeps the options alive, and with them their tables."""

@@ -142,6 +142,36 @@ def test_at_any_point_of_a_capture(program: Callable[..., Any]) -> None:
         framelift.reset()
 
 
+@pytest.mark.parametrize("program", [inlined, blocked_in_a_call, resumed_in_a_loop])
+def test_at_any_point_of_a_capture_where_signals_do_not_wait(program: Callable[..., Any]) -> None:
+    """With FRAMELIFT_HOLD_SIGNALS=0 a Ctrl-C comes out of the midst of things: the capture is given up as well."""
+    expected = program(X, [])
+    _core.hold_signals(False)
+    try:
+        for owner, name in POINTS:
+            lifted, calls = framelift.compile(program, backend="eager"), []
+
+            def coming(*args: Any, real: Any = getattr(owner, name), calls: list[int] = calls, **kwargs: Any) -> Any:
+                calls.append(1)
+                if len(calls) == 2:
+                    come()
+                    calls.append(2)
+                return real(*args, **kwargs)
+
+            with pytest.MonkeyPatch.context() as patch, handled_by(signal.default_int_handler):
+                patch.setattr(owner, name, coming)
+                with suppress(KeyboardInterrupt) if owner is Backend else pytest.raises(KeyboardInterrupt):
+                    lifted(X, [])
+            assert 2 not in calls, "it did not wait"
+            assert torch.is_grad_enabled()
+            assert not _core.is_suspended()
+            assert torch.equal(lifted(X, []), expected)
+            assert lifted.table.entries
+            framelift.reset()
+    finally:
+        _core.hold_signals(True)
+
+
 DURING_A_QUESTION = """
 import signal
 import torch, framelift

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from framelift.native import core
+from framelift.native.switches import READ_GETTERS
 from framelift.native.tensor_operators import replaced_operators, same_operators
 from framelift.native.tensor_spec import TensorSpec
 
@@ -380,12 +381,20 @@ def _precision_parts() -> list[StatePart]:
 
 
 def _calibrate_state() -> None:
+    core.read_getters(bool(READ_GETTERS.from_environment()))
     parts = state_parts()
-    core.register_state(torch_libraries(), [tuple(part) for part in parts])
-    wrong = _wrong_state_parts(parts)
+    wrong = _register_state(parts)
+    if not wrong.isdisjoint(core.getters_read()):
+        core.read_getters(False)  # who was wrong about one is not believed about others
+        wrong = _register_state(parts)
     if wrong:
-        parts = [part._replace(native=part.name not in wrong) for part in parts]
-        core.register_state(torch_libraries(), [tuple(part) for part in parts])
+        _register_state([part._replace(native=part.name not in wrong) for part in parts])
+
+
+def _register_state(parts: list[StatePart]) -> set[str]:
+    """Registers the parts; those of them whose native reading is wrong."""
+    core.register_state(torch_libraries(), [tuple(part) for part in parts])
+    return _wrong_state_parts(parts)
 
 
 def _wrong_state_parts(parts: list[StatePart]) -> set[str]:

@@ -7,7 +7,11 @@ in a live frame, and one frame is swapped. All of it takes well under a millisec
 from __future__ import annotations
 
 import sys
+import threading
+from _signal import signal  # type: ignore[import-not-found]
 from types import CodeType, FunctionType
+
+from framelift.native.switches import HOLD_SIGNALS
 
 SUPPORTED = ((3, 11), (3, 12), (3, 13))
 SUPPORTED_TEXT = "framelift supports CPython 3.11, 3.12 and 3.13 with the global interpreter lock"
@@ -38,6 +42,12 @@ def run_selftest() -> None:
         raise ImportError(f"framelift's native module was built for Python {core.BUILT_FOR}, this is {running}")
     _layout(object(), object())
     _swap_a_frame()
+    core.hold_signals(bool(HOLD_SIGNALS.from_environment()) and _signals_can_wait())
+
+
+def _signals_can_wait() -> bool:
+    """Whether CPython follows when its main thread is exchanged, as while a frame is captured."""
+    return core.main_thread_can_be_exchanged(signal, threading.main_thread().ident)
 
 
 def _layout(first: object, second: object) -> None:

@@ -54,10 +54,16 @@ const void *call_for_address(const char *name)
     return symbol != NULL ? function() : NULL;
 }
 
+/* Whether getters are looked into at all (native/switches.py). */
+static bool reads_getters = true;
+
 /* The byte a getter returns, if the getter is nothing but one load and a return: reading it is then the same as
  * calling, at a third of the price. NULL for any other code. */
 static const uint8_t *byte_returned(const void *getter)
 {
+    if (!reads_getters) {
+        return NULL;
+    }
 #if defined(__x86_64__)
     static const uint8_t landing_pad[] = {0xf3, 0x0f, 0x1e, 0xfa};
     const uint8_t *code = getter;
@@ -83,6 +89,30 @@ static const uint8_t *byte_returned(const void *getter)
     (void)getter;
 #endif
     return NULL;
+}
+
+enum { MOST_OF_A_CONTEXT = 4096 };
+
+/* Whether a getter says what the byte says, also of a copy of the context in which the byte is another. What is told of
+ * no context cannot be tried so: others may be reading it. */
+static bool is_what_is_returned(const Part *part, const uint8_t *byte)
+{
+    if (part->reader == CALL_FLAG) {
+        return part->read.flag() == *byte;
+    }
+    uint8_t copy[MOST_OF_A_CONTEXT];
+    ptrdiff_t offset = byte - (const uint8_t *)state_parts.context;
+    if (part->read.context(state_parts.context) != *byte || offset < 0 || offset >= MOST_OF_A_CONTEXT) {
+        return false;
+    }
+    memset(copy, 0, sizeof(copy));
+    for (uint8_t value = 0; value <= 1; value++) {
+        copy[offset] = value;
+        if (part->read.context(copy) != value) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The byte of the thread's AutogradState that grad mode is a bit of, told by switching it for a moment. */
@@ -133,8 +163,7 @@ static void resolve(Part *part)
         part->first = native->first;
         part->second = native->second;
         const uint8_t *byte = reader == CALL_CONTEXT || reader == CALL_FLAG ? byte_returned(symbol) : NULL;
-        if (byte != NULL &&
-            *byte == (reader == CALL_FLAG ? part->read.flag() : part->read.context(state_parts.context))) {
+        if (byte != NULL && is_what_is_returned(part, byte)) {
             part->reader = BYTE;
             part->read.byte = byte;
         }
@@ -220,7 +249,34 @@ static PyObject *register_state(PyObject *module, PyObject *args)
     return native;
 }
 
+static PyObject *read_getters(PyObject *module, PyObject *flag)
+{
+    (void)module;
+    int value = PyObject_IsTrue(flag);
+    if (value < 0) {
+        return NULL;
+    }
+    reads_getters = value;
+    Py_RETURN_NONE;
+}
+
+static PyObject *getters_read(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *names = PyList_New(0);
+    for (int i = 0; names != NULL && i < state_parts.count; i++) {
+        if (state_parts.all[i].reader == BYTE && PyList_Append(names, state_parts.all[i].name) < 0) {
+            Py_CLEAR(names);
+        }
+    }
+    return names;
+}
+
 static PyMethodDef methods[] = {
+    {"read_getters", read_getters, METH_O,
+     "read_getters(flag)\n\nWhether register_state() looks into torch's getters for the byte that they return."},
+    {"getters_read", getters_read, METH_NOARGS,
+     "getters_read() -> list[str]\n\nThe parts that are read as such bytes."},
     {"register_state", register_state, METH_VARARGS, register_doc},
     {NULL, NULL, 0, NULL},
 };

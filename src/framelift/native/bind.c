@@ -122,14 +122,9 @@ static int bind_all(Call *call, PyFunctionObject *function, PyCodeObject *code, 
         call->room[i] = Py_NewRef(args[i]);
     }
     if (code->co_flags & CO_VARARGS) {
-        PyObject *extra = PyTuple_New(nargs - npositional);
-        if (!extra) {
+        if (!(call->room[next++] = new_tuple(args + npositional, nargs - npositional))) {
             return -1;
         }
-        for (Py_ssize_t i = npositional; i < nargs; i++) {
-            PyTuple_SET_ITEM(extra, i - npositional, Py_NewRef(args[i]));
-        }
-        call->room[next++] = extra;
     } else if (nargs > code->co_argcount) {
         return 0;
     }

@@ -1,6 +1,6 @@
 /* About classes and functions, what Python does not tell. Some classes exist for us only: nobody must find them among
  * the subclasses of others. */
-#include "classes.h"
+#include "common.h"
 
 static PyObject *forget_subclass(PyObject *Py_UNUSED(module), PyObject *args)
 {

@@ -4,6 +4,16 @@
 
 #include "compat.h"
 
+/* The parts of the extension: `NAME_init` of each adds to the module what it has for Python. */
+#define PARTS(X)                                                                                                       \
+    X(protocol), X(code_tables), X(table), X(entry), X(hook), X(tail), X(fallbacks), X(guard_held), X(guard_access),   \
+        X(guard_check), X(guard_relation), X(guard_program), X(guard_enum), X(guard_lru), X(guard_memo), X(guards),    \
+        X(tensor_calibrate), X(torch_state), X(torch_state_parts), X(classes), X(instances), X(signals), X(ordered),   \
+        X(module_call)
+#define PART_INIT(name) name##_init(PyObject *module)
+
+int PARTS(PART_INIT);
+
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -27,6 +37,40 @@ static inline PyObject *new_tuple(PyObject *const *items, Py_ssize_t n)
         PyTuple_SET_ITEM(tuple, i, Py_NewRef(items[i]));
     }
     return tuple;
+}
+
+/* Sets a switch as Python says. */
+static inline PyObject *set_switch(bool *where, PyObject *flag)
+{
+    int value = PyObject_IsTrue(flag);
+    if (value < 0) {
+        return NULL;
+    }
+    *where = value;
+    Py_RETURN_NONE;
+}
+
+/* A class of _core for `with name():`, whose blocks have no state of their own: `enter` and `leave` are told nothing.
+ */
+#define BLOCK_TYPE(type, name, doc, enter, leave)                                                                      \
+    static PyMethodDef type##_methods[] = {                                                                            \
+        {"__enter__", enter, METH_NOARGS, NULL},                                                                       \
+        {"__exit__", (PyCFunction)leave, METH_VARARGS, NULL},                                                          \
+        {NULL, NULL, 0, NULL},                                                                                         \
+    };                                                                                                                 \
+    static PyTypeObject type = {                                                                                       \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core." name,                                       \
+        .tp_doc = name "()\n\n" doc,                                                                                   \
+        .tp_basicsize = sizeof(PyObject),                                                                              \
+        .tp_flags = Py_TPFLAGS_DEFAULT,                                                                                \
+        .tp_new = PyType_GenericNew,                                                                                   \
+        .tp_methods = type##_methods,                                                                                  \
+    };
+
+static inline uint64_t mix_hash(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ (hash >> 29);
 }
 
 /* By whom frames are lifted; all zero: by nobody. The references are held by the run_hooked() or the block. */

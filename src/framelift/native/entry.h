@@ -4,8 +4,6 @@
 
 #include "table.h"
 
-int entry_init(PyObject *module);
-
 /* What residual code returns when its graph raised and nothing was changed: run the function itself. */
 extern PyObject *rerun_marker;
 

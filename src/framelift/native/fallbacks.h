@@ -30,6 +30,4 @@ PyObject *take_failure(ThreadData *thread);
  * over the failure and the result, which may be NULL; the entry is borrowed. */
 PyObject *settle_failure(ThreadData *thread, PyObject *failure, PyObject *entry, PyObject *result);
 
-int fallbacks_init(PyObject *module);
-
 #endif

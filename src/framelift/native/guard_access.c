@@ -144,15 +144,13 @@ static PyObject **kept_slot(PyObject *object, PyDescrObject *getter)
 
 /* ---- places ---- */
 
-static PyObject **instance_dict_place(const Node *node, PyObject *parent)
+static PyObject **instance_dict_place(const Node *Py_UNUSED(node), PyObject *parent)
 {
-    (void)node;
     return instance_dict_slot(parent);
 }
 
-static PyObject **type_place(const Node *node, PyObject *parent)
+static PyObject **type_place(const Node *Py_UNUSED(node), PyObject *parent)
 {
-    (void)node;
     return (PyObject **)&parent->ob_type;
 }
 
@@ -212,14 +210,8 @@ static PyObject *class_attribute(const Node *node, PyObject *parent)
     return PyType_Check(parent) ? _PyType_Lookup((PyTypeObject *)parent, node->held.object) : NULL;
 }
 
-static PyObject *cached_result(const Node *node, PyObject *parent)
+static PyObject *iterated(const Node *Py_UNUSED(node), PyObject *parent)
 {
-    return lru_result(parent, &node->held);
-}
-
-static PyObject *iterated(const Node *node, PyObject *parent)
-{
-    (void)node;
     return iterator_sequence(parent);
 }
 
@@ -252,9 +244,8 @@ static PyObject *c_attribute(const Node *node, PyObject *object)
     return or_nothing(result);
 }
 
-static PyObject *context_value(const Node *node, PyObject *variable)
+static PyObject *context_value(const Node *Py_UNUSED(node), PyObject *variable)
 {
-    (void)node;
     PyObject *value = NULL; /* stays so where the variable has no value */
     if (PyContextVar_CheckExact(variable) && PyContextVar_Get(variable, NULL, &value) < 0) {
         PyErr_Clear();
@@ -285,9 +276,8 @@ PyObject *context_own(PyObject *variable)
 
 static PyObject *array_type;
 
-PyObject *register_array_type(PyObject *module, PyObject *type)
+static PyObject *register_array_type(PyObject *Py_UNUSED(module), PyObject *type)
 {
-    (void)module;
     Py_XSETREF(array_type, Py_NewRef(type));
     Py_RETURN_NONE;
 }
@@ -301,9 +291,8 @@ static PyObject *array_tensor(const Node *node, PyObject *array)
 }
 
 /* What the copy protocol says of an object whose very type brings its own part of it, written in C. */
-static PyObject *reduced(const Node *node, PyObject *object)
+static PyObject *reduced(const Node *Py_UNUSED(node), PyObject *object)
 {
-    (void)node;
     static PyObject *name;
     if (name == NULL && (name = or_nothing(PyUnicode_InternFromString("__reduce__"))) == NULL) {
         return NULL;
@@ -315,9 +304,8 @@ static PyObject *reduced(const Node *node, PyObject *object)
 }
 
 /* What a function written in C says that takes nothing: it knows the thread that calls. */
-static PyObject *result_of(const Node *node, PyObject *function)
+static PyObject *result_of(const Node *Py_UNUSED(node), PyObject *function)
 {
-    (void)node;
     return PyCFunction_CheckExact(function) ? or_nothing(PyObject_CallNoArgs(function)) : NULL;
 }
 
@@ -326,28 +314,14 @@ static PyObject *item_ahead(const Node *node, PyObject *iterator)
     return iterator_ahead(iterator, node->index);
 }
 
-static PyObject *referent(const Node *node, PyObject *reference)
+static PyObject *referent(const Node *Py_UNUSED(node), PyObject *reference)
 {
-    (void)node;
     return PyWeakref_CheckRef(reference) ? weakref_get(reference) : NULL;
 }
 
-static PyObject *offset_of(const Node *node, PyObject *tensor)
+static PyObject *own_context_value(const Node *Py_UNUSED(node), PyObject *variable)
 {
-    (void)node;
-    return or_nothing(tensor_offset(tensor));
-}
-
-static PyObject *own_context_value(const Node *node, PyObject *variable)
-{
-    (void)node;
     return context_own(variable);
-}
-
-static PyObject *thread_attributes(const Node *node, PyObject *object)
-{
-    (void)node;
-    return thread_dict(object);
 }
 
 static PyObject *item_of_deque(const Node *node, PyObject *object)
@@ -357,9 +331,8 @@ static PyObject *item_of_deque(const Node *node, PyObject *object)
 
 /* ---- what accessors are made of: how it is read, and handed back ---- */
 
-static int read_index(Node *node, PyObject *argument, Death *death)
+static int read_index(Node *node, PyObject *argument, Death *Py_UNUSED(death))
 {
-    (void)death;
     node->index = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
     if (node->index < 0 && !PyErr_Occurred()) {
         PyErr_SetString(PyExc_ValueError, "an index of a guard counts from the start");
@@ -391,7 +364,7 @@ static PyObject *held_object(const Node *node)
     return held_get(&node->held);
 }
 
-bool slot_descriptor(PyObject *object)
+static bool slot_descriptor(PyObject *object)
 {
     return Py_IS_TYPE(object, &PyMemberDescr_Type) && ((PyMemberDescrObject *)object)->d_member->type == T_OBJECT_EX;
 }
@@ -413,9 +386,8 @@ static PyObject *held_slot(const Node *node)
     return owner == NULL ? NULL : Py_BuildValue("(Nn)", owner, node->index);
 }
 
-static int hold_nothing(Node *node, PyObject *argument, Death *death)
+static int hold_nothing(Node *Py_UNUSED(node), PyObject *Py_UNUSED(argument), Death *Py_UNUSED(death))
 {
-    (void)node, (void)argument, (void)death;
     return 0;
 }
 
@@ -453,7 +425,7 @@ static const AccessKind access_kinds[] = {
      .is_dict = true},
     {18, "SLOT", SLOT, .place = slot_place, .memo = &memo_of_slot},
     {19, "GETATTR", NAME, .place = attribute_place, .make = c_attribute, .memo = &memo_of_member},
-    {20, "LRU_RESULT", OBJECT, .find = cached_result},
+    {20, "LRU_RESULT", OBJECT, .find = lru_result},
     {21, "CONTEXT_VALUE", NONE, .make = context_value},
     {22, "AHEAD", INDEX, .make = item_ahead},
     {23, "ITERATED", NONE, .find = iterated},
@@ -461,11 +433,56 @@ static const AccessKind access_kinds[] = {
     {25, "DEQUE_ITEM", INDEX, .make = item_of_deque},
     {26, "PROXIED", NONE, FIELD(PyDictProxy_Type, MappingProxy, mapping)},
     {27, "CONTEXT_OWN", NONE, .make = own_context_value},
-    {28, "THREAD_DICT", NONE, .make = thread_attributes},
+    {28, "THREAD_DICT", NONE, .make = thread_dict},
     {29, "AS_TENSOR", OBJECT, .make = array_tensor},
     {30, "RESULT", NONE, .make = result_of},
     {31, "REFERENT", NONE, .make = referent},
-    {32, "OFFSET", NONE, .make = offset_of},
+    {32, "OFFSET", NONE, .make = tensor_offset},
+};
+
+/* ---- for Python ---- */
+
+/* read_slot(object, owner, offset, default): for the reference, which is given what the tree knows of a SLOT. */
+static PyObject *read_slot(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *object, *owner, *otherwise;
+    Py_ssize_t offset;
+    if (!PyArg_ParseTuple(args, "OO!nO", &object, &PyType_Type, &owner, &offset, &otherwise)) {
+        return NULL;
+    }
+    PyObject *value = NULL;
+    if (PyObject_TypeCheck(object, (PyTypeObject *)owner) && offset > 0 &&
+        offset + (Py_ssize_t)sizeof(PyObject *) <= ((PyTypeObject *)owner)->tp_basicsize) {
+        value = *(PyObject **)((char *)object + offset);
+    }
+    return Py_NewRef(value != NULL ? value : otherwise);
+}
+
+static PyObject *is_slot(PyObject *Py_UNUSED(module), PyObject *descriptor)
+{
+    return PyBool_FromLong(slot_descriptor(descriptor));
+}
+
+static PyObject *can_look_up(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *dict, *key, *value;
+    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &key)) {
+        return NULL;
+    }
+    Held held = {.object = key, .constant = true, .hash = PyObject_Hash(key)};
+    if (held.hash == -1) {
+        return NULL;
+    }
+    return PyBool_FromLong(dict_find(dict, &held, &value) != UNDECIDED);
+}
+
+static PyMethodDef methods[] = {
+    {"register_array_type", register_array_type, METH_O, "Say what NumPy's arrays are."},
+    {"is_slot", is_slot, METH_O, "Whether guards can read what a descriptor stands for: that of a name in __slots__."},
+    {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
+    {"can_look_up", can_look_up, METH_VARARGS,
+     "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
+    {NULL, NULL, 0, NULL},
 };
 
 const AccessKind *access_kind(int number)
@@ -477,13 +494,9 @@ const AccessKind *access_kind(int number)
     return kind;
 }
 
-int add_access_kinds(PyObject *module)
+int guard_access_init(PyObject *module)
 {
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(access_kinds); i++) {
-        result = add_kind(module, "ACCESS", access_kinds[i].name, access_kinds[i].number, i);
-    }
-    return result;
+    return PyModule_AddFunctions(module, methods) < 0 ? -1 : ADD_KINDS(module, "ACCESS", access_kinds);
 }
 
 /* ---- the step ---- */

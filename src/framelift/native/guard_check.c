@@ -95,9 +95,8 @@ static PyObject *held_items(const Check *check)
     return items;
 }
 
-static int read_count(Check *check, PyObject *argument, Death *death)
+static int read_count(Check *check, PyObject *argument, Death *Py_UNUSED(death))
 {
-    (void)death;
     check->count = PyNumber_AsSsize_t(argument, PyExc_OverflowError);
     return check->count == -1 && PyErr_Occurred() ? -1 : 0;
 }
@@ -107,15 +106,13 @@ static PyObject *count_read(const Check *check)
     return PyLong_FromSsize_t(check->count);
 }
 
-static int read_nothing(Check *check, PyObject *argument, Death *death)
+static int read_nothing(Check *Py_UNUSED(check), PyObject *Py_UNUSED(argument), Death *Py_UNUSED(death))
 {
-    (void)check, (void)argument, (void)death;
     return 0;
 }
 
-static PyObject *nothing_read(const Check *check)
+static PyObject *nothing_read(const Check *Py_UNUSED(check))
 {
-    (void)check;
     Py_RETURN_NONE;
 }
 
@@ -173,14 +170,6 @@ static PyObject *imported(const char *module_name, const char *name)
     return found;
 }
 
-int guard_check_setup(void)
-{
-    deque_type = (PyTypeObject *)imported("_collections", "deque");
-    thread_local_type = (PyTypeObject *)imported("_thread", "_local");
-    get_cache_token = deque_type != NULL && thread_local_type != NULL ? imported("_abc", "get_cache_token") : NULL;
-    return get_cache_token == NULL ? -1 : 0;
-}
-
 Py_ssize_t stored_length(PyObject *object)
 {
     if (PyDict_Check(object)) {
@@ -228,7 +217,7 @@ PyObject *deque_item(PyObject *deque, Py_ssize_t index)
     return deque_type->tp_as_sequence->sq_item(deque, index);
 }
 
-PyObject *thread_dict(PyObject *object)
+PyObject *thread_dict(const Node *Py_UNUSED(node), PyObject *object)
 {
     /* In a thread that is new to it, an object with an __init__ of its own would run that. */
     if (!PyObject_TypeCheck(object, thread_local_type) || Py_TYPE(object)->tp_init != PyBaseObject_Type.tp_init) {
@@ -270,9 +259,8 @@ static int length_is(const Check *check, PyObject *object)
     return stored_length(object) == check->count;
 }
 
-static int is_nonempty(const Check *check, PyObject *object)
+static int is_nonempty(const Check *Py_UNUSED(check), PyObject *object)
 {
-    (void)check;
     return stored_length(object) > 0;
 }
 
@@ -419,9 +407,8 @@ static int compare_holds(const Check *check, PyObject *object)
 }
 
 /* Whether no class was registered with an abstract class since: until then abstract classes repeat their answers. */
-static int registrations_hold(const Check *check, PyObject *object)
+static int registrations_hold(const Check *check, PyObject *Py_UNUSED(object))
 {
-    (void)object;
     PyObject *token = PyObject_CallNoArgs(get_cache_token);
     if (token == NULL) {
         PyErr_Clear();
@@ -459,31 +446,24 @@ static int class_has_nowhere(const Check *check, PyObject *object)
     return PyType_Check(object) && _PyType_Lookup((PyTypeObject *)object, check->held->object) == NULL;
 }
 
-static int cell_is_empty(const Check *check, PyObject *object)
+static int cell_is_empty(const Check *Py_UNUSED(check), PyObject *object)
 {
-    (void)check;
     return PyCell_Check(object) && ((PyCellObject *)object)->ob_ref == NULL;
 }
 
 /* Whether nothing of the program's is called when the object dies. What guards wait for deaths with does not count. */
-bool is_unwatched(PyObject *object)
+static int is_unwatched(const Check *Py_UNUSED(check), PyObject *object)
 {
     if (!PyType_SUPPORTS_WEAKREFS(Py_TYPE(object))) {
-        return true;
+        return 1;
     }
     PyWeakReference *reference = *(PyWeakReference **)PyObject_GET_WEAKREFS_LISTPTR(object);
     for (; reference != NULL; reference = reference->wr_next) {
         if (reference->wr_callback != NULL && !Py_IS_TYPE(reference->wr_callback, &Death_Type)) {
-            return false;
+            return 0;
         }
     }
-    return true;
-}
-
-static int unwatched_holds(const Check *check, PyObject *object)
-{
-    (void)check;
-    return is_unwatched(object);
+    return 1;
 }
 
 static int tensor_holds(const Check *check, PyObject *object)
@@ -518,16 +498,28 @@ static const CheckKind check_kinds[] = {
     {121, "NONEMPTY", read_nothing, nothing_read, is_nonempty, &memo_of_length},
     {122, "TYPE_LACKS", hold_name, held_one, class_lacks, &memo_of_class},
     {123, "TYPE_OWNS", hold_name, held_one, class_owns, &memo_of_class},
-    {124, "UNWATCHED", read_nothing, nothing_read, unwatched_holds, &memo_always},
+    {124, "UNWATCHED", read_nothing, nothing_read, is_unwatched, &memo_always},
 };
 
-int add_check_kinds(PyObject *module)
+static PyObject *py_is_unwatched(PyObject *Py_UNUSED(module), PyObject *object)
 {
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(check_kinds); i++) {
-        result = add_kind(module, "CHECK", check_kinds[i].name, check_kinds[i].number, CHECK_TYPE + i);
+    return PyBool_FromLong(is_unwatched(NULL, object));
+}
+
+static PyMethodDef methods[] = {
+    {"is_unwatched", py_is_unwatched, METH_O, "Whether no weak reference calls anything when an object dies."},
+    {NULL, NULL, 0, NULL},
+};
+
+int guard_check_init(PyObject *module)
+{
+    deque_type = (PyTypeObject *)imported("_collections", "deque");
+    thread_local_type = (PyTypeObject *)imported("_thread", "_local");
+    get_cache_token = deque_type != NULL && thread_local_type != NULL ? imported("_abc", "get_cache_token") : NULL;
+    if (get_cache_token == NULL || PyModule_AddFunctions(module, methods) < 0) {
+        return -1;
     }
-    return result;
+    return ADD_KINDS(module, "CHECK", check_kinds);
 }
 
 int check_init(Check *check, int number, PyObject *argument, Death *death)

@@ -6,16 +6,6 @@ static PyTypeObject *enum_type;
 /* Members by name; and by value, which is where combined flags are found. */
 static PyObject *tables[2];
 
-int guard_enum_setup(void)
-{
-    PyObject *module = PyImport_ImportModule("enum");
-    enum_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "EnumMeta") : NULL;
-    Py_XDECREF(module);
-    tables[0] = PyUnicode_InternFromString("_member_map_");
-    tables[1] = PyUnicode_InternFromString("_value2member_map_");
-    return enum_type == NULL || tables[0] == NULL || tables[1] == NULL ? -1 : 0;
-}
-
 /* Borrowed; NULL where the class has no such table. */
 static PyObject *table_of(PyTypeObject *cls, int which)
 {
@@ -48,4 +38,25 @@ bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object)
     PyObject *table = table_of(cls, place->table), *member;
     Held key = {.object = place->key, .constant = true, .hash = PyObject_Hash(place->key)};
     return table != NULL && dict_find(table, &key, &member) == FOUND && member == object;
+}
+
+static PyObject *is_enum_member(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    MemberPlace place;
+    return PyBool_FromLong(member_place(object, &place));
+}
+
+static PyMethodDef methods[] = {
+    {"is_enum_member", is_enum_member, METH_O, "Whether an object is a member that its Enum class keeps."},
+    {NULL, NULL, 0, NULL},
+};
+
+int guard_enum_init(PyObject *extension)
+{
+    PyObject *module = PyImport_ImportModule("enum");
+    enum_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "EnumMeta") : NULL;
+    Py_XDECREF(module);
+    tables[0] = PyUnicode_InternFromString("_member_map_");
+    tables[1] = PyUnicode_InternFromString("_value2member_map_");
+    return enum_type == NULL || tables[0] == NULL || tables[1] == NULL ? -1 : PyModule_AddFunctions(extension, methods);
 }

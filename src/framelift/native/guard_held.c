@@ -3,10 +3,8 @@
 
 #include <structmember.h>
 
-static PyObject *death_call(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *death_call(PyObject *self, PyObject *Py_UNUSED(args), PyObject *Py_UNUSED(kwargs))
 {
-    (void)args;
-    (void)kwargs;
     ((Death *)self)->dead = true;
     Py_RETURN_NONE;
 }
@@ -419,4 +417,22 @@ PyObject *held_get(const Held *held)
         return Py_NewRef(object);
     }
     return weakref_get(held->anchor);
+}
+
+static PyObject *is_constant_type(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    return PyBool_FromLong(PyType_Check(type) && constant_type((PyTypeObject *)type));
+}
+
+static PyMethodDef methods[] = {
+    {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
+    {NULL, NULL, 0, NULL},
+};
+
+int guard_held_init(PyObject *module)
+{
+    if (PyType_Ready(&Death_Type) < 0 || PyModule_AddType(module, &ByParts_Type) < 0) {
+        return -1;
+    }
+    return PyModule_AddFunctions(module, methods);
 }

@@ -34,7 +34,7 @@ static int find_result(PyObject *object, void *state)
 
 static traverseproc visits_cache;
 
-int guard_lru_setup(void)
+int guard_lru_init(PyObject *Py_UNUSED(extension))
 {
     PyObject *module = PyImport_ImportModule("_functools");
     PyObject *type = module != NULL ? PyObject_GetAttrString(module, "_lru_cache_wrapper") : NULL;
@@ -46,7 +46,7 @@ int guard_lru_setup(void)
     return type == NULL ? -1 : 0;
 }
 
-PyObject *lru_result(PyObject *wrapper, const Held *key)
+PyObject *lru_result(const Node *node, PyObject *wrapper)
 {
     PyTypeObject *type = Py_TYPE(wrapper);
     /* By what it visits, which is the same in every copy of the module. */
@@ -68,7 +68,7 @@ PyObject *lru_result(PyObject *wrapper, const Held *key)
         return NULL;
     }
     PyObject *value = NULL;
-    if (dict_find(tail[AT_CACHE], key, &value) != FOUND) {
+    if (dict_find(tail[AT_CACHE], &node->held, &value) != FOUND) {
         return NULL;
     }
     if ((PyObject *)Py_TYPE(value) != tail[AT_LINK_TYPE]) {

@@ -154,7 +154,18 @@ static int change_tells(PyObject *instance, PyDictObject *dict, const char *name
     return result < 0 ? -1 : dict->ma_version_tag != before;
 }
 
-int guard_memo_setup(void)
+static PyObject *dict_tags_reliable(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return PyBool_FromLong(dict_versions_reliable);
+}
+
+static PyMethodDef methods[] = {
+    {"dict_tags_reliable", dict_tags_reliable, METH_NOARGS,
+     "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
+    {NULL, NULL, 0, NULL},
+};
+
+int guard_memo_init(PyObject *module)
 {
     PyObject *cls = PyObject_CallFunction((PyObject *)&PyType_Type, "s(){}", "Probe"), *dict = NULL;
     PyObject *instance = cls != NULL ? PyObject_CallNoArgs(cls) : NULL;
@@ -174,5 +185,5 @@ int guard_memo_setup(void)
     Py_XDECREF(dict);
     Py_XDECREF(instance);
     Py_XDECREF(cls);
-    return result;
+    return result < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

@@ -415,12 +415,15 @@ PyObject *program_failure(const Program *program)
 {
     PyObject *numbers = PyTuple_New(program->nloads);
     for (int i = 0; numbers != NULL && i < program->nloads; i++) {
-        PyObject *number = program->failed < 0 ? Py_NewRef(Py_None) : to_object(program->numbers[i]);
-        if (number == NULL) {
-            Py_CLEAR(numbers);
-            break;
-        }
-        PyTuple_SET_ITEM(numbers, i, number);
+        put_item(&numbers, i, program->failed < 0 ? Py_NewRef(Py_None) : to_object(program->numbers[i]));
     }
     return numbers == NULL ? NULL : Py_BuildValue("(OiN)", program->given, program->failed, numbers);
+}
+
+#define ADD_LOAD(name, number) || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
+#define ADD_STEP(name, number) || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
+
+int guard_program_init(PyObject *module)
+{
+    return false LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ? -1 : 0;
 }

@@ -184,9 +184,8 @@ static Noted note_dict_item(Recorder *recorder, int index, PyObject *parent)
     return *steady ? NOTED : note_lookup(recorder->memo, index, parent, object_of(recorder, index));
 }
 
-static Noted note_type_lookup(Recorder *recorder, int index, PyObject *parent)
+static Noted note_type_lookup(Recorder *recorder, int index, PyObject *Py_UNUSED(parent))
 {
-    (void)parent;
     *steady_of(recorder, index) = true;
     return NOTED; /* by the version of its type, or late with it */
 }
@@ -307,15 +306,15 @@ static Noted note_type(Recorder *recorder, int index, PyObject *object)
     return note_pointer(recorder->memo, index, &object->ob_type);
 }
 
-static Noted note_nothing(Recorder *recorder, int index, const Check *check, PyObject *object)
+static Noted note_nothing(Recorder *Py_UNUSED(recorder), int Py_UNUSED(index), const Check *Py_UNUSED(check),
+                          PyObject *Py_UNUSED(object))
 {
-    (void)recorder, (void)index, (void)check, (void)object;
     return NOTED;
 }
 
-static Noted note_late(Recorder *recorder, int index, const Check *check, PyObject *object)
+static Noted note_late(Recorder *Py_UNUSED(recorder), int Py_UNUSED(index), const Check *Py_UNUSED(check),
+                       PyObject *Py_UNUSED(object))
 {
-    (void)recorder, (void)index, (void)check, (void)object;
     return LATE;
 }
 
@@ -357,22 +356,20 @@ static Noted note_set(Recorder *recorder, int index, const Check *check, PyObjec
     return is_fixed ? NOTED : note_check(recorder, index, check, object);
 }
 
-static Noted note_class(Recorder *recorder, int index, const Check *check, PyObject *object)
+static Noted note_class(Recorder *recorder, int Py_UNUSED(index), const Check *Py_UNUSED(check),
+                        PyObject *Py_UNUSED(object))
 {
-    (void)index, (void)check, (void)object;
     recorder->needed.type_version = true;
     return NOTED;
 }
 
-static Noted note_cell(Recorder *recorder, int index, const Check *check, PyObject *object)
+static Noted note_cell(Recorder *recorder, int index, const Check *Py_UNUSED(check), PyObject *object)
 {
-    (void)check;
     return note_pointer(recorder->memo, index, &((PyCellObject *)object)->ob_ref);
 }
 
-static Noted note_tensor(Recorder *recorder, int index, const Check *check, PyObject *object)
+static Noted note_tensor(Recorder *recorder, int Py_UNUSED(index), const Check *check, PyObject *object)
 {
-    (void)index;
     if (!check->tensor->native) {
         return LATE;
     }

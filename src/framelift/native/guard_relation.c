@@ -383,9 +383,8 @@ static inline bool is_one_object(const Relation *relation, const Found *found)
     return value_of(found, relation->values[0]) == value_of(found, relation->values[1]);
 }
 
-static int same_holds(const GuardTree *tree, Relation *relation, const Found *found)
+static int same_holds(const GuardTree *Py_UNUSED(tree), Relation *relation, const Found *found)
 {
-    (void)tree;
     return is_one_object(relation, found);
 }
 
@@ -394,22 +393,19 @@ static int distinct_holds(const GuardTree *tree, Relation *relation, const Found
     return is_pair(relation) ? !is_one_object(relation, found) : distinct(tree, relation, found);
 }
 
-static int overlap_holds(const GuardTree *tree, Relation *relation, const Found *found)
+static int overlap_holds(const GuardTree *Py_UNUSED(tree), Relation *relation, const Found *found)
 {
-    (void)tree;
     int overlap = tensors_overlap(value_of(found, relation->values[0]), value_of(found, relation->values[1]));
     return overlap < 0 ? -1 : (overlap == 1) == relation->expected;
 }
 
-static int disjoint_holds(const GuardTree *tree, Relation *relation, const Found *found)
+static int disjoint_holds(const GuardTree *Py_UNUSED(tree), Relation *relation, const Found *found)
 {
-    (void)tree;
     return disjoint(relation, found);
 }
 
-static int program_relation_holds(const GuardTree *tree, Relation *relation, const Found *found)
+static int program_relation_holds(const GuardTree *Py_UNUSED(tree), Relation *relation, const Found *found)
 {
-    (void)tree;
     return program_holds(relation->program, relation->values, found);
 }
 
@@ -423,13 +419,9 @@ static const RelationKind relation_kinds[] = {
     {204, "PROGRAM", read_program, program_read, prepare_program, program_relation_holds, failed_fact, false},
 };
 
-int add_relation_kinds(PyObject *module)
+int guard_relation_init(PyObject *module)
 {
-    int result = 0;
-    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(relation_kinds); i++) {
-        result = add_kind(module, "REL", relation_kinds[i].name, relation_kinds[i].number, REL_SAME + i);
-    }
-    return result;
+    return ADD_KINDS(module, "REL", relation_kinds);
 }
 
 int relation_init(GuardTree *tree, Relation *relation, int number, PyObject *argument, const int *order)

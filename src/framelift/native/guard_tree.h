@@ -32,6 +32,16 @@ enum {
     ((size_t)((wanted) - (table)[0].number) < Py_ARRAY_LENGTH(table) ? &(table)[(wanted) - (table)[0].number] : NULL)
 /* Gives Python the number of a row, which is to be that of its place. */
 int add_kind(PyObject *module, const char *prefix, const char *name, int number, size_t expected);
+/* Those of all rows: 0, or -1 with an exception set. */
+#define ADD_KINDS(module, prefix, table)                                                                               \
+    ({                                                                                                                 \
+        int added = 0;                                                                                                 \
+        for (size_t i = 0; added == 0 && i < Py_ARRAY_LENGTH(table); i++) {                                            \
+            size_t expected_number = (size_t)(table)[0].number + i;                                                    \
+            added = add_kind(module, prefix, (table)[i].name, (table)[i].number, expected_number);                     \
+        }                                                                                                              \
+        added;                                                                                                         \
+    })
 
 /* What a program loads of a member, and its steps: the binary ones, then those on one number. */
 #define LOAD_KINDS(X)                                                                                                  \
@@ -120,8 +130,6 @@ static inline bool held_is(const Held *held, PyObject *found)
 }
 
 bool constant_type(PyTypeObject *type);
-/* Whether an object is the descriptor of a name in `__slots__`, which ACCESS_SLOT reads. */
-bool slot_descriptor(PyObject *object);
 bool is_constant(PyObject *object);
 bool constants_equal(PyObject *a, PyObject *b);              /* the same type and value all the way down */
 bool held_matches(const Held *held, PyObject *found);        /* constants_equal() or held_is() */
@@ -130,7 +138,6 @@ int register_constant_types(PyObject *types);
 
 /* ---- guard_enum.c ---- */
 
-int guard_enum_setup(void); /* once, at import */
 /* Where the Enum class of an object keeps it (borrowed); false for what is no member, whatever its class is called. */
 bool member_place(PyObject *object, MemberPlace *place);
 bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object);
@@ -202,7 +209,6 @@ struct Node {
 };
 
 const AccessKind *access_kind(int number); /* NULL, with an exception set: there is none */
-int add_access_kinds(PyObject *module);
 
 enum { FOUND = 1, ABSENT = 0, UNDECIDED = -1 };
 
@@ -213,12 +219,8 @@ int dict_find(PyObject *dict, const Held *key, PyObject **value);
 PyObject *access_step(const Node *node, PyObject *parent);
 PyObject *access_borrowed(const Node *node, PyObject *parent); /* where it is kept, or found */
 
-int guard_lru_setup(void); /* once, at import */
 /* What the functools.lru_cache `wrapper` holds for a key, borrowed; NULL where it would call its function. */
-PyObject *lru_result(PyObject *wrapper, const Held *key);
-
-/* register_array_type(type): NumPy's arrays, once NumPy is there. */
-PyObject *register_array_type(PyObject *module, PyObject *type);
+PyObject *lru_result(const Node *node, PyObject *wrapper);
 
 /* Built-in iterators, as they stand. What one that walks a sequence gives in so many steps (new; NULL past the end),
  * and its list, tuple or dictionary (borrowed; NULL once the end was met). A dictionary that has changed its size since
@@ -232,7 +234,7 @@ bool is_deque(PyObject *object);
 PyObject *deque_item(PyObject *deque, Py_ssize_t index);
 
 /* The attributes that a threading.local has in this thread, new; NULL for anything else. */
-PyObject *thread_dict(PyObject *object);
+PyObject *thread_dict(const Node *node, PyObject *object);
 
 /* What a context variable was set to in the current context, new; NULL where it was not, whatever its default. */
 PyObject *context_own(PyObject *variable);
@@ -260,8 +262,6 @@ struct Check {
     TensorGuard *tensor;
 };
 
-int guard_check_setup(void); /* once, at import */
-int add_check_kinds(PyObject *module);
 int check_init(Check *check, int number, PyObject *argument, Death *death);
 void check_clear(Check *check);
 
@@ -270,8 +270,6 @@ static inline int check_holds(const Check *check, PyObject *object)
 {
     return check->kind->holds(check, object);
 }
-
-bool is_unwatched(PyObject *object);
 
 /* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
 Py_ssize_t stored_length(PyObject *object);
@@ -389,7 +387,6 @@ struct RelationKind {
     bool of_pointers; /* while a memo finds the same objects, nothing changes */
 };
 
-int add_relation_kinds(PyObject *module);
 int relation_init(GuardTree *tree, Relation *relation, int number, PyObject *argument, const int *order);
 int relation_prepare(GuardTree *tree, Relation *relation);
 void relation_clear(Relation *relation);
@@ -473,6 +470,5 @@ int memo_check(const GuardTree *tree, const Segment *segment, Memo *memo);
 
 /* Whether stores to every dictionary change its version; found out at import. */
 extern bool dict_versions_reliable;
-int guard_memo_setup(void);
 
 #endif

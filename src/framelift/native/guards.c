@@ -280,9 +280,8 @@ static PyObject *node_spec(GuardTree *tree, int index)
 }
 
 /* The specification again, from what is still alive: the tree keeps no reference to the one it was made from. */
-static PyObject *tree_nodes(PyObject *self, void *closure)
+static PyObject *tree_nodes(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     GuardTree *tree = (GuardTree *)self;
     PyObject *result = PyList_New(tree->nnodes);
     for (int i = 0; result != NULL && i < tree->nnodes; i++) {
@@ -291,9 +290,8 @@ static PyObject *tree_nodes(PyObject *self, void *closure)
     return result;
 }
 
-static PyObject *tree_relations(PyObject *self, void *closure)
+static PyObject *tree_relations(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     GuardTree *tree = (GuardTree *)self;
     PyObject *result = PyList_New(tree->nrelations);
     for (int i = 0; result != NULL && i < tree->nrelations; i++) {
@@ -303,16 +301,14 @@ static PyObject *tree_relations(PyObject *self, void *closure)
     return result;
 }
 
-static PyObject *tree_dead(PyObject *self, void *closure)
+static PyObject *tree_dead(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     return PyBool_FromLong(((GuardTree *)self)->death->dead);
 }
 
 /* For tests and figures: (memos kept, their hits, words, operations, tensors, late nodes) over all segments. */
-static PyObject *tree_memo_info(PyObject *self, PyObject *unused)
+static PyObject *tree_memo_info(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     GuardTree *tree = (GuardTree *)self;
     unsigned long long hits = 0;
     int memos = 0, words = 0, operations = 0, tensors = 0, late = 0;
@@ -372,98 +368,6 @@ PyTypeObject GuardTree_Type = {
               "checks.",
 };
 
-static PyObject *py_shape_hash(PyObject *module, PyObject *slots)
-{
-    (void)module;
-    if (!PyTuple_Check(slots) || PyTuple_GET_SIZE(slots) > 256) {
-        PyErr_SetString(PyExc_TypeError, "shape_hash takes a tuple of at most 256 objects");
-        return NULL;
-    }
-    int which[256], n = (int)PyTuple_GET_SIZE(slots);
-    for (int i = 0; i < n; i++) {
-        which[i] = i;
-    }
-    return PyLong_FromUnsignedLongLong(shape_hash(((PyTupleObject *)slots)->ob_item, which, n));
-}
-
-/* read_slot(object, owner, offset, default): for the reference, which is given what the tree knows of a SLOT. */
-static PyObject *read_slot(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *object, *owner, *otherwise;
-    Py_ssize_t offset;
-    if (!PyArg_ParseTuple(args, "OO!nO", &object, &PyType_Type, &owner, &offset, &otherwise)) {
-        return NULL;
-    }
-    PyObject *value = NULL;
-    if (PyObject_TypeCheck(object, (PyTypeObject *)owner) && offset > 0 &&
-        offset + (Py_ssize_t)sizeof(PyObject *) <= ((PyTypeObject *)owner)->tp_basicsize) {
-        value = *(PyObject **)((char *)object + offset);
-    }
-    return Py_NewRef(value != NULL ? value : otherwise);
-}
-
-static PyObject *is_slot(PyObject *module, PyObject *descriptor)
-{
-    (void)module;
-    return PyBool_FromLong(slot_descriptor(descriptor));
-}
-
-static PyObject *is_enum_member(PyObject *module, PyObject *object)
-{
-    (void)module;
-    MemberPlace place;
-    return PyBool_FromLong(member_place(object, &place));
-}
-
-static PyObject *is_constant_type(PyObject *module, PyObject *type)
-{
-    (void)module;
-    return PyBool_FromLong(PyType_Check(type) && constant_type((PyTypeObject *)type));
-}
-
-static PyObject *can_look_up(PyObject *module, PyObject *args)
-{
-    (void)module;
-    PyObject *dict, *key, *value;
-    if (!PyArg_ParseTuple(args, "O!O", &PyDict_Type, &dict, &key)) {
-        return NULL;
-    }
-    Held held = {.object = key, .constant = true, .hash = PyObject_Hash(key)};
-    if (held.hash == -1) {
-        return NULL;
-    }
-    return PyBool_FromLong(dict_find(dict, &held, &value) != UNDECIDED);
-}
-
-static PyObject *dict_tags_reliable(PyObject *module, PyObject *unused)
-{
-    (void)module;
-    (void)unused;
-    return PyBool_FromLong(dict_versions_reliable);
-}
-
-static PyObject *py_is_unwatched(PyObject *module, PyObject *object)
-{
-    (void)module;
-    return PyBool_FromLong(is_unwatched(object));
-}
-
-static PyMethodDef methods[] = {
-    {"dict_tags_reliable", dict_tags_reliable, METH_NOARGS,
-     "Whether every store to a dictionary changes its version (not in CPython 3.13.0)."},
-    {"is_slot", is_slot, METH_O, "Whether guards can read what a descriptor stands for: that of a name in __slots__."},
-    {"read_slot", read_slot, METH_VARARGS, "What a slot at an offset holds."},
-    {"is_enum_member", is_enum_member, METH_O, "Whether an object is a member that its Enum class keeps."},
-    {"register_array_type", register_array_type, METH_O, "Say what NumPy's arrays are."},
-    {"is_constant_type", is_constant_type, METH_O, "Whether guards compare objects of this type by value."},
-    {"can_look_up", can_look_up, METH_VARARGS,
-     "can_look_up(dict, key): whether a constant key is found, or not, without asking another key of the dict."},
-    {"is_unwatched", py_is_unwatched, METH_O, "Whether no weak reference calls anything when an object dies."},
-    {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
-    {NULL, NULL, 0, NULL},
-};
-
 int add_kind(PyObject *module, const char *prefix, const char *name, int number, size_t expected)
 {
     char full[64];
@@ -477,17 +381,8 @@ int add_kind(PyObject *module, const char *prefix, const char *name, int number,
 
 int guards_init(PyObject *module)
 {
-#define ADD_LOAD(name, number) || PyModule_AddIntConstant(module, "LOAD_" #name, number) < 0
-#define ADD_STEP(name, number) || PyModule_AddIntConstant(module, "PROGRAM_" #name, number) < 0
-    if (guard_check_setup() < 0 || guard_enum_setup() < 0 || guard_lru_setup() < 0 || guard_memo_setup() < 0 ||
-        PyType_Ready(&Death_Type) < 0 || PyType_Ready(&ByParts_Type) < 0 || PyType_Ready(&GuardTree_Type) < 0 ||
-        PyModule_AddObjectRef(module, "ByParts", (PyObject *)&ByParts_Type) < 0 ||
-        PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0 ||
-        PyModule_AddFunctions(module, methods) < 0 || add_access_kinds(module) < 0 || add_check_kinds(module) < 0 ||
-        add_relation_kinds(module) < 0 LOAD_KINDS(ADD_LOAD) PROGRAM_STEPS(ADD_STEP) ||
-        PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) < 0 ||
-        PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) < 0) {
-        return -1;
-    }
-    return tensor_probe_init(module) < 0 || torch_state_init(module) < 0 ? -1 : 0;
+    bool added = PyModule_AddType(module, &GuardTree_Type) == 0 &&
+                 PyModule_AddIntConstant(module, "FAILED_STATE", FAILED_STATE) == 0 &&
+                 PyModule_AddIntConstant(module, "FAILED_DEAD", FAILED_DEAD) == 0;
+    return added ? 0 : -1;
 }

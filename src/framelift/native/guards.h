@@ -19,6 +19,4 @@ uint64_t shape_hash(PyObject *const *slots, const int *which, int n);
 
 extern PyTypeObject GuardTree_Type;
 
-int guards_init(PyObject *module);
-
 #endif

@@ -527,12 +527,7 @@ static PyObject *hook_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
 
 static PyObject *always_call(PyObject *Py_UNUSED(module), PyObject *flag)
 {
-    int value = PyObject_IsTrue(flag);
-    if (value < 0) {
-        return NULL;
-    }
-    hook.always_call = value;
-    Py_RETURN_NONE;
+    return set_switch(&hook.always_call, flag);
 }
 
 static PyMethodDef functions[] = {

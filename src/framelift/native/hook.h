@@ -4,8 +4,6 @@
 
 #include "entry.h"
 
-int hook_init(PyObject *module);
-
 /* The key of the tables a context's frames are looked up in: a new reference. */
 PyObject *context_key(PyObject *context);
 

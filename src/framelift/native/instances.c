@@ -1,5 +1,5 @@
 /* Objects that residual code makes: one call stores all attributes. */
-#include "instances.h"
+#include "common.h"
 
 /* Store an attribute in the instance itself, whatever its class has under that name. Storing it the ordinary way, where
  * that is the same, spares the instance a dict of its own. */

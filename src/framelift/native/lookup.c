@@ -12,12 +12,6 @@
 
 /* ---- hints ---------------------------------------------------------------------------------------------------- */
 
-static inline uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
-    return hash ^ (hash >> 29);
-}
-
 static bool is_plain_constant(PyObject *object)
 {
     return PyLong_CheckExact(object) || PyUnicode_CheckExact(object) || PyFloat_CheckExact(object) ||
@@ -31,13 +25,13 @@ static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
     static const int first = 0;
     uint64_t type = (uint64_t)(uintptr_t)Py_TYPE(object);
     if (is_plain_constant(object)) {
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)PyObject_Hash(object));
+        hashes[BY_SHAPE] = mix_hash(hashes[BY_SHAPE], type);
+        hashes[BY_VALUE] = mix_hash(hashes[BY_VALUE], type + (uint64_t)PyObject_Hash(object));
     } else if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
         Py_ssize_t size = PySequence_Fast_GET_SIZE(object);
         PyObject **items = PySequence_Fast_ITEMS(object);
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type + (uint64_t)size);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], type + (uint64_t)size);
+        hashes[BY_SHAPE] = mix_hash(hashes[BY_SHAPE], type + (uint64_t)size);
+        hashes[BY_VALUE] = mix_hash(hashes[BY_VALUE], type + (uint64_t)size);
         for (Py_ssize_t i = 0; depth && i < Py_MIN(size, 8); i++) {
             add_look(hashes, items[i], depth - 1);
         }
@@ -50,11 +44,11 @@ static void add_look(uint64_t hashes[NINDICES], PyObject *object, int depth)
         }
     } else if (tensor_access.base && PyObject_TypeCheck(object, tensor_access.base)) {
         uint64_t shape = shape_hash(&object, &first, 1);
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], shape);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], shape);
+        hashes[BY_SHAPE] = mix_hash(hashes[BY_SHAPE], shape);
+        hashes[BY_VALUE] = mix_hash(hashes[BY_VALUE], shape);
     } else {
-        hashes[BY_SHAPE] = mix(hashes[BY_SHAPE], type);
-        hashes[BY_VALUE] = mix(hashes[BY_VALUE], (uint64_t)(uintptr_t)object);
+        hashes[BY_SHAPE] = mix_hash(hashes[BY_SHAPE], type);
+        hashes[BY_VALUE] = mix_hash(hashes[BY_VALUE], (uint64_t)(uintptr_t)object);
     }
 }
 

@@ -1,15 +1,5 @@
 /* framelift.native._core: what a thread has switched off, how deep its C stack is, and the start of it all. */
-#include "classes.h"
-#include "entry.h"
-#include "fallbacks.h"
-#include "guards.h"
-#include "hook.h"
-#include "instances.h"
-#include "module_call.h"
-#include "ordered.h"
-#include "protocol.h"
-#include "signals.h"
-#include "tail.h"
+#include "bind.h"
 
 #include <pthread.h>
 #include <structmember.h>
@@ -94,20 +84,9 @@ static PyObject *is_suspended(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(i
     return PyBool_FromLong(thread_data.suspended > 0);
 }
 
-static PyMethodDef suspended_methods[] = {
-    {"__enter__", begin_suspend, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)end_suspend, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyTypeObject Suspended_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.suspended",
-    .tp_doc = "suspended()\n\nInside `with suspended():` lifted callables act as their functions on this thread.",
-    .tp_basicsize = sizeof(PyObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = suspended_methods,
-};
+BLOCK_TYPE(Suspended_Type, "suspended",
+           "Inside `with suspended():` lifted callables act as their functions on this thread.", begin_suspend,
+           end_suspend)
 
 /* ---- untold: debuggers and profilers hear nothing ---------------------------------------------------------------- */
 
@@ -250,15 +229,17 @@ PyMODINIT_FUNC PyInit__core(void)
     if (!module) {
         return NULL;
     }
+#define PART(name) name##_init
+    static int (*const parts[])(PyObject *) = {PARTS(PART)};
     PyObject *built_for = Py_BuildValue("(ii)", PY_MAJOR_VERSION, PY_MINOR_VERSION);
-    if (!built_for || PyModule_AddObjectRef(module, "BUILT_FOR", built_for) < 0 ||
-        PyModule_AddType(module, &Suspended_Type) < 0 || code_tables_init(module) < 0 || table_init_types(module) < 0 ||
-        entry_init(module) < 0 || hook_init(module) < 0 || tail_init(module) < 0 || guards_init(module) < 0 ||
-        protocol_init(module) < 0 || classes_init(module) < 0 || instances_init(module) < 0 ||
-        signals_init(module) < 0 || ordered_init(module) < 0 || fallbacks_init(module) < 0 ||
-        module_call_init(module) < 0) {
-        Py_CLEAR(module);
+    int result = built_for ? PyModule_AddObjectRef(module, "BUILT_FOR", built_for) : -1;
+    result = result < 0 ? -1 : PyModule_AddType(module, &Suspended_Type);
+    for (size_t i = 0; result == 0 && i < Py_ARRAY_LENGTH(parts); i++) {
+        result = parts[i](module);
     }
     Py_XDECREF(built_for);
+    if (result < 0) {
+        Py_CLEAR(module);
+    }
     return module;
 }

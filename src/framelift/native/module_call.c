@@ -4,7 +4,7 @@
  *     an instance           what one of its slots holds: no Python frame stands between a call and the lifted callable
  *     an instance, while    whatever Python says: somebody (FX, where it traces) has to hear of every call of a module,
  *     calls are watched     and so put another `__call__` into the class that all modules have as their base */
-#include "module_call.h"
+#include "common.h"
 
 #include <structmember.h>
 

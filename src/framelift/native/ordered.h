@@ -13,6 +13,4 @@ typedef struct OrderedNode {
 /* NULL: it is empty. */
 const OrderedNode *ordered_first(PyObject *dict);
 
-int ordered_init(PyObject *module);
-
 #endif

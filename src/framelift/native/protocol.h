@@ -13,6 +13,4 @@ typedef struct {
 
 extern Protocol protocol;
 
-int protocol_init(PyObject *module);
-
 #endif

@@ -1,9 +1,9 @@
-/* See signals.h.
+/* Signals wait: while a block lasts no handler runs on the main thread.
  *
  * The interpreter runs handlers between any two instructions of the thread it knows as the main one. For the time being
  * it knows none; what comes is marked as having come. Where CPython does not take notice of that, or the user does not
  * want it (native/switches.py), nothing is held. */
-#include "signals.h"
+#include "common.h"
 
 #include <signal.h>
 
@@ -75,44 +75,15 @@ static PyObject *let_signals_in(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
     Py_RETURN_NONE;
 }
 
-static PyMethodDef undisturbed_methods[] = {
-    {"__enter__", begin_hold, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)end_hold, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyTypeObject Undisturbed_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.undisturbed",
-    .tp_doc = "undisturbed()\n\nInside `with undisturbed():` signals wait; nests. At its end their handlers run.",
-    .tp_basicsize = sizeof(PyObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = undisturbed_methods,
-};
-
-static PyMethodDef disturbed_methods[] = {
-    {"__enter__", begin_release, METH_NOARGS, NULL},
-    {"__exit__", (PyCFunction)end_release, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyTypeObject Disturbed_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framelift.native._core.disturbed",
-    .tp_doc = "disturbed()\n\nInside `with disturbed():` signals come as ever, also within `with undisturbed():`.",
-    .tp_basicsize = sizeof(PyObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-    .tp_methods = disturbed_methods,
-};
+BLOCK_TYPE(Undisturbed_Type, "undisturbed",
+           "Inside `with undisturbed():` signals wait; nests. At its end their handlers run.", begin_hold, end_hold)
+BLOCK_TYPE(Disturbed_Type, "disturbed",
+           "Inside `with disturbed():` signals come as ever, also within `with undisturbed():`.", begin_release,
+           end_release)
 
 static PyObject *hold_signals(PyObject *Py_UNUSED(module), PyObject *flag)
 {
-    int value = PyObject_IsTrue(flag);
-    if (value < 0) {
-        return NULL;
-    }
-    holding = value;
-    Py_RETURN_NONE;
+    return set_switch(&holding, flag);
 }
 
 static PyObject *holds_signals(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))

@@ -422,7 +422,7 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int table_init_types(PyObject *module)
+int table_init(PyObject *module)
 {
     if (PyModule_AddType(module, &Entry_Type) < 0 || PyModule_AddType(module, &Table_Type) < 0) {
         return -1;

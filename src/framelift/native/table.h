@@ -49,7 +49,6 @@ typedef struct Table {
 extern PyTypeObject Entry_Type;
 extern PyTypeObject Table_Type;
 
-int table_init_types(PyObject *module);
 void table_drop_dead(Table *table);    /* entries that cannot be hit any more */
 void table_forget_hints(Table *table); /* whenever an entry leaves */
 
@@ -75,6 +74,5 @@ Table *table_find_or_make(PyCodeObject *code, PyObject *key);       /* new refer
 void table_disown(Table *table);                                    /* the code lets go of it */
 bool code_is_never_lifted(PyCodeObject *code);
 int code_never_lift(PyCodeObject *code);
-int code_tables_init(PyObject *module);
 
 #endif

@@ -39,6 +39,4 @@ static inline void give_arguments(ThreadData *thread, Frame *frame)
 /* Runs a tail, which it takes over, and all that follow from it: what the frame returns, or NULL with an exception. */
 PyObject *trampoline(ThreadData *thread, PyObject *tail);
 
-int tail_init(PyObject *module);
-
 #endif

@@ -4,6 +4,7 @@
  * found only if it explains every one of them; the first one does, because where an object ends is not known.
  * Afterwards calibrate.py compares tensor_read() with Python again on other tensors. Whatever is not found is read by
  * calling Python. */
+#include "guards.h"
 #include "tensor_probe.h"
 
 #include <dlfcn.h>
@@ -228,9 +229,8 @@ PyDoc_STRVAR(calibrate_doc, "calibrate_tensors(libraries, probes)\n--\n\n"
                             "Finds the offsets; probes are (tensor, _cdata, key set, storage's _cdata, data pointer, "
                             "sizes, strides, plain).\nNone, or a str that says why tensors must be read by Python.");
 
-static PyObject *calibrate_tensors(PyObject *module, PyObject *args)
+static PyObject *calibrate_tensors(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *paths, *items;
     if (!PyArg_ParseTuple(args, "OO!", &paths, &PyList_Type, &items) || torch_libraries_open(paths) < 0) {
         return NULL;
@@ -267,9 +267,8 @@ PyDoc_STRVAR(register_doc,
              "register_tensors(base, common, facts, overlap, value_types, plain_keys, device_codes)\n--\n\n"
              "Makes torch known: from now on TENSOR checks can be built, read by Python until calibrated.");
 
-static PyObject *register_tensors(PyObject *module, PyObject *args)
+static PyObject *register_tensors(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *base, *tensor, *parameter, *facts, *overlap, *value_types, *device_codes;
     unsigned long long plain_keys;
     if (!PyArg_ParseTuple(args, "O!(O!O!)OOOKO!", &PyType_Type, &base, &PyType_Type, &tensor, &PyType_Type, &parameter,
@@ -300,9 +299,8 @@ static PyObject *register_tensors(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *set_dtype_codes(PyObject *module, PyObject *codes)
+static PyObject *set_dtype_codes(PyObject *Py_UNUSED(module), PyObject *codes)
 {
-    (void)module;
     PyObject *dtype, *code;
     Py_ssize_t pos = 0;
     if (!PyDict_Check(codes)) {
@@ -329,14 +327,13 @@ static PyObject *sizes_tuple(const int64_t *sizes, int64_t n)
 {
     PyObject *result = PyTuple_New(n);
     for (int64_t i = 0; result != NULL && i < n; i++) {
-        PyTuple_SET_ITEM(result, i, PyLong_FromLongLong(sizes[i]));
+        put_item(&result, i, PyLong_FromLongLong(sizes[i]));
     }
     return result;
 }
 
-static PyObject *tensor_read(PyObject *module, PyObject *tensor)
+static PyObject *tensor_read(PyObject *Py_UNUSED(module), PyObject *tensor)
 {
-    (void)module;
     const TensorAccess *torch = &tensor_access;
     if (!torch->native || !PyObject_TypeCheck(tensor, torch->base)) {
         PyErr_SetString(PyExc_TypeError, "not a tensor, or tensors were not calibrated");
@@ -366,9 +363,8 @@ PyDoc_STRVAR(restrict_doc,
              "'metadata' only gives up comparing raw bytes, 'requires_grad', 'is_leaf' and 'storage' ask "
              "Python for that.");
 
-static PyObject *restrict_tensors(PyObject *module, PyObject *what)
+static PyObject *restrict_tensors(PyObject *Py_UNUSED(module), PyObject *what)
 {
-    (void)module;
     TensorAccess *torch = &tensor_access;
     if (PyUnicode_CompareWithASCIIString(what, "native") == 0) {
         torch->native = false;
@@ -387,10 +383,8 @@ static PyObject *restrict_tensors(PyObject *module, PyObject *what)
     Py_RETURN_NONE;
 }
 
-static PyObject *tensor_access_info(PyObject *module, PyObject *unused)
+static PyObject *tensor_access_info(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     const TensorAccess *torch = &tensor_access;
     return Py_BuildValue("{sOsOsnsnsnsnsnsOsO}", "registered", torch->base != NULL ? Py_True : Py_False, "native",
                          torch->native ? Py_True : Py_False, "impl", torch->impl, "keys", torch->keys, "metadata",
@@ -399,24 +393,35 @@ static PyObject *tensor_access_info(PyObject *module, PyObject *unused)
                          torch->is_leaf != NULL ? Py_True : Py_False);
 }
 
-static PyObject *tensor_facts(PyObject *module, PyObject *tensor)
+static PyObject *tensor_facts(PyObject *Py_UNUSED(module), PyObject *tensor)
 {
-    (void)module;
     if (tensor_access.base == NULL || !PyObject_TypeCheck(tensor, tensor_access.base)) {
         Py_RETURN_NONE;
     }
     return PyObject_CallOneArg(tensor_access.facts, tensor);
 }
 
-static PyObject *py_tensors_overlap(PyObject *module, PyObject *args)
+static PyObject *py_tensors_overlap(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "OO", &a, &b)) {
         return NULL;
     }
     int overlap = tensors_overlap(a, b);
     return overlap < 0 ? NULL : PyBool_FromLong(overlap);
+}
+
+static PyObject *py_shape_hash(PyObject *Py_UNUSED(module), PyObject *slots)
+{
+    if (!PyTuple_Check(slots) || PyTuple_GET_SIZE(slots) > 256) {
+        PyErr_SetString(PyExc_TypeError, "shape_hash takes a tuple of at most 256 objects");
+        return NULL;
+    }
+    int which[256], n = (int)PyTuple_GET_SIZE(slots);
+    for (int i = 0; i < n; i++) {
+        which[i] = i;
+    }
+    return PyLong_FromUnsignedLongLong(shape_hash(((PyTupleObject *)slots)->ob_item, which, n));
 }
 
 static PyMethodDef methods[] = {
@@ -428,10 +433,11 @@ static PyMethodDef methods[] = {
     {"restrict_tensors", restrict_tensors, METH_O, restrict_doc},
     {"tensor_access_info", tensor_access_info, METH_NOARGS, "What calibration found."},
     {"tensors_overlap", py_tensors_overlap, METH_VARARGS, "Whether the spans of two tensors' elements intersect."},
+    {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
     {NULL, NULL, 0, NULL},
 };
 
-int tensor_probe_init(PyObject *module)
+int tensor_calibrate_init(PyObject *module)
 {
     return PyModule_AddFunctions(module, methods);
 }

@@ -375,29 +375,28 @@ int tensors_overlap(PyObject *a, PyObject *b)
 
 /* ---- the hash that entries are looked up by ---- */
 
-static inline uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    return hash ^ (hash >> 29);
-}
-
 static inline bool is_tensor_type(PyTypeObject *type)
 {
     return type == tensor_access.common[0] || type == tensor_access.common[1] ||
            PyType_IsSubtype(type, tensor_access.base);
 }
 
-PyObject *tensor_offset(PyObject *object)
+PyObject *tensor_offset(const Node *Py_UNUSED(node), PyObject *object)
 {
     const TensorAccess *torch = &tensor_access;
     if (Py_TYPE(object) != torch->common[0] && Py_TYPE(object) != torch->common[1]) {
         return NULL; /* a subclass may have other ideas */
     }
     int64_t offset;
-    if (torch->native && !(tensor_keys(object) & ~torch->plain_keys)) {
-        return torch->get_storage_offset(tensor_handle(object), &offset) ? NULL : PyLong_FromLongLong(offset);
+    bool native = torch->native && !(tensor_keys(object) & ~torch->plain_keys);
+    if (native && torch->get_storage_offset(tensor_handle(object), &offset)) {
+        return NULL;
     }
-    return PyObject_CallMethod(object, "storage_offset", NULL);
+    PyObject *result = native ? PyLong_FromLongLong(offset) : PyObject_CallMethod(object, "storage_offset", NULL);
+    if (result == NULL) {
+        PyErr_Clear();
+    }
+    return result;
 }
 
 uint64_t shape_hash(PyObject *const *slots, const int *which, int n)
@@ -405,20 +404,20 @@ uint64_t shape_hash(PyObject *const *slots, const int *which, int n)
     uint64_t hash = (uint64_t)n;
     for (int i = 0; i < n; i++) {
         PyObject *object = slots[which[i]];
-        hash = mix(hash, (uint64_t)(uintptr_t)Py_TYPE(object));
+        hash = mix_hash(hash, (uint64_t)(uintptr_t)Py_TYPE(object));
         if (!tensor_access.native || !is_tensor_type(Py_TYPE(object))) {
             continue;
         }
         uint64_t keys = tensor_keys(object);
-        hash = mix(hash, keys);
+        hash = mix_hash(hash, keys);
         Metadata found;
         if ((keys & ~tensor_access.plain_keys) || !tensor_metadata_read(object, &found)) {
             continue;
         }
-        hash = mix(hash, (uint64_t)found.ndim << 32 | (uint32_t)found.dtype);
+        hash = mix_hash(hash, (uint64_t)found.ndim << 32 | (uint32_t)found.dtype);
         for (int64_t d = 0; d < found.ndim; d++) {
-            hash = mix(hash, (uint64_t)found.sizes[d]);
-            hash = mix(hash, (uint64_t)found.strides[d]);
+            hash = mix_hash(hash, (uint64_t)found.sizes[d]);
+            hash = mix_hash(hash, (uint64_t)found.strides[d]);
         }
     }
     return hash;

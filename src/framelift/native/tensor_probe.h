@@ -75,7 +75,7 @@ TensorGuard *tensor_guard_new(PyObject *argument, Death *death);
 void tensor_guard_free(TensorGuard *guard);
 PyObject *tensor_guard_spec(const TensorGuard *guard);
 /* Where a tensor begins in its memory, as a new int; NULL: no tensor, or torch failed. */
-PyObject *tensor_offset(PyObject *object);
+PyObject *tensor_offset(const Node *node, PyObject *object);
 
 int tensor_guard_holds(const TensorGuard *guard, PyObject *object);
 
@@ -91,8 +91,6 @@ int tensor_span_update(PyObject *tensor, Span *span);
 
 void *torch_symbol(const char *name); /* from the libraries given to calibration; NULL: not found */
 int torch_libraries_open(PyObject *paths);
-
-int tensor_probe_init(PyObject *module);
 
 static inline void *tensor_handle(PyObject *tensor)
 {

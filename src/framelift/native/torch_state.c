@@ -175,20 +175,13 @@ static PyObject *getter_values(void)
 {
     PyObject *values = PyTuple_New(state_parts.count);
     for (int i = 0; values != NULL && i < state_parts.count; i++) {
-        PyObject *value = ask(&state_parts.all[i]);
-        if (value == NULL) {
-            Py_CLEAR(values);
-            break;
-        }
-        PyTuple_SET_ITEM(values, i, value);
+        put_item(&values, i, ask(&state_parts.all[i]));
     }
     return values;
 }
 
-static PyObject *torch_state(PyObject *module, PyObject *unused)
+static PyObject *torch_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     if (state_parts.count == 0) {
         PyErr_SetString(PyExc_RuntimeError, "torch was not calibrated: call framelift.native.calibrate.ensure()");
         return NULL;
@@ -229,9 +222,8 @@ static void state_dealloc(PyObject *self)
     PyObject_Free(self);
 }
 
-static PyObject *state_matches(PyObject *self, PyObject *unused)
+static PyObject *state_matches(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     int matches = torch_state_matches(self);
     return matches < 0 ? NULL : PyBool_FromLong(matches);
 }
@@ -302,15 +294,13 @@ PyObject *torch_state_describe(PyObject *snapshot)
     return result;
 }
 
-static PyObject *state_describe(PyObject *self, PyObject *unused)
+static PyObject *state_describe(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    (void)unused;
     return torch_state_describe(self);
 }
 
-static PyObject *state_values(PyObject *self, void *closure)
+static PyObject *state_values(PyObject *self, void *Py_UNUSED(closure))
 {
-    (void)closure;
     TorchState *state = (TorchState *)self;
     PyObject *result = PyDict_New();
     for (int i = 0; result != NULL && state->registration == state_parts.registration && i < state_parts.count; i++) {
@@ -342,10 +332,8 @@ PyTypeObject TorchState_Type = {
     .tp_doc = "A snapshot of torch's state; made by torch_state().",
 };
 
-static PyObject *native_state(PyObject *module, PyObject *unused)
+static PyObject *native_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module;
-    (void)unused;
     PyObject *result = PyDict_New();
     for (int i = 0; result != NULL && i < state_parts.count; i++) {
         Reader reader = state_parts.all[i].reader;
@@ -369,9 +357,5 @@ static PyMethodDef methods[] = {
 
 int torch_state_init(PyObject *module)
 {
-    if (PyType_Ready(&TorchState_Type) < 0 || PyModule_AddFunctions(module, methods) < 0 ||
-        torch_state_parts_init(module) < 0) {
-        return -1;
-    }
-    return PyModule_AddObjectRef(module, "TorchState", (PyObject *)&TorchState_Type);
+    return PyModule_AddType(module, &TorchState_Type) < 0 ? -1 : PyModule_AddFunctions(module, methods);
 }

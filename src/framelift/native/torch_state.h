@@ -2,7 +2,7 @@
 #ifndef FRAMELIFT_TORCH_STATE_H
 #define FRAMELIFT_TORCH_STATE_H
 
-#include "guard_tree.h"
+#include "common.h"
 
 extern PyTypeObject TorchState_Type;
 
@@ -10,7 +10,5 @@ extern PyTypeObject TorchState_Type;
 int torch_state_matches(PyObject *snapshot);
 /* What differs from the present, in words; None if nothing does. */
 PyObject *torch_state_describe(PyObject *snapshot);
-
-int torch_state_init(PyObject *module);
 
 #endif

@@ -223,9 +223,8 @@ PyDoc_STRVAR(register_doc,
              "Each part is (name, getter, same or None, name of an earlier part that covers it or None, native).\n"
              "Answers the names of the parts that are read without Python.");
 
-static PyObject *register_state(PyObject *module, PyObject *args)
+static PyObject *register_state(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    (void)module;
     PyObject *paths, *items;
     if (!PyArg_ParseTuple(args, "OO!", &paths, &PyList_Type, &items) || torch_libraries_open(paths) < 0) {
         return NULL;
@@ -249,20 +248,13 @@ static PyObject *register_state(PyObject *module, PyObject *args)
     return native;
 }
 
-static PyObject *read_getters(PyObject *module, PyObject *flag)
+static PyObject *read_getters(PyObject *Py_UNUSED(module), PyObject *flag)
 {
-    (void)module;
-    int value = PyObject_IsTrue(flag);
-    if (value < 0) {
-        return NULL;
-    }
-    reads_getters = value;
-    Py_RETURN_NONE;
+    return set_switch(&reads_getters, flag);
 }
 
-static PyObject *getters_read(PyObject *module, PyObject *unused)
+static PyObject *getters_read(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    (void)module, (void)unused;
     PyObject *names = PyList_New(0);
     for (int i = 0; names != NULL && i < state_parts.count; i++) {
         if (state_parts.all[i].reader == BYTE && PyList_Append(names, state_parts.all[i].name) < 0) {

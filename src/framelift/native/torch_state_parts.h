@@ -62,6 +62,4 @@ extern StateParts state_parts;
 /* What a function of torch's without arguments answers; NULL if there is none of this name. */
 const void *call_for_address(const char *name);
 
-int torch_state_parts_init(PyObject *module);
-
 #endif

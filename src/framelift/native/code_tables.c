@@ -40,8 +40,7 @@ static CodeTables *code_tables_make(PyCodeObject *code)
 {
     CodeTables *tables = code_tables_get(code);
     if (!tables) {
-        if (!(tables = PyMem_Calloc(1, sizeof(CodeTables)))) {
-            PyErr_NoMemory();
+        if (!(tables = NEW_ARRAY(CodeTables, 1))) {
             return NULL;
         }
         if (code_extra_set((PyObject *)code, extra_index, tables) < 0) {

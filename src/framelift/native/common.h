@@ -17,6 +17,18 @@ int PARTS(PART_INIT);
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* A new array of zeros, never NULL for being empty; without memory NULL, and an exception is set. */
+#define NEW_ARRAY(type, n) ((type *)new_zeros((size_t)(n), sizeof(type)))
+
+static inline void *new_zeros(size_t n, size_t size)
+{
+    void *zeros = PyMem_Calloc(n, size);
+    if (zeros == NULL) {
+        PyErr_NoMemory();
+    }
+    return zeros;
+}
+
 /* Fills a place of a new tuple or list, and takes over the item; without one (an exception is set) drops the whole. */
 static inline void put_item(PyObject **sequence, Py_ssize_t place, PyObject *item)
 {

@@ -4,9 +4,8 @@
 static int init_checks(Node *node, PyObject *checks, Death *death)
 {
     Py_ssize_t n = PyList_GET_SIZE(checks);
-    node->checks = PyMem_Calloc((size_t)n + 1, sizeof(Check));
+    node->checks = NEW_ARRAY(Check, n);
     if (node->checks == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -136,9 +135,8 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
     for (int i = 0; i < n; i++) {
         roots += parents[i] < 0;
     }
-    tree->segments = PyMem_Calloc((size_t)roots + 1, sizeof(Segment));
+    tree->segments = NEW_ARRAY(Segment, roots);
     if (tree->segments == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     for (int with_children = 0; with_children <= 1; with_children++) { /* what is cheap to tell comes first */
@@ -195,26 +193,23 @@ static int build(GuardTree *tree, PyObject *nodes, PyObject *relations, int *scr
 
 static int allocate(GuardTree *tree, size_t nodes, size_t relations)
 {
-    tree->nodes = PyMem_Calloc(nodes + 1, sizeof(Node));
-    tree->outputs = PyMem_Calloc(nodes + 1, sizeof(Output));
-    tree->relations = PyMem_Calloc(relations + 1, sizeof(Relation));
-    tree->crossing = PyMem_Calloc(relations + 1, sizeof(int));
     tree->death = PyObject_New(Death, &Death_Type);
-    if (tree->death == NULL || tree->nodes == NULL || tree->outputs == NULL || tree->relations == NULL ||
-        tree->crossing == NULL) {
-        PyErr_NoMemory();
+    if (tree->death == NULL) {
         return -1;
     }
     tree->death->dead = false;
-    return 0;
+    bool complete = (tree->nodes = NEW_ARRAY(Node, nodes)) != NULL &&
+                    (tree->outputs = NEW_ARRAY(Output, nodes)) != NULL &&
+                    (tree->relations = NEW_ARRAY(Relation, relations)) != NULL &&
+                    (tree->crossing = NEW_ARRAY(int, relations)) != NULL;
+    return complete ? 0 : -1;
 }
 
 int tree_build(GuardTree *tree, PyObject *nodes, PyObject *relations)
 {
     size_t n = (size_t)PyList_GET_SIZE(nodes);
-    int *scratch = PyMem_Calloc(5 * n + 1, sizeof(int));
+    int *scratch = NEW_ARRAY(int, 5 * n);
     if (scratch == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     int result = allocate(tree, n, (size_t)PyList_GET_SIZE(relations));

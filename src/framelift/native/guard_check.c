@@ -32,8 +32,8 @@ static int hold_items(Check *check, PyObject *items, Death *death)
         return -1;
     }
     Py_ssize_t n = PyList_GET_SIZE(sequence);
-    check->held = PyMem_Calloc((size_t)n + 1, sizeof(Held));
-    int result = check->held == NULL ? (PyErr_NoMemory(), -1) : 0;
+    check->held = NEW_ARRAY(Held, n);
+    int result = check->held == NULL ? -1 : 0;
     while (result == 0 && check->count < n) {
         result = held_init(&check->held[check->count], PyList_GET_ITEM(sequence, check->count), death);
         check->count += result == 0;
@@ -44,9 +44,8 @@ static int hold_items(Check *check, PyObject *items, Death *death)
 
 static int hold_one(Check *check, PyObject *object, Death *death)
 {
-    check->held = PyMem_Calloc(1, sizeof(Held));
+    check->held = NEW_ARRAY(Held, 1);
     if (check->held == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     check->count = 1;

@@ -256,9 +256,8 @@ static int hold_by_parts(Held *held, Death *death)
     static const char *const wrapper_members[] = {"__func__", NULL};
     PyObject *object = held->object;
     PyTypeObject *type = Py_TYPE(object);
-    held->parts = PyMem_Calloc(MAX_PARTS, sizeof(HeldPart));
+    held->parts = NEW_ARRAY(HeldPart, MAX_PARTS);
     if (held->parts == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     if (type == &PyProperty_Type) {

@@ -371,14 +371,9 @@ Program *program_new(PyObject *given, int members)
     program->given = Py_NewRef(given);
     program->nloads = (int)nloads;
     program->nsteps = (int)nsteps;
-    program->loads = PyMem_Calloc(nloads + 1, sizeof(NumberLoad));
-    program->steps = PyMem_Calloc(nsteps + 1, sizeof(Step));
-    if (program->loads == NULL || program->steps == NULL) {
-        PyErr_NoMemory();
-        program_free(program);
-        return NULL;
-    }
-    if (read_loads(program, loads, members) < 0 || read_steps(program, code) < 0) {
+    program->loads = NEW_ARRAY(NumberLoad, nloads);
+    program->steps = program->loads != NULL ? NEW_ARRAY(Step, nsteps) : NULL;
+    if (program->steps == NULL || read_loads(program, loads, members) < 0 || read_steps(program, code) < 0) {
         program_free(program);
         return NULL;
     }

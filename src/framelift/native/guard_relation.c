@@ -125,9 +125,8 @@ static int by_start(const void *a, const void *b)
  * written ones concerns every span, that of the others only the written ones. */
 static int spans_disjoint(const Relation *relation)
 {
-    const Span **sorted = PyMem_Malloc(((size_t)relation->count + 1) * sizeof(Span *));
+    const Span **sorted = NEW_ARRAY(const Span *, relation->count);
     if (sorted == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     int n = 0, result = 1;
@@ -190,11 +189,9 @@ static int prepare_distinct(GuardTree *tree, Relation *relation)
         room *= 2;
     }
     relation->mask = room - 1;
-    relation->table = PyMem_Calloc(room, sizeof(PyObject *));
-    relation->ids = PyMem_Calloc(segments + 1, sizeof(uint64_t));
-    relation->starts = PyMem_Calloc(segments + 1, sizeof(int));
-    if (relation->table == NULL || relation->ids == NULL || relation->starts == NULL) {
-        PyErr_NoMemory();
+    if ((relation->table = NEW_ARRAY(PyObject *, room)) == NULL ||
+        (relation->ids = NEW_ARRAY(uint64_t, segments)) == NULL ||
+        (relation->starts = NEW_ARRAY(int, segments + 1)) == NULL) {
         return -1;
     }
     qsort(relation->values, (size_t)relation->count, sizeof(Value), by_segment);
@@ -219,9 +216,8 @@ static int common_segment(const Relation *relation)
 
 static int prepare_program(GuardTree *tree, Relation *relation)
 {
-    bool *natively = PyMem_Calloc((size_t)relation->count + 1, sizeof(bool));
+    bool *natively = NEW_ARRAY(bool, relation->count);
     if (natively == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     for (int i = 0; i < relation->count; i++) {
@@ -239,12 +235,8 @@ static int prepare_memory(GuardTree *tree, Relation *relation)
         relation->native &= reads_natively(&tree->nodes[relation->nodes[i]]);
     }
     tree->asks_python |= !relation->native;
-    relation->spans = PyMem_Calloc((size_t)relation->count + 1, sizeof(Span));
-    if (relation->spans == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    relation->spans = NEW_ARRAY(Span, relation->count);
+    return relation->spans != NULL ? 0 : -1;
 }
 
 /* ---- what relations are made of: how it is read, and handed back ---- */
@@ -434,8 +426,8 @@ int relation_init(GuardTree *tree, Relation *relation, int number, PyObject *arg
     if (relation->kind->init(tree, relation, argument, order) < 0) {
         return -1;
     }
-    relation->values = PyMem_Calloc((size_t)relation->count + 1, sizeof(Value));
-    return relation->values != NULL ? 0 : (PyErr_NoMemory(), -1);
+    relation->values = NEW_ARRAY(Value, relation->count);
+    return relation->values != NULL ? 0 : -1;
 }
 
 int relation_prepare(GuardTree *tree, Relation *relation)

@@ -57,13 +57,9 @@ static int make_room(Walk *walk)
         return 0;
     }
     size_t n = (size_t)walk->tree->nnodes, wanted = (size_t)walk->tree->nwanted;
-    walk->values = PyMem_Calloc(n + wanted, sizeof(PyObject *));
+    walk->values = NEW_ARRAY(PyObject *, n + wanted);
     walk->wanted = walk->values + n;
-    if (walk->values == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    return 0;
+    return walk->values != NULL ? 0 : -1;
 }
 
 /* Nodes [start, end), whose parents are in walk->values (but for a root). */

@@ -187,9 +187,9 @@ static PyObject *failure_words(GuardTree *tree, const Failure *failure)
 static PyObject *explain(GuardTree *tree, PyObject *const *slots, PyObject *function)
 {
     Failure failure = {.node = -1, .check = -1, .relation = -1};
-    PyObject **fetched = PyMem_Calloc((size_t)tree->nfetched + 1, sizeof(PyObject *));
+    PyObject **fetched = NEW_ARRAY(PyObject *, tree->nfetched);
     if (fetched == NULL) {
-        return PyErr_NoMemory();
+        return NULL;
     }
     int hit = tree_check(tree, slots, function, fetched, &failure);
     for (int i = 0; i < tree->nfetched; i++) {

@@ -440,9 +440,9 @@ static PyObject *hooked_enter(Hooked *self, PyObject *Py_UNUSED(ignored))
         PyErr_SetString(PyExc_RuntimeError, "a hooked() block can be entered once at a time");
         return NULL;
     }
-    Block *block = PyMem_Calloc(1, sizeof(Block));
+    Block *block = NEW_ARRAY(Block, 1);
     if (!block) {
-        return PyErr_NoMemory();
+        return NULL;
     }
     if (begin_lifting(&thread_data, self->context, &self->ours, &block->outer) < 0) {
         PyMem_Free(block);

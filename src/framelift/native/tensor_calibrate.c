@@ -239,9 +239,9 @@ static PyObject *calibrate_tensors(PyObject *Py_UNUSED(module), PyObject *args)
     torch->native = false;
     torch->nmetadata = 0;
     Py_ssize_t n = PyList_GET_SIZE(items);
-    Probe *probes = PyMem_Calloc((size_t)n + 1, sizeof(Probe));
+    Probe *probes = NEW_ARRAY(Probe, n);
     if (probes == NULL) {
-        return PyErr_NoMemory();
+        return NULL;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         if (read_probe(PyList_GET_ITEM(items, i), &probes[i]) < 0) {

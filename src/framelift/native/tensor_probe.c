@@ -22,9 +22,8 @@ static int read_sizes(PyObject *sizes, int *ndim, int64_t **out)
         return -1;
     }
     *ndim = n;
-    *out = PyMem_Calloc((size_t)n + 1, sizeof(int64_t));
+    *out = NEW_ARRAY(int64_t, n);
     if (*out == NULL) {
-        PyErr_NoMemory();
         return -1;
     }
     for (int i = 0; i < n; i++) {
@@ -140,9 +139,7 @@ TensorGuard *tensor_guard_new(PyObject *argument, Death *death)
     TensorGuard *guard = NULL;
     if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) <= STRIDES || PyTuple_GET_SIZE(spec) > NFIELDS) {
         PyErr_Format(PyExc_TypeError, "TENSOR takes a tensor or a TensorSpec, not %.100R", spec);
-    } else if ((guard = PyMem_Calloc(1, sizeof(TensorGuard))) == NULL) {
-        PyErr_NoMemory();
-    } else if (guard_init(guard, spec, example, death) < 0) {
+    } else if ((guard = NEW_ARRAY(TensorGuard, 1)) != NULL && guard_init(guard, spec, example, death) < 0) {
         tensor_guard_free(guard);
         guard = NULL;
     }

@@ -230,6 +230,7 @@ static Noted note_member(Recorder *recorder, int index, PyObject *object)
     return noted == NOTED ? note_pointer(memo, index, place) : noted;
 }
 
+/* What is reached stands in the parent: noted is its place, or a version that changes with it. */
 const AccessMemo memo_of_dict_item = {note_dict_item, .needs = {.dict_version = true}};
 const AccessMemo memo_of_type_lookup = {note_type_lookup, .needs = {.type_version = true}};
 const AccessMemo memo_of_instance_dict = {note_instance_dict, .needs = {0}};
@@ -381,6 +382,8 @@ static Noted note_tensor(Recorder *recorder, int Py_UNUSED(index), const Check *
     return NOTED;
 }
 
+/* What of a check is noted: nothing (it holds for good, or words of the access or the type tell), the check itself
+ * unless the object is steady, or always; a version, a size or a word that stands for it; or it comes late. */
 const CheckMemo memo_of_nothing = {note_nothing, .inside = false};
 const CheckMemo memo_unless_steady = {note_unless_steady, .inside = false};
 const CheckMemo memo_always = {note_check, .inside = false};

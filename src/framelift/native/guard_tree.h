@@ -12,8 +12,8 @@
 #endif
 
 /* Accessors, checks and relations come in kinds: each is one row of the table in its file, and adding a kind is adding
- * a row and its functions. One numbering for all three, so that a number alone says what failed. The numbers below are
- * those that this code asks for; guards_init() gives Python all of them. */
+ * a row and its functions. One numbering for all three, so that a number alone says what failed. Only the numbers that
+ * this code asks for have names in C. */
 enum {
     ACCESS_ARG = 0,
     ACCESS_FUNCTION = 1,
@@ -158,7 +158,7 @@ typedef struct {
 
 typedef struct {
     Noted (*note)(Recorder *recorder, int node, PyObject *parent);
-    Needed needs; /* of the parent */
+    Needed needs; /* noted of the parent, for all its children at once */
     bool fixed;   /* cannot be exchanged in a steady object */
     bool outside; /* tells nothing about the inside of the parent */
 } AccessMemo;

@@ -23,7 +23,7 @@ PY     := $(VENV)/bin/python
 JOBS   ?= auto
 ARGS   ?=
 
-SOURCES := $(wildcard setup.py src/framelift/native/*.c src/framelift/native/*.h)
+SOURCES := $(wildcard setup.py src/framelift/native/*.[ch] src/framelift/native/*/*.[ch])
 PIP     := -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt
 
 .PHONY: demo test lint format native-tests cpython-tests fuzz bench zoo asan venv clean

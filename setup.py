@@ -22,8 +22,9 @@ setup(
     ext_modules=[
         Extension(
             "framelift.native._core",
-            sources=sorted(str(path) for path in NATIVE.glob("*.c")),
-            depends=sorted(str(path) for path in NATIVE.glob("*.h")),
+            sources=sorted(str(path) for path in NATIVE.rglob("*.c")),
+            depends=sorted(str(path) for path in NATIVE.rglob("*.h")),
+            include_dirs=[str(NATIVE)],
             libraries=["dl"],
             extra_compile_args=compile_args,
             extra_link_args=link_args,

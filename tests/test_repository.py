@@ -90,7 +90,7 @@ def test_the_page_of_fallbacks_is_current() -> None:
 def test_every_fallback_is_used_somewhere_and_explained(fallback: Fallback) -> None:
     name = next(name for name, value in vars(fallbacks).items() if value is fallback)
     used = [path for path in SOURCES if path.name != "fallbacks.py" and name in path.read_text()]
-    used += [path for path in ROOT.glob("src/framelift/native/*.c") if f"FALLBACK_{name}" in path.read_text()]
+    used += [path for path in ROOT.glob("src/framelift/native/**/*.c") if f"FALLBACK_{name}" in path.read_text()]
     assert used, f"{fallback.id} is never used"
     assert fallback.remedy.endswith(".")
     ways = (ROOT / "docs" / "fallbacks.md").read_text().split("<!-- end -->")[1]

@@ -13,8 +13,9 @@ import pytest
 from framelift.guards import accessors, checks, reference
 from framelift.guards.relations import Relation
 from framelift.guards.source import Sources
-from framelift.native import calibrate, core, tensor_spec
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native import core
+from framelift.native.torch import calibrate, tensor_spec
+from framelift.native.torch.tensor_spec import TensorSpec
 from tests.native.guards_builder import Nodes, function, hits
 
 

@@ -11,7 +11,7 @@ import torch
 
 import framelift
 from framelift.guards.checks import CHECKS
-from framelift.native.calibrate import tensor_spec
+from framelift.native.torch.calibrate import tensor_spec
 from framelift.report.events import Recompiled
 from tests.helpers.record import Record
 

@@ -127,15 +127,20 @@ def test_imported_by_another_thread() -> None:
 
 # ---- torch's getters are read ----
 
-READ = "from framelift.native import calibrate, core; calibrate.ensure(); print(core.getters_read() != [])"
+READ = """
+from framelift.native import core
+from framelift.native.torch import calibrate
+calibrate.ensure()
+print(core.getters_read() != [])
+"""
 
 
 @pytest.fixture
 def state_tests(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The tests of torch's state; torch is calibrated anew when all is as it was."""
     pytest.importorskip("torch", reason="these tests also run on interpreters without torch")
-    from framelift.native import calibrate
-    from tests.native import test_tensor_probe_state
+    from framelift.native.torch import calibrate
+    from tests.native.torch import test_tensor_probe_state
 
     yield test_tensor_probe_state
     monkeypatch.undo()

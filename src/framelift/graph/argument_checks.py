@@ -26,7 +26,7 @@ from framelift.guards.reading import MISSING, number_at
 from framelift.guards.relations import Relation
 from framelift.guards.source import Source
 from framelift.guards.words import shown
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.tensor_spec import TensorSpec
 from framelift.shapes.program import Load, Number, Program, Step, first_failure
 
 # Where a guard's source is found among the arguments by their names; None: it is none of them.

@@ -37,7 +37,7 @@ from framelift.guards.reading import (
 )
 from framelift.guards.words import list_shown, set_shown, shown
 from framelift.native import core
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from framelift.guards.checks import CHECKS
 from framelift.guards.relations import Relation
 from framelift.guards.source import Source
 from framelift.native import _core
-from framelift.native.calibrate import tensor_spec
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.calibrate import tensor_spec
+from framelift.native.torch.tensor_spec import TensorSpec
 from framelift.report.events import Location
 from framelift.shapes.program import Program
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from framelift.guards.equality import has_type, is_constant, is_instance, refer_to_same, same_item, same_object
 from framelift.native import core
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.tensor_spec import TensorSpec
 
 MISSING: Final = object()
 """What is answered when there is nothing to read."""

@@ -1,4 +1,4 @@
-"""What the C extension offers; its sources stand beside this file."""
+"""What the C extension offers; its sources stand beside this file and in the folders."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,13 +19,13 @@ ASKED_BY_NAME: tuple[str, ...]
 def connect(**functions: Unpack[Functions]) -> None: ...
 def connected() -> dict[str, FunctionType | None]: ...
 
-# -- calls that Python runs (fallbacks.c)
+# -- calls that Python runs (frames/fallbacks.c)
 
 def untold_calls() -> dict[str, int]: ...
 def tell_again() -> None: ...
 def give_up(judge: Judge | None, error: BaseException | None, /) -> None: ...
 
-# -- lifted callables (entry.c, bind.c)
+# -- lifted callables (frames/entry.c, bind.c)
 
 @final
 class Lifted:
@@ -116,7 +116,7 @@ def follow_stance(
     ask: Callable[[], bool], asks: bool, dict: dict[str, Any], instead: Callable[[Any], Any] | None, /
 ) -> None: ...
 
-# -- entries and tables (table.c, code_tables.c)
+# -- entries and tables (frames/table.c, code_tables.c)
 
 @final
 class Entry:
@@ -165,7 +165,7 @@ def tables_of(code: CodeType, /) -> list[Table]: ...
 def all_tables() -> list[Table]: ...
 def never_lift(code: CodeType, /) -> None: ...
 
-# -- the frame hook (hook.c)
+# -- the frame hook (frames/hook.c)
 
 def run_hooked(
     context: Context | None,
@@ -182,7 +182,7 @@ class hooked:  # noqa: N801
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
 
-# -- after a graph break (tail.c)
+# -- after a graph break (frames/tail.c)
 
 @final
 class Tail:
@@ -216,7 +216,7 @@ def hook_state() -> dict[str, Any]: ...
 def hook_always_call(flag: bool, /) -> None: ...
 def check_layout(function: Callable[..., Any], first: object, second: object, /) -> None: ...
 
-# -- guard trees (guards.c, guard_*.c)
+# -- guard trees (guards/)
 
 ACCESS_ARG: int
 ACCESS_FUNCTION: int
@@ -359,7 +359,7 @@ def read_slot(object: object, /, *owner_offset_otherwise: Any) -> Any: ...
 def is_constant_type(type: Any, /) -> bool: ...
 def shape_hash(slots: tuple[Any, ...], /) -> int: ...
 
-# -- tensors and torch's state (tensor_*.c, torch_state.c)
+# -- tensors and torch's state (torch/)
 
 @final
 class TorchState:

@@ -99,7 +99,7 @@ typedef struct {
     int within_lifted; /* how many calls of lifted callables are in progress */
     Lifting lifting;
     struct Tail *giving; /* whose arguments are dropped once its function's frame has them */
-    PyObject *failure;   /* a graph that raised, until its call is run by Python (fallbacks.h); NULL: none */
+    PyObject *failure;   /* a graph that raised, until its call is run by Python (frames/fallbacks.h); NULL: none */
     PyObject *interrupt; /* an exception put off until the frame that is being resumed can handle it; NULL: none */
     Frame *passing;      /* the frame the hook handed on last, to tell when it comes round in a circle */
     /* Marks on the C stack, which grows down: addresses below one have reached it. All UINTPTR_MAX until the stack's

@@ -1,5 +1,5 @@
 /* framelift.native._core: what a thread has switched off, how deep its C stack is, and the start of it all. */
-#include "bind.h"
+#include "frames/bind.h"
 
 #include <pthread.h>
 #include <structmember.h>

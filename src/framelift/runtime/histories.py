@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from framelift.native import _core
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.tensor_spec import TensorSpec
 from framelift.options import Options
 from framelift.shapes.dynamic_argument import named
 from framelift.shapes.history import History, Wish

@@ -39,7 +39,8 @@ from framelift.graph import GraphBuilder, MetadataMemo
 from framelift.graph.torch_caches import forget_environments, forget_fakes, forget_tracebacks
 from framelift.interrupts import Interrupted
 from framelift.locks import Lock
-from framelift.native import _core, calibrate
+from framelift.native import _core
+from framelift.native.torch import calibrate
 from framelift.options import Options
 from framelift.own_builtins import replaced_builtins
 from framelift.report import events, stream

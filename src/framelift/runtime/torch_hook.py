@@ -12,7 +12,7 @@ from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_co
 
 from framelift import interrupts
 from framelift.guards import reference
-from framelift.native import calibrate
+from framelift.native.torch import calibrate
 from framelift.torch_names import is_absent
 
 _CAN_BE_TOLD = not any(map(is_absent, (_FrameAction, _FrameExecStrategy, set_code_exec_strategy)))

@@ -1,7 +1,7 @@
 """Facts about numbers of the inputs, as programs for a small stack machine.
 
 A program loads sizes, strides, lengths, ints and floats, and checks one fact after another. The native guard tree runs
-it (`native/guard_program.c`); `first_failure` says the same in Python. Where a number does not fit into 64 bits, or a
+it (`native/guards/program.c`); `first_failure` says the same in Python. Where a number does not fit into 64 bits, or a
 float could not tell it exactly, the fact does not hold: the call is captured again, with these numbers.
 
     >>> program = Program(((0, Load.SIZE, 1),), ((Step.LOAD, 0), (Step.CONST, 2), (Step.MOD, 0), (Step.CONST, 0),

@@ -13,7 +13,7 @@ from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.fake import opaque_kind
 from framelift.guards.source import Source
-from framelift.native.calibrate import tensor_spec
+from framelift.native.torch.calibrate import tensor_spec
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.containers.namespaces import NamespaceValue

@@ -14,7 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these tests also run on interpreters without torch")
 
-from framelift.native import calibrate, core  # noqa: E402
+from framelift.native import core  # noqa: E402
+from framelift.native.torch import calibrate  # noqa: E402
 from tests.native.guards_builder import Nodes, function  # noqa: E402
 
 calibrate.ensure()
@@ -220,7 +221,8 @@ def test_references_of_states() -> None:
 
 ALL_IN_PYTHON = """
 import sys, torch
-from framelift.native import calibrate, core
+from framelift.native import core
+from framelift.native.torch import calibrate
 calibrate.ensure()
 parts = [tuple(part._replace(native=False)) for part in calibrate.state_parts()]
 assert core.register_state(calibrate.torch_libraries(), parts) == []

@@ -1,8 +1,8 @@
 /* The GuardTree type: made from a specification, checked, explained. */
-#include "guard_tree.h"
+#include "tree.h"
 #include "protocol.h"
-#include "tensor_probe.h"
-#include "torch_state.h"
+#include "torch/tensor_probe.h"
+#include "torch/torch_state.h"
 
 #include <structmember.h>
 

@@ -1,10 +1,10 @@
 /* Finding out, at run time, where this process's torch keeps what tensor_probe.c reads.
  *
- * native/calibrate.py hands over tensors of many kinds together with what Python says about them. An offset counts as
+ * calibrate.py hands over tensors of many kinds together with what Python says about them. An offset counts as
  * found only if it explains every one of them; the first one does, because where an object ends is not known.
  * Afterwards calibrate.py compares tensor_read() with Python again on other tensors. Whatever is not found is read by
  * calling Python. */
-#include "guards.h"
+#include "guards/guards.h"
 #include "tensor_probe.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* What a functools.lru_cache holds for a key. The cache is not exposed, but the garbage collector may visit it: first
  * the type and (key, result, type of the link) for each link of a bounded cache, at the end the six objects below. */
-#include "guard_tree.h"
+#include "tree.h"
 
 enum { AT_CACHE, AT_FUNCTION, AT_MARK, AT_LINK_TYPE, AT_INFO_TYPE, AT_NAMESPACE, TAIL };
 

@@ -128,7 +128,8 @@ static int guard_init(TensorGuard *guard, PyObject *spec, bool example, Death *d
 TensorGuard *tensor_guard_new(PyObject *argument, Death *death)
 {
     if (tensor_access.base == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "tensors were not calibrated: call framelift.native.calibrate.ensure()");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "tensors were not calibrated: call framelift.native.torch.calibrate.ensure()");
         return NULL;
     }
     bool example = PyObject_TypeCheck(argument, tensor_access.base);

@@ -2,13 +2,13 @@
 #ifndef FRAMELIFT_TENSOR_PROBE_H
 #define FRAMELIFT_TENSOR_PROBE_H
 
-#include "guard_tree.h"
+#include "guards/tree.h"
 
 #define IN_PLACE   5 /* dimensions a TensorImpl has room for itself */
 #define MAX_DTYPES 64
 #define ANY_SIZE   INT64_MIN /* an entry of sizes or strides that may be anything */
 
-/* What is known about the torch of this process; all zero until native/calibrate.py has run. */
+/* What is known about the torch of this process; all zero until calibrate.py has run. */
 typedef struct {
     PyTypeObject *base;             /* torch._C.TensorBase; NULL: torch was never used */
     PyTypeObject *common[2];        /* Tensor and Parameter: no __torch_function__ of their own */

@@ -1,6 +1,6 @@
 /* Relations between the objects of several nodes. */
-#include "guard_tree.h"
-#include "tensor_probe.h"
+#include "tree.h"
+#include "torch/tensor_probe.h"
 
 static inline size_t place_of(const PyObject *object, size_t mask)
 {

@@ -1,5 +1,5 @@
 /* How a guard tree holds the objects it compares with: constants strongly, everything else weakly. */
-#include "guard_tree.h"
+#include "tree.h"
 
 #include <structmember.h>
 

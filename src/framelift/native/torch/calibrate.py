@@ -19,8 +19,8 @@ import torch
 
 from framelift.native import core
 from framelift.native.switches import READ_GETTERS
-from framelift.native.tensor_operators import replaced_operators, same_operators
-from framelift.native.tensor_spec import TensorSpec
+from framelift.native.torch.tensor_operators import replaced_operators, same_operators
+from framelift.native.torch.tensor_spec import TensorSpec
 
 # Tensors with other dispatch keys (sparse, nested, functorch, subclasses that dispatch in Python, ...) may keep or
 # compute their metadata elsewhere: those are read by Python.

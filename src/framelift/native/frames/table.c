@@ -2,7 +2,7 @@
 #include "table.h"
 #include "tail.h"
 #include "entry.h"
-#include "guards.h"
+#include "guards/guards.h"
 
 #include <structmember.h>
 

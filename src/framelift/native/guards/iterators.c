@@ -1,6 +1,6 @@
 /* Iterators as they stand: what they will give next, read without advancing them. Only the built-in ones that walk a
  * sequence or a dictionary: their layouts below are the same from 3.11 to 3.13, but for ranges. */
-#include "guard_tree.h"
+#include "tree.h"
 
 typedef struct {
     PyObject_HEAD Py_ssize_t index;

@@ -1,6 +1,6 @@
 /* Accessors: one step from an object to another, by reading memory; never by calling anything of the user's. */
-#include "guard_tree.h"
-#include "tensor_probe.h"
+#include "tree.h"
+#include "torch/tensor_probe.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"

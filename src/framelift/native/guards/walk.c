@@ -1,8 +1,8 @@
 /* Checking a tree: by memos where they stand, else node by node, which is always right. */
-#include "guard_tree.h"
-#include "torch_state.h"
+#include "tree.h"
+#include "torch/torch_state.h"
 
-/* What one check works with. Walked objects are held until it ends; those of memos are not (see guard_memo.c), unless
+/* What one check works with. Walked objects are held until it ends; those of memos are not (see memo.c), unless
  * something may run Python code before it ends. */
 typedef struct {
     GuardTree *tree;

@@ -17,8 +17,8 @@
  * it free anything) comes late: after all words, by walking, with references held.
  *
  * A dictionary whose version changed is looked at key by key, and the memo mended if it leads to the same objects. */
-#include "guard_tree.h"
-#include "tensor_probe.h"
+#include "tree.h"
+#include "torch/tensor_probe.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -1,6 +1,6 @@
 /* Members of Enum classes. Those that are numbers or strings take no weak references; but their class keeps them, under
  * a name or a value, and forgets them only if the program edits its tables. So a guard holds where they are kept. */
-#include "guard_tree.h"
+#include "tree.h"
 
 static PyTypeObject *enum_type;
 /* Members by name; and by value, which is where combined flags are found. */

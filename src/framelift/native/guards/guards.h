@@ -1,8 +1,8 @@
 /* The guard tree: facts about the inputs of a frame, checked without running Python code.
  *
- * A tree is made from a specification (guards.c) of nodes, each reached from its parent by one accessor
- * (guard_access.c) and carrying checks (guard_check.c). What hit before is replayed as a list of memory words
- * (guard_memo.c). A tree holds nothing of the user's strongly (guard_held.c). */
+ * A tree is made from a specification (tree.c) of nodes, each reached from its parent by one accessor
+ * (access.c) and carrying checks (check.c). What hit before is replayed as a list of memory words
+ * (memo.c). A tree holds nothing of the user's strongly (held.c). */
 #ifndef FRAMELIFT_GUARDS_H
 #define FRAMELIFT_GUARDS_H
 

@@ -79,7 +79,7 @@ int add_kind(PyObject *module, const char *prefix, const char *name, int number,
 enum { LOAD_KINDS(AS_LOAD) };
 enum { PROGRAM_STEPS(AS_STEP) };
 
-/* ---- guard_held.c ---- */
+/* ---- held.c ---- */
 
 /* Set once an object that a tree depends on has died; shared by the tree and the callbacks of its weak references. */
 typedef struct {
@@ -136,13 +136,13 @@ bool held_matches(const Held *held, PyObject *found);        /* constants_equal(
 bool held_refers_to_same(const Held *held, PyObject *found); /* both are weak references to one living object */
 int register_constant_types(PyObject *types);
 
-/* ---- guard_enum.c ---- */
+/* ---- enum.c ---- */
 
 /* Where the Enum class of an object keeps it (borrowed); false for what is no member, whatever its class is called. */
 bool member_place(PyObject *object, MemberPlace *place);
 bool is_kept(PyTypeObject *cls, const MemberPlace *place, PyObject *object);
 
-/* ---- what a memo notes of accessors and checks (guard_record.c) ---- */
+/* ---- what a memo notes of accessors and checks (record.c) ---- */
 
 typedef struct Check Check;
 typedef struct Node Node;
@@ -175,7 +175,7 @@ typedef struct {
 extern const CheckMemo memo_of_nothing, memo_unless_steady, memo_always, memo_of_length, memo_of_dict, memo_of_keys,
     memo_of_set, memo_of_class, memo_of_cell, memo_of_tensor, memo_late, memo_late_inside;
 
-/* ---- guard_access.c ---- */
+/* ---- access.c ---- */
 
 typedef struct TensorGuard TensorGuard;
 
@@ -242,7 +242,7 @@ PyObject *context_own(PyObject *variable);
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);
 
-/* ---- guard_check.c ---- */
+/* ---- check.c ---- */
 
 typedef struct {
     int number;
@@ -342,12 +342,12 @@ typedef struct {
     Output *outputs;
 } GuardTree;
 
-/* ---- guard_build.c ---- */
+/* ---- build.c ---- */
 
 int tree_build(GuardTree *tree, PyObject *nodes, PyObject *relations);
 void tree_clear(GuardTree *tree);
 
-/* ---- guard_walk.c ---- */
+/* ---- walk.c ---- */
 
 /* Where a check failed, for explain(). */
 typedef struct {
@@ -362,7 +362,7 @@ typedef struct {
  */
 int tree_check(GuardTree *tree, PyObject *const *slots, PyObject *function, PyObject **fetched, Failure *failure);
 
-/* ---- guard_relation.c ---- */
+/* ---- relation.c ---- */
 
 /* The values of a segment in one check, and the memo they come from (NULL: they were walked to). */
 typedef struct {
@@ -397,7 +397,7 @@ static inline int relation_holds(const GuardTree *tree, int index, const Found *
     return relation->kind->holds(tree, relation, found);
 }
 
-/* ---- guard_program.c ---- */
+/* ---- program.c ---- */
 
 Program *program_new(PyObject *given, int members);
 void program_free(Program *program);
@@ -407,7 +407,7 @@ bool program_prepare(Program *program, const bool *natively);
 int program_holds(Program *program, const Value *values, const Found *found); /* 1, 0 */
 PyObject *program_failure(const Program *program); /* (what was given, the fact that failed or -1, the numbers) */
 
-/* ---- guard_record.c, guard_memo.c ---- */
+/* ---- record.c, memo.c ---- */
 
 typedef uint64_t Bits __attribute__((may_alias));
 

@@ -1,8 +1,8 @@
 /* Facts about numbers that several inputs hold: sizes and strides of tensors, lengths of containers, ints and floats.
  * The numbers are loaded once, then every fact is computed on a small stack. A number that does not fit (an int beyond
  * 64 bits, a sum that overflows, a division by zero) is a miss: framelift/shapes/program.py says the same in Python. */
-#include "guard_tree.h"
-#include "tensor_probe.h"
+#include "tree.h"
+#include "torch/tensor_probe.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Checks: one fact about one object, told without running anything of the user's. */
-#include "guard_tree.h"
+#include "tree.h"
 #include "ordered.h"
-#include "tensor_probe.h"
+#include "torch/tensor_probe.h"
 
 static int compare_op(PyObject *op)
 {

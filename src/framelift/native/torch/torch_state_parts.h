@@ -1,4 +1,4 @@
-/* The parts of torch's state and how each is read; native/calibrate.py registers them. */
+/* The parts of torch's state and how each is read; calibrate.py registers them. */
 #ifndef FRAMELIFT_TORCH_STATE_PARTS_H
 #define FRAMELIFT_TORCH_STATE_PARTS_H
 

@@ -1,6 +1,6 @@
-/* Checking again what a memo noted (see guard_record.c), and mending a memo after changes that do not matter. */
-#include "guard_tree.h"
-#include "tensor_probe.h"
+/* Checking again what a memo noted (see record.c), and mending a memo after changes that do not matter. */
+#include "tree.h"
+#include "torch/tensor_probe.h"
 
 /* ---- mending ---- */
 

@@ -1,6 +1,6 @@
 /* Snapshots of torch's state and their comparison with the present.
  *
- * native/calibrate.py registers the parts of the state: a name in words and a Python getter each. A snapshot keeps what
+ * calibrate.py registers the parts of the state: a name in words and a Python getter each. A snapshot keeps what
  * the getters said, for its words; to compare it with the present, a part is read without Python where this torch
  * allows it: from memory (the thread's own state, flags of at::Context) or by calling a C++ getter that neither throws
  * nor locks nor allocates. The rest is asked of the Python getters. */
@@ -183,7 +183,7 @@ static PyObject *getter_values(void)
 static PyObject *torch_state(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     if (state_parts.count == 0) {
-        PyErr_SetString(PyExc_RuntimeError, "torch was not calibrated: call framelift.native.calibrate.ensure()");
+        PyErr_SetString(PyExc_RuntimeError, "torch was not calibrated: call framelift.native.torch.calibrate.ensure()");
         return NULL;
     }
     TorchState *state = PyObject_New(TorchState, &TorchState_Type);

@@ -4,8 +4,8 @@
  * indices of hints, by value and by shape), then all others. A hint is only a guess: guards decide always, so a stale
  * or colliding hint costs time and never correctness. That is why the indices may be small, bounded and forgetful. */
 #include "table.h"
-#include "guards.h"
-#include "tensor_probe.h"
+#include "guards/guards.h"
+#include "torch/tensor_probe.h"
 
 /* Entries that cannot be hit any more go on a miss, and every so many hits where there are no misses. */
 #define DEAD_ENTRIES_EVERY 256

@@ -12,8 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="these tests also run on interpreters without torch")
 
-from framelift.native import calibrate, core  # noqa: E402
-from framelift.native.tensor_spec import TensorSpec  # noqa: E402
+from framelift.native import core  # noqa: E402
+from framelift.native.torch import calibrate  # noqa: E402
+from framelift.native.torch.tensor_spec import TensorSpec  # noqa: E402
 from tests.native.guards_builder import Nodes, function, hits, sees, words  # noqa: E402
 
 calibrate.ensure()
@@ -443,7 +444,8 @@ def test_from_several_threads() -> None:
 
 RESTRICTIONS = """
 import sys, torch
-from framelift.native import calibrate, core
+from framelift.native import core
+from framelift.native.torch import calibrate
 calibrate.ensure()
 core.restrict_tensors(sys.argv[1])
 import pytest

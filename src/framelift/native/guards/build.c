@@ -1,5 +1,5 @@
 /* Making a guard tree from its specification. */
-#include "guard_tree.h"
+#include "tree.h"
 
 static int init_checks(Node *node, PyObject *checks, Death *death)
 {

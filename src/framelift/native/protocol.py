@@ -2,7 +2,8 @@
 
 Nothing else of framelift is known in C, and C imports none of it. A `Context` and a `Judge` are objects that Python
 passes in; the `Functions` are handed over by `_core.connect(name=function)` when the module that defines one is loaded.
-`_core.ASKED_BY_NAME` and `_core.connected()` are the same lists as C has them, and a test compares them.
+`_core.ASKED_BY_NAME` and `_core.connected()` are the same lists as C has them, and a test compares them. (What is
+asked about torch is handed over with its calibration, `torch/calibrate.py`, and the stance by `follow_stance`.)
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
 
 /* The parts of the extension: `NAME_init` of each adds to the module what it has for Python. */
 #define PARTS(X)                                                                                                       \
-    X(protocol), X(code_tables), X(table), X(entry), X(hook), X(tail), X(fallbacks), X(guard_held), X(guard_access),   \
-        X(guard_check), X(guard_relation), X(guard_program), X(guard_enum), X(guard_lru), X(guard_memo), X(guards),    \
-        X(tensor_calibrate), X(torch_state), X(torch_state_parts), X(classes), X(instances), X(signals), X(ordered),   \
-        X(module_call)
+    X(protocol), X(code_tables), X(table), X(entry), X(hook), X(tail), X(fallbacks), X(guard_held), X(guard_storage),  \
+        X(guard_access), X(guard_check), X(guard_relation), X(guard_program), X(guard_enum), X(guard_lru),             \
+        X(guard_memo), X(guards), X(tensor_calibrate), X(torch_state), X(torch_state_parts), X(classes), X(instances), \
+        X(signals), X(ordered), X(module_call)
 #define PART_INIT(name) name##_init(PyObject *module)
 
 int PARTS(PART_INIT);

@@ -156,80 +156,7 @@ void check_clear(Check *check)
     }
 }
 
-/* ---- what is stored where ---- */
-
-static PyTypeObject *deque_type, *thread_local_type;
 static PyObject *get_cache_token;
-
-static PyObject *imported(const char *module_name, const char *name)
-{
-    PyObject *module = PyImport_ImportModule(module_name);
-    PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
-    Py_XDECREF(module);
-    return found;
-}
-
-Py_ssize_t stored_length(PyObject *object)
-{
-    if (PyDict_Check(object)) {
-        return PyDict_GET_SIZE(object);
-    }
-    if (PyList_Check(object)) {
-        return PyList_GET_SIZE(object);
-    }
-    if (PyTuple_Check(object)) {
-        return PyTuple_GET_SIZE(object);
-    }
-    if (PyAnySet_Check(object)) {
-        return PySet_GET_SIZE(object);
-    }
-    if (PyUnicode_Check(object)) {
-        return PyUnicode_GET_LENGTH(object);
-    }
-    if (PyBytes_Check(object)) {
-        return PyBytes_GET_SIZE(object);
-    }
-    if (PyByteArray_Check(object)) {
-        return PyByteArray_GET_SIZE(object);
-    }
-    PyTypeObject *type = Py_TYPE(object);
-    bool deque = is_deque(object);
-    if (type != &PyRange_Type && type != &PyDictKeys_Type && type != &PyDictValues_Type && type != &PyDictItems_Type &&
-        !deque) {
-        return -1; /* a __len__ might run */
-    }
-    /* A subclass of deque may have a __len__ of its own. */
-    Py_ssize_t length = deque ? deque_type->tp_as_sequence->sq_length(object) : PyObject_Size(object);
-    if (length < 0) {
-        PyErr_Clear();
-    }
-    return length;
-}
-
-bool is_deque(PyObject *object)
-{
-    return PyObject_TypeCheck(object, deque_type);
-}
-
-PyObject *deque_item(PyObject *deque, Py_ssize_t index)
-{
-    return deque_type->tp_as_sequence->sq_item(deque, index);
-}
-
-PyObject *thread_dict(const Node *Py_UNUSED(node), PyObject *object)
-{
-    /* In a thread that is new to it, an object with an __init__ of its own would run that. */
-    if (!PyObject_TypeCheck(object, thread_local_type) || Py_TYPE(object)->tp_init != PyBaseObject_Type.tp_init) {
-        return NULL;
-    }
-    PyObject *name = PyUnicode_InternFromString("__dict__");
-    PyObject *dict = name == NULL ? NULL : thread_local_type->tp_getattro(object, name);
-    Py_XDECREF(name);
-    if (dict == NULL) {
-        PyErr_Clear();
-    }
-    return dict;
-}
 
 /* ---- the checks ---- */
 
@@ -512,9 +439,7 @@ static PyMethodDef methods[] = {
 
 int guard_check_init(PyObject *module)
 {
-    deque_type = (PyTypeObject *)imported("_collections", "deque");
-    thread_local_type = (PyTypeObject *)imported("_thread", "_local");
-    get_cache_token = deque_type != NULL && thread_local_type != NULL ? imported("_abc", "get_cache_token") : NULL;
+    get_cache_token = imported("_abc", "get_cache_token");
     if (get_cache_token == NULL || PyModule_AddFunctions(module, methods) < 0) {
         return -1;
     }

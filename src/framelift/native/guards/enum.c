@@ -51,12 +51,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int guard_enum_init(PyObject *extension)
+int guard_enum_init(PyObject *module)
 {
-    PyObject *module = PyImport_ImportModule("enum");
-    enum_type = module != NULL ? (PyTypeObject *)PyObject_GetAttrString(module, "EnumMeta") : NULL;
-    Py_XDECREF(module);
+    enum_type = (PyTypeObject *)imported("enum", "EnumMeta");
     tables[0] = PyUnicode_InternFromString("_member_map_");
     tables[1] = PyUnicode_InternFromString("_value2member_map_");
-    return enum_type == NULL || tables[0] == NULL || tables[1] == NULL ? -1 : PyModule_AddFunctions(extension, methods);
+    return enum_type == NULL || tables[0] == NULL || tables[1] == NULL ? -1 : PyModule_AddFunctions(module, methods);
 }

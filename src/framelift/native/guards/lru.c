@@ -34,11 +34,9 @@ static int find_result(PyObject *object, void *state)
 
 static traverseproc visits_cache;
 
-int guard_lru_init(PyObject *Py_UNUSED(extension))
+int guard_lru_init(PyObject *Py_UNUSED(module))
 {
-    PyObject *module = PyImport_ImportModule("_functools");
-    PyObject *type = module != NULL ? PyObject_GetAttrString(module, "_lru_cache_wrapper") : NULL;
-    Py_XDECREF(module);
+    PyObject *type = imported("_functools", "_lru_cache_wrapper");
     if (type != NULL && PyType_Check(type)) {
         visits_cache = ((PyTypeObject *)type)->tp_traverse;
     }

@@ -210,11 +210,6 @@ struct Node {
 
 const AccessKind *access_kind(int number); /* NULL, with an exception set: there is none */
 
-enum { FOUND = 1, ABSENT = 0, UNDECIDED = -1 };
-
-/* What d[key] finds, without calling __eq__ or __hash__ of a user's key: UNDECIDED where that would be needed. */
-int dict_find(PyObject *dict, const Held *key, PyObject **value);
-
 /* One step from `parent`; a new reference, or NULL for a miss (no exception set). */
 PyObject *access_step(const Node *node, PyObject *parent);
 PyObject *access_borrowed(const Node *node, PyObject *parent); /* where it is kept, or found */
@@ -229,6 +224,16 @@ PyObject *iterator_ahead(PyObject *object, Py_ssize_t steps);
 PyObject *iterator_sequence(PyObject *object);
 bool is_walking_iterator(PyObject *object);
 
+/* ---- storage.c ---- */
+
+/* At import: a name of a module, new. */
+PyObject *imported(const char *module_name, const char *name);
+
+enum { FOUND = 1, ABSENT = 0, UNDECIDED = -1 };
+
+/* What d[key] finds, without calling __eq__ or __hash__ of a user's key: UNDECIDED where that would be needed. */
+int dict_find(PyObject *dict, const Held *key, PyObject **value);
+
 bool is_deque(PyObject *object);
 /* What a deque holds, whatever its class says; a new reference. */
 PyObject *deque_item(PyObject *deque, Py_ssize_t index);
@@ -241,6 +246,9 @@ PyObject *context_own(PyObject *variable);
 
 /* Where the instance dictionary is stored; NULL if the object has none. Creates the dictionary like obj.__dict__. */
 PyObject **instance_dict_slot(PyObject *object);
+
+/* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
+Py_ssize_t stored_length(PyObject *object);
 
 /* ---- check.c ---- */
 
@@ -270,9 +278,6 @@ static inline int check_holds(const Check *check, PyObject *object)
 {
     return check->kind->holds(check, object);
 }
-
-/* Items in the storage of a built-in container, also of a subclass with its own __len__; -1 for anything else. */
-Py_ssize_t stored_length(PyObject *object);
 
 /* ---- the tree ---- */
 

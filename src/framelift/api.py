@@ -253,8 +253,6 @@ def _lift(target: Any, lifting: Lifting) -> Any:
         return staticmethod(_lift(target.__func__, lifting))
     if isinstance(target, MethodType):
         return MethodType(lifting(target.__func__), target.__self__)
-    if isinstance(target, FunctionType | _core.Lifted):
-        return lifting(target)
     return lifting(target)
 
 

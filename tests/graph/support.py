@@ -42,11 +42,13 @@ class Eager:
 class Built:
     """A case put through a graph builder."""
 
-    def __init__(self, case: Case, requires_grad: bool, memo: MetadataMemo | None = None) -> None:
+    def __init__(
+        self, case: Case, requires_grad: bool, memo: MetadataMemo | None = None, checks_memo: bool = False
+    ) -> None:
         self.case = case
         self.requires_grad = requires_grad
         self.arguments = make_arguments(case, requires_grad)
-        self.builder = GraphBuilder(memo)
+        self.builder = GraphBuilder(memo, checks_memo)
         self.inputs: list[TensorRef] = []
         args, kwargs = tree_map(self._input, self.arguments)
         self.result: Any = None

@@ -19,7 +19,16 @@ from framelift.graph.memo import is_fixed
 
 def call(memo: MetadataMemo, target: Any, *args: Any, **kwargs: Any) -> Any:
     """One operation in a graph of its own; tensors among the arguments become inputs."""
-    builder = GraphBuilder(memo)
+    return call_in(GraphBuilder(memo), target, *args, **kwargs)
+
+
+def call_checked(memo: MetadataMemo, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same where all that the memo knows is run again and compared."""
+    return call_in(GraphBuilder(memo, checks_memo=True), target, *args, **kwargs)
+
+
+def call_in(builder: GraphBuilder, target: Any, *args: Any, **kwargs: Any) -> Any:
+    """One operation in a graph; tensors among the arguments become inputs."""
 
     def enter(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -83,9 +92,10 @@ class TestWhatIsToldApart:
         assert memo.misses == memo.hits == 9
 
     def test_constants_that_were_written_to(self) -> None:
-        for memo in (MetadataMemo(), MetadataMemo(check=True)):
+        for checks_memo in (False, True):
+            memo = MetadataMemo()
             for _ in range(2):
-                builder = GraphBuilder(memo)
+                builder = GraphBuilder(memo, checks_memo)
                 constant = builder.call_function(torch.tensor, (1.0,))
                 seen = [builder.call_method("item", (constant,))]
                 for value in (2.0, -0.0):
@@ -94,9 +104,9 @@ class TestWhatIsToldApart:
                 assert list(map(repr, seen)) == ["1.0", "2.0", "-0.0"]
 
     def test_a_constant_without_elements(self) -> None:
-        memo = MetadataMemo(check=True)
+        memo = MetadataMemo()
         for _ in range(2):
-            builder = GraphBuilder(memo)
+            builder = GraphBuilder(memo, checks_memo=True)
             empty = builder.call_function(torch.tensor, ([],))
             x = builder.add_input(None, X, "L['x']")
             both = builder.call_function(torch.cat, ([empty, x],))
@@ -278,26 +288,26 @@ class TestHits:
         assert memo.hits == 1
 
     def test_check_mode_finds_a_wrong_entry(self) -> None:
-        memo = MetadataMemo(check=True)
-        call(memo, torch.relu, X)
+        memo = MetadataMemo()
+        call_checked(memo, torch.relu, X)
         wrong = MetadataMemo()
         wrong.interner = memo.interner
         call(wrong, torch.sum, X)
         (key,) = memo._entries
         memo._entries[key] = next(iter(wrong._entries.values()))
         with pytest.raises(MemoMismatch, match="relu: tensor 0: shape"):
-            call(memo, torch.relu, X)
+            call_checked(memo, torch.relu, X)
 
     def test_check_mode_does_not_ask_what_lies_behind_a_new_tensor(self) -> None:
         """Torch's decompositions, once some module has loaded them, allocate less than the kernel does."""
-        memo = MetadataMemo(check=True)
-        call(memo, torch.relu, X)
+        memo = MetadataMemo()
+        call_checked(memo, torch.relu, X)
         (template,) = memo._entries.values()
         (new,) = template.tensors
         facts = dict(zip(new.descriptor.__slots__, new.descriptor.facts, strict=True))
         facts["storage_bytes"] += 4
         template.tensors = (new._replace(descriptor=memo.interner.intern(tuple(facts.values()))),)
-        call(memo, torch.relu, X)
+        call_checked(memo, torch.relu, X)
         assert memo.hits == 1
 
     def test_clear(self) -> None:

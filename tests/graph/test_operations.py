@@ -75,6 +75,5 @@ def test_from_the_memo(case: Case, requires_grad: bool) -> None:
     if memo.hits > hits:
         assert not second.builder.mutated
     compare(Eager(case, requires_grad), second)
-    memo.check = True
-    Built(case, requires_grad, memo)
+    Built(case, requires_grad, memo, checks_memo=True)
     assert first.builder.uses_rng == second.builder.uses_rng

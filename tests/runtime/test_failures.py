@@ -10,6 +10,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import framelift
 from framelift import config
 from framelift.capture.program import HANDLERS, Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
+from framelift.graph.memo import Template
 from framelift.native import _core
 from framelift.report.events import InternalFailure, RanEagerly
 from framelift.runtime import lifting
@@ -53,6 +55,17 @@ def warned() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield texts
     texts += [str(entry.message) for entry in caught if issubclass(entry.category, FrameliftWarning)]
+
+
+def test_config_check_compares_what_the_memo_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read at every capture: who sets it after the import has it, too."""
+    framelift.compile(f, backend="eager")(X)
+    monkeypatch.setattr(Template, "difference", lambda self, other: "a planted difference")
+    for is_checked in (False, True, False):
+        known = contextlib.nullcontext() if not is_checked else pytest.raises(InternalError, match="planted")
+        anew = FunctionType(f.__code__.replace(), globals())
+        with config.patch(check=is_checked), known:
+            framelift.compile(anew, backend="eager")(X)
 
 
 @pytest.mark.lenient

@@ -63,11 +63,12 @@ class Mark:
 
 
 class GraphBuilder:
-    """The graph of one capture, under construction."""
+    """The graph of one capture, under construction. ``checks_memo`` runs what the memo knows again and compares."""
 
-    def __init__(self, memo: MetadataMemo | None = None) -> None:
+    def __init__(self, memo: MetadataMemo | None = None, checks_memo: bool = False) -> None:
         self.fakes = Fakes()
         self._memo = memo
+        self._checks_memo = checks_memo
         self._memo_for_symbols = None if memo is None else memo.for_symbols()
         self.inputs: list[TensorRef] = []
         # Numbers among the inputs: those that differ from call to call.
@@ -350,7 +351,7 @@ class GraphBuilder:
                 memo.put(key, record, tensors)
                 return result
             memo.keep(key, template)
-        if memo.check:
+        if self._checks_memo:
             return self._checked(template, record, tensors)
         template.fill(record, tensors, self._materialiser.fake_of)
         if template.is_new or record.is_random:

@@ -173,13 +173,12 @@ class Template:
 
 
 class MetadataMemo:
-    """Results of operations by what they depend on. ``check`` runs every hit again and compares.
+    """Results of operations by what they depend on.
 
     Owned by whoever starts captures, and used by one capture at a time.
     """
 
-    def __init__(self, check: bool = False, max_entries: int = 100_000) -> None:
-        self.check = check
+    def __init__(self, max_entries: int = 100_000) -> None:
         self.max_entries = max_entries
         self._takes_symbols = False
         self.interner = Interner()
@@ -192,7 +191,7 @@ class MetadataMemo:
 
     def for_symbols(self) -> MetadataMemo:
         """One for a single capture, for what has symbolic sizes: they stand for the same all the time."""
-        memo = MetadataMemo(self.check, self.max_entries)
+        memo = MetadataMemo(self.max_entries)
         memo._takes_symbols = True
         memo._accepted = self._accepted
         return memo

@@ -74,7 +74,7 @@ class Runtime:
         self.pieces = Pieces()
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
         self.lock = Lock()
-        self.memo = MetadataMemo(check=config.check)
+        self.memo = MetadataMemo()
         # Kept by lifted callables and by the residual code of frames that broke.
         self._contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
         TORCH_NAMES.unfit = _why_unfit()
@@ -111,7 +111,7 @@ class Runtime:
             return found
 
     def make_graph(self) -> GraphBuilder:
-        return GraphBuilder(self.memo)
+        return GraphBuilder(self.memo, config.check)
 
     def reset(self) -> None:
         """Forget all entries, failures and limits, and what is remembered about operations."""

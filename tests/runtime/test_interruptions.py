@@ -325,9 +325,9 @@ def test_modes_and_blocks_end_where_a_graph_is_interrupted(
 @pytest.mark.parametrize("name", ["resume", "chain"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_between_the_pieces_of_a_frame(name: str, error: type[BaseException]) -> None:
-    """While framelift looks for the piece to go on with, no frame of the program runs; yet its handlers do."""
+    """While framelift looks for the fragment to go on with, no frame of the program runs; yet its handlers do."""
     real, calls = getattr(Segments, name), []
-    inner = FunctionType(blocked.__code__.replace(), blocked.__globals__)  # no piece of it was made before
+    inner = FunctionType(blocked.__code__.replace(), blocked.__globals__)  # no fragment of it was made before
 
     def program(x: torch.Tensor, log: list[str]) -> torch.Tensor:
         return inner(x + 1, log) - 1

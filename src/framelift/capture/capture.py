@@ -66,7 +66,7 @@ from framelift.residual.codegen import (
 from framelift.residual.failures import GraphJudge
 from framelift.residual.resume import CannotResume
 from framelift.residual.rollback import Precautions
-from framelift.residual.segments import Pieces
+from framelift.residual.segments import Fragments
 from framelift.residual.waiting_frames import Part, handled_by, split
 from framelift.shapes.check_history import Trust
 from framelift.shapes.history import History, Policy, Wish
@@ -104,7 +104,7 @@ class Request:
     options: Options
     # Lifts what comes after a break, and the frames that Python's part of a function calls.
     context: Any
-    pieces: Pieces = field(default_factory=Pieces)
+    fragments: Fragments = field(default_factory=Fragments)
     make_graph: Callable[[], GraphBuilder] = GraphBuilder
     # What earlier captures of the function saw: what changed since is symbolic.
     history: History = field(default_factory=History)
@@ -129,10 +129,10 @@ def capture(request: Request, programs: Programs, number: int) -> Captured:
         with room_to_work():
             graph = request.make_graph()
             graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
-            lift = Lift(programs, graph, request.pieces, request.pieces.argument_names(code), policy)
+            lift = Lift(programs, graph, request.fragments, request.fragments.argument_names(code), policy)
             lift.answers = answers
-            is_piece = request.pieces.is_piece(code)
-            lift.steps = Steps(break_before=break_before, depth=depth or 0, owns_arguments=is_piece)
+            is_fragment = request.fragments.is_fragment(code)
+            lift.steps = Steps(break_before=break_before, depth=depth or 0, owns_arguments=is_fragment)
             answers.begin()
             try:
                 return _Capture(request, lift, number, depth).run()
@@ -192,7 +192,7 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
         with room_to_work():
             graph = request.make_graph()
             graph.shape_env.takes_data = config.data_dependent
-            lift = Lift(programs, graph, request.pieces, argument_names(request.function.__code__), policy)
+            lift = Lift(programs, graph, request.fragments, argument_names(request.function.__code__), policy)
             lift.answers = answers
             lift.has_residual = False
             answers.begin()
@@ -255,7 +255,7 @@ class _Capture:
         captured = self._finish(ending, self.state)
         if self.broke and captured.graph_module is not None:
             for part in self._parts():
-                self.request.pieces.of(part.code).segments.computes = True
+                self.request.fragments.of(part.code).segments.computes = True
         outcome: events.Outcome = "eager" if self.eager else "partial" if self.broke else "captured"
         ops = 0 if captured.graph_module is None else _count_ops(captured.graph_module)
         seconds = time.perf_counter() - self.started
@@ -283,14 +283,14 @@ class _Capture:
             while True:
                 part = waiting.pop()
                 lift.steps.are_waiting = bool(waiting)
-                lift.handled = handled_by(request.pieces, waiting)
+                lift.handled = handled_by(request.fragments, waiting)
                 frame = self._frame(part)
                 if lift.steps.owns_arguments and not waiting:
                     frame.take_over()
                 result = lift.run_frame(frame)
                 if not waiting:
                     return self._possible(Return(result))
-                waiting[-1].give(request.pieces, result)
+                waiting[-1].give(request.fragments, result)
         except Left as left:
             self.meets_subclass = left.reason.reason is FL0306
             depth = self._depth_of(left.reason)
@@ -309,8 +309,8 @@ class _Capture:
     def _parts(self) -> list[Part]:
         """The frames to go on with, outermost first: one, unless several were left together."""
         lift, request = self.lift, self.request
-        if request.pieces.is_chain(self.code):
-            return split(request.pieces, self.code, self.slots)
+        if request.fragments.is_chain(self.code):
+            return split(request.fragments, self.code, self.slots)
         function = FunctionValue(lift.sources.function, request.function)
         function.noted = True
         return [Part(self.code, function, self.slots)]
@@ -341,11 +341,11 @@ class _Capture:
 
     def _rest_of(self, frame: SteppingFrame, waiting: list[Part], reason: GraphBreak) -> Ending:
         """Python runs the instruction; what comes after it is lifted again. Where that cannot be, Python runs all."""
-        pieces, context = self.request.pieces, self.request.context
+        fragments, context = self.request.fragments, self.request.context
         try:
             if self._is_left_for_good(reason) and not waiting:
-                return self._possible(Rest([go_on_at(pieces, frame)], None))
-            return self._possible(step_at(pieces, waiting, frame, context))
+                return self._possible(Rest([go_on_at(fragments, frame)], None))
+            return self._possible(step_at(fragments, waiting, frame, context))
         except CannotResume as error:
             if self.depth:
                 raise Again(0) from error
@@ -358,7 +358,7 @@ class _Capture:
         self.lift.modes.leave()
         parts = self._parts()
         if len(parts) > 1:
-            return all_in_python(self.request.pieces, parts, self.request.context)
+            return all_in_python(self.request.fragments, parts, self.request.context)
         context = None if self._is_left_for_good(reason) else self.request.context
         return Rest([Activation(self.whole, self.slots, (), parts[0].function)], context)
 
@@ -468,7 +468,7 @@ class _Capture:
             first_trace(module),
             last_trace(module),
             options.fullgraph,
-            handles_errors=self.request.pieces.is_chain(self.code) or any(map(_is_handled, graph.records)),
+            handles_errors=self.request.fragments.is_chain(self.code) or any(map(_is_handled, graph.records)),
             trust=self._trust() if graph.depends_on_data else None,
         )
 

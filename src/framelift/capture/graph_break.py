@@ -12,36 +12,38 @@ from framelift.residual import steps
 from framelift.residual.codegen import Activation, Rest, whole_frame
 from framelift.residual.resume import HANDLED, CannotResume, StackTag
 from framelift.residual.resume import NULL as NULL_TAG
-from framelift.residual.segments import Pieces, Segments
+from framelift.residual.segments import Fragments, Segments
 from framelift.residual.waiting_frames import INNER_ITEMS, Entering, Part, needed
 from framelift.values.core.base import NULL
 
 
-def step_at(pieces: Pieces, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
+def step_at(fragments: Fragments, waiting: Sequence[Part], frame: SteppingFrame, context: Any) -> Rest:
     """Python runs the instruction at which `frame` stands; the frames around it are real meanwhile."""
     kept: list[Segments] = []
     entered: list[Activation] = []
     handled = frame.lift.handled
     inner: Frame | None = frame
     while inner is not None:
-        entering, handled = _enter(pieces, inner, handled, inner is not frame, kept)
+        entering, handled = _enter(fragments, inner, handled, inner is not frame, kept)
         entered.insert(0, Activation(*entering, inner.function))
         inner = inner.caller
     return Rest(
-        [*(Activation(*part.waiting(pieces), part.function) for part in waiting), *entered], context, tuple(kept)
+        [*(Activation(*part.waiting(fragments), part.function) for part in waiting), *entered], context, tuple(kept)
     )
 
 
-def _enter(pieces: Pieces, frame: Frame, handled: Any, is_waiting: bool, kept: list[Segments]) -> tuple[Entering, Any]:
+def _enter(
+    fragments: Fragments, frame: Frame, handled: Any, is_waiting: bool, kept: list[Segments]
+) -> tuple[Entering, Any]:
     """How to enter a frame that handles an exception, if it does, and what its caller handles."""
     assert isinstance(frame, SteppingFrame)
     code = frame.program.canonical.code
-    piece = pieces.of(code)
-    offset = piece.offset(frame.program.steps[frame.pc].offset)
+    fragment = fragments.of(code)
+    offset = fragment.offset(frame.program.steps[frame.pc].offset)
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume(f"{code.co_qualname} has not begun")
-    segments = piece.segments
-    if piece.is_whole:
+    segments = fragment.segments
+    if fragment.is_whole:
         kept.append(segments)
     stack = frame.stack[: len(frame.stack) - frame.operands] if is_waiting else frame.stack
     stack, tags, outside = _as_entered(stack, segments.shape(offset), handled)
@@ -64,21 +66,21 @@ def _as_entered(stack: list[Any], shape: Sequence[StackTag], handled: Any) -> tu
     return items, tags, handled
 
 
-def go_on_at(pieces: Pieces, frame: SteppingFrame) -> Activation:
+def go_on_at(fragments: Fragments, frame: SteppingFrame) -> Activation:
     """Python runs the instruction at which a frame stands, and all that follows."""
-    piece = pieces.of(frame.program.canonical.code)
-    offset = piece.offset(frame.program.steps[frame.pc].offset)
+    fragment = fragments.of(frame.program.canonical.code)
+    offset = fragment.offset(frame.program.steps[frame.pc].offset)
     if offset is None or frame.pc < frame.program.canonical.body:
         raise CannotResume("the frame has not begun")
-    slots = needed(piece.segments, offset, frame.locals, frame.lift.watched)
-    stack, tags, _ = _as_entered(frame.stack, piece.segments.shape(offset), frame.lift.handled)
-    return Activation(piece.segments.resume(offset, slots, tags), frame.locals, stack, frame.function)
+    slots = needed(fragment.segments, offset, frame.locals, frame.lift.watched)
+    stack, tags, _ = _as_entered(frame.stack, fragment.segments.shape(offset), frame.lift.handled)
+    return Activation(fragment.segments.resume(offset, slots, tags), frame.locals, stack, frame.function)
 
 
-def all_in_python(pieces: Pieces, parts: Sequence[Part], context: Any) -> Rest:
+def all_in_python(fragments: Fragments, parts: Sequence[Part], context: Any) -> Rest:
     """Python goes on with the innermost of several frames from where that begins."""
     *outer, last = parts
-    waiting = [Activation(*part.waiting(pieces), part.function) for part in outer]
+    waiting = [Activation(*part.waiting(fragments), part.function) for part in outer]
     whole = whole_frame(last.code)
     _core.never_lift(whole.code)
     return Rest([*waiting, Activation(whole, last.arguments, (), last.function)], context)

@@ -37,7 +37,7 @@ from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
 from framelift.interrupts import let_signals_in
-from framelift.residual.segments import Pieces
+from framelift.residual.segments import Fragments
 from framelift.shapes.history import History, Policy
 from framelift.values.builtins.calculated import calculate
 from framelift.values.builtins.formatting import shown, shown_arguments
@@ -95,12 +95,12 @@ class Lift:
         self,
         programs: Programs,
         graph: GraphBuilder,
-        pieces: Pieces,
+        fragments: Fragments,
         argument_names: Sequence[str],
         policy: Policy | None = None,
     ) -> None:
         self.programs = programs
-        self.pieces = pieces
+        self.fragments = fragments
         self.graph = graph
         # Which sizes and numbers are symbolic.
         self.policy = Policy(History()) if policy is None else policy

@@ -216,7 +216,7 @@ class Generator:
 
     def at_its_yield(self, frame: Frame) -> tuple[CodeType, list[Any]] | None:
         """The code of generators that begin where a frame has yielded, and what they take; None: there can be none."""
-        segments = self.tracer.pieces.of(frame.program.canonical.code).segments
+        segments = self.tracer.fragments.of(frame.program.canonical.code).segments
         offset = frame.program.steps[frame.pc].offset
         stack = [*frame.stack, None]  # what the `yield` gives this time
         tags: list[StackTag] = [NULL_TAG if item is NULL else VALUE for item in stack]

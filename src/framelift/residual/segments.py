@@ -1,16 +1,16 @@
-"""The pieces a function falls into at its graph breaks: step functions and resume functions, made once.
+"""The fragments a function falls into at its graph breaks: step functions and resume functions, made once.
 
 A resume function is captured like any function, and breaks like any. What is then made of *its* code is made of the
-original's: so a loop comes back to the pieces it already has, and the third iteration captures nothing.
+original's: so a loop comes back to the fragments it already has, and the third iteration captures nothing.
 
     original code ─┬─ step at 40 ── site ─► resume at 46, {x, y bound}, stack [value]  ── breaks at 40 ─► step at 40
                    └─ step at 58 ── site ─► ...
 
-Pieces live as long as the original. They refer to it by a copy, and sites refer to its pieces weakly, because entries
-of a piece hold step functions, and those their sites.
+Fragments live as long as the original. They refer to it by a copy, and sites refer to its fragments weakly, because
+entries of a fragment hold step functions, and those their sites.
 
-Several threads may come to want the same piece at once. A piece is registered before others can see it, and the first
-one to be kept is everybody's.
+Several threads may come to want the same fragment at once. A fragment is registered before others can see it, and the
+first one to be kept is everybody's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _StepKey = tuple[int, tuple[int, ...], tuple[StackTag, ...], bool, frozenset[int
 class Segments:
     """What was made of one code object."""
 
-    def __init__(self, code: CodeType, origins: ByCode[Piece], chains: ByCode[tuple[CodeType, ...]]) -> None:
+    def __init__(self, code: CodeType, origins: ByCode[Fragment], chains: ByCode[tuple[CodeType, ...]]) -> None:
         self.code = code.replace()
         self._origins = origins
         self._known_chains = chains
@@ -108,7 +108,7 @@ class Segments:
             # Only the trampoline lifts it: where it was decided that Python runs it the hook must leave it alone.
             _core.never_lift(made.code)
             entry = Entry(offset, made.argument_order, tuple(tags), made.original_offsets)
-            self._origins.setdefault(made.code, Piece(weakref.ref(self), entry))
+            self._origins.setdefault(made.code, Fragment(weakref.ref(self), entry))
             made = self._resumes.setdefault(key, made)
         return made
 
@@ -166,7 +166,7 @@ class _Find:
     def __call__(self, pattern: bytes) -> tuple[CodeType, tuple[int, ...]]:
         """`pattern` has a byte for each of the slots and each item of the stack: whether something is there."""
         segments = self.segments()
-        assert segments is not None, "the trampoline keeps the pieces of what it runs"
+        assert segments is not None, "the trampoline keeps the fragments of what it runs"
         bound = [slot for slot, there in zip(self.slots, pattern, strict=False) if there]
         stack = zip(self.tags, pattern[len(self.slots) :], strict=True)
         tags: list[StackTag] = [tag if there else NULL for tag, there in stack]
@@ -197,8 +197,8 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A code object as a piece of another, or of itself: where its instructions stand there."""
+class Fragment:
+    """A code object as a fragment of another, or of itself: where its instructions stand there."""
 
     _segments: weakref.ref[Segments]
     entry: Entry | None = None
@@ -206,7 +206,7 @@ class Piece:
     @property
     def segments(self) -> Segments:
         segments = self._segments()
-        assert segments is not None, "pieces do not outlive what they are pieces of"
+        assert segments is not None, "fragments do not outlive what they are fragments of"
         return segments
 
     @property
@@ -214,41 +214,41 @@ class Piece:
         return self.entry is None
 
     def offset(self, own: int) -> int | None:
-        """Where the instruction at an offset of the piece stands in the original; None: it was added."""
+        """Where the instruction at an offset of the fragment stands in the original; None: it was added."""
         return own if self.entry is None else self.entry.original_offsets.get(own)
 
 
-class Pieces:
-    """The pieces of all functions that broke."""
+class Fragments:
+    """The fragments of all functions that broke."""
 
     def __init__(self) -> None:
-        self._origins: ByCode[Piece] = ByCode()
+        self._origins: ByCode[Fragment] = ByCode()
         self._segments: ByCode[Segments] = ByCode()
         self._chains: ByCode[tuple[CodeType, ...]] = ByCode()
 
-    def of(self, code: CodeType) -> Piece:
-        """What a code object is a piece of: its own, unless it was made here."""
-        piece = self._origins.get(code)
-        if piece is None:
+    def of(self, code: CodeType) -> Fragment:
+        """What a code object is a fragment of: its own, unless it was made here."""
+        fragment = self._origins.get(code)
+        if fragment is None:
             segments = self._segments.setdefault(code, Segments(code, self._origins, self._chains))
-            piece = self._origins.setdefault(code, Piece(weakref.ref(segments)))
-        return piece
+            fragment = self._origins.setdefault(code, Fragment(weakref.ref(segments)))
+        return fragment
 
     def argument_names(self, code: CodeType) -> tuple[str, ...]:
         """What the argument slots of a code hold, in words: `x`, or `stack[0]`, or for a chain `f.x`."""
         if self.is_chain(code):
             parts = self.parts(code)
             return tuple(f"{part.co_name}.{name}" for part in parts for name in ("", *self.argument_names(part)))
-        piece = self._origins.get(code)
-        if piece is None or piece.entry is None:
+        fragment = self._origins.get(code)
+        if fragment is None or fragment.entry is None:
             return argument_names(code)
-        names, entry = slot_names(code), piece.entry
+        names, entry = slot_names(code), fragment.entry
         return tuple(names[number] if kind == "slot" else f"stack[{number}]" for kind, number in entry.order)
 
-    def is_piece(self, code: CodeType) -> bool:
+    def is_fragment(self, code: CodeType) -> bool:
         """Whether a code object was made here."""
-        piece = self._origins.get(code)
-        return self.is_chain(code) or (piece is not None and not piece.is_whole)
+        fragment = self._origins.get(code)
+        return self.is_chain(code) or (fragment is not None and not fragment.is_whole)
 
     def is_chain(self, code: CodeType) -> bool:
         return self._chains.get(code) is not None

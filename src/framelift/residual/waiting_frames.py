@@ -16,7 +16,7 @@ from framelift.bytecode.stack_shapes import NULL as NULL_TAG
 from framelift.native import _core
 from framelift.residual import steps
 from framelift.residual.resume import Argument, ResumeCode
-from framelift.residual.segments import Pieces, Segments
+from framelift.residual.segments import Fragments, Segments
 from framelift.values.core.base import NULL
 from framelift.values.objects.lifetimes import death_shows
 
@@ -54,47 +54,47 @@ class Part:
     function: Any
     arguments: list[Any]
 
-    def give(self, pieces: Pieces, result: Any) -> None:
+    def give(self, fragments: Fragments, result: Any) -> None:
         """What the frame waited for: the topmost item of its stack."""
-        entry = pieces.of(self.code).entry
+        entry = fragments.of(self.code).entry
         assert entry is not None
         self.arguments[entry.order.index(Argument("stack", len(entry.tags) - 1))] = result
 
-    def handled(self, pieces: Pieces) -> Any:
+    def handled(self, fragments: Fragments) -> Any:
         """The exception that the frame handles while it waits, or None."""
-        entry = pieces.of(self.code).entry
+        entry = fragments.of(self.code).entry
         if entry is None or HANDLED not in entry.tags:
             return None
         depth = len(entry.tags) - 1 - entry.tags[::-1].index(HANDLED)
         return self.arguments[entry.order.index(Argument("stack", depth))]
 
-    def waiting(self, pieces: Pieces) -> Entering:
+    def waiting(self, fragments: Fragments) -> Entering:
         """How to enter the frame while it waits."""
-        piece = pieces.of(self.code)
-        entry = piece.entry
+        fragment = fragments.of(self.code)
+        entry = fragment.entry
         assert entry is not None
         given = dict(zip(entry.order, self.arguments, strict=True))
         slots = {number: value for (kind, number), value in given.items() if kind == "slot"}
         tags = entry.tags[:-1]
         stack = [given.get(Argument("stack", depth), NULL) for depth in range(len(tags))]
-        segments = piece.segments
+        segments = fragment.segments
         step = segments.step(segments.waiting(entry.offset), sorted(slots), (*tags, *steps.INNER), inner=True)
         return Entering(step, slots, stack + INNER_ITEMS)
 
-    def raising(self, pieces: Pieces, error: BaseException) -> tuple[FunctionType, list[Any]]:
+    def raising(self, fragments: Fragments, error: BaseException) -> tuple[FunctionType, list[Any]]:
         """What to call to have an exception raised where the frame begins."""
-        piece = pieces.of(self.code)
-        entry = piece.entry
+        fragment = fragments.of(self.code)
+        entry = fragment.entry
         assert entry is not None
         given = dict(zip(entry.order, self.arguments, strict=True))
         given[Argument("stack", len(entry.tags))] = error
-        made = piece.segments.raising(entry)
+        made = fragment.segments.raising(entry)
         return function_like(self.function, made.code), [given[argument] for argument in made.argument_order]
 
 
-def handled_by(pieces: Pieces, waiting: Sequence[Part]) -> Any:
+def handled_by(fragments: Fragments, waiting: Sequence[Part]) -> Any:
     """The exception that is handled while all these frames wait, or None."""
-    handled = [part.handled(pieces) for part in waiting]
+    handled = [part.handled(fragments) for part in waiting]
     return next((exception for exception in reversed(handled) if exception is not None), None)
 
 
@@ -103,18 +103,18 @@ def function_like(function: FunctionType, code: CodeType) -> FunctionType:
     return FunctionType(code, function.__globals__, function.__name__, None, function.__closure__)
 
 
-def split(pieces: Pieces, code: CodeType, slots: Sequence[Any]) -> list[Part]:
+def split(fragments: Fragments, code: CodeType, slots: Sequence[Any]) -> list[Part]:
     """The frames that a call of a chain's code stands for, outermost first."""
     parts = []
     first = 0
-    for part in pieces.parts(code):
+    for part in fragments.parts(code):
         last = first + 1 + part.co_argcount
         parts.append(Part(part, slots[first], list(slots[first + 1 : last])))
         first = last
     return parts
 
 
-def join(pieces: Pieces, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
+def join(fragments: Fragments, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
     """The frames of a tail and of those within it as a call of one function."""
     codes: list[CodeType] = []
     slots: list[Any] = []
@@ -123,16 +123,18 @@ def join(pieces: Pieces, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
         codes.append(link.function.__code__)
         slots += [link.function, *link.args]
         link = link.inner
-    chain = pieces.of(codes[0]).segments.chain(codes)
+    chain = fragments.of(codes[0]).segments.chain(codes)
     return FunctionType(chain.code, tail.function.__globals__), tuple(slots)
 
 
-def run_by_python(pieces: Pieces, parts: Sequence[Part], error: BaseException | None) -> tuple[FunctionType, list[Any]]:
+def run_by_python(
+    fragments: Fragments, parts: Sequence[Part], error: BaseException | None
+) -> tuple[FunctionType, list[Any]]:
     """What to call, with which arguments, for Python to go on in all these frames; an error is raised in the last."""
     *outer, last = parts
-    function, arguments = (last.function, last.arguments) if error is None else last.raising(pieces, error)
+    function, arguments = (last.function, last.arguments) if error is None else last.raising(fragments, error)
     for part in reversed(outer):
-        entering = part.waiting(pieces)
+        entering = part.waiting(fragments)
         inner = _core.given(function, *arguments)
         arguments = [inner if argument is INNER else argument for argument in entering.arguments()]
         function = function_like(part.function, entering.resume.code)

@@ -62,7 +62,7 @@ def export_call(
     options = Options(_no_backend, fullgraph=True, dynamic=dynamic)  # type: ignore[arg-type]
     slots = _bind(function, args, kwargs)
     wishes = wishes_for(options, function, slots)
-    request = Request(function, slots, options, None, runtime.pieces, runtime.make_graph, wishes=wishes)
+    request = Request(function, slots, options, None, runtime.fragments, runtime.make_graph, wishes=wishes)
     with runtime.lock:
         lift, result = trace_whole(request, runtime.programs, stream.new_capture())
     if lift.journal.changed:

@@ -44,7 +44,7 @@ from framelift.native.torch import calibrate
 from framelift.options import Options
 from framelift.own_builtins import replaced_builtins
 from framelift.report import events, stream
-from framelift.residual.segments import Pieces
+from framelift.residual.segments import Fragments
 from framelift.residual.waiting_frames import Part, handled_by, join, run_by_python, split
 from framelift.runtime.entry_keys import WeakOptions
 from framelift.runtime.histories import Histories, Known, note_arguments, wishes_for
@@ -71,7 +71,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.programs = Programs()
-        self.pieces = Pieces()
+        self.fragments = Fragments()
         # One capture at a time; calls that hit take no lock. Re-entrant: a backend may call lifted code.
         self.lock = Lock()
         self.memo = MetadataMemo()
@@ -171,13 +171,13 @@ class Context:
             return None
         if options is None or not any(map(self._may_compute, frames)):
             return None
-        if options.fullgraph and handled_by(self.runtime.pieces, frames) is not None:
+        if options.fullgraph and handled_by(self.runtime.fragments, frames) is not None:
             return None  # an exception is on its way; a break that is an error must not get in its way
         return self.capture(function, slots, options)
 
     def _may_compute(self, frame: Part) -> bool:
         """Whether a frame that goes on may have to do with tensors: it did before, or there are some."""
-        if self.runtime.pieces.of(frame.code).segments.computes:
+        if self.runtime.fragments.of(frame.code).segments.computes:
             return True
         return has_tensors_in_sight(frame.code, frame.function, frame.arguments, STEPS_OF_A_REST)
 
@@ -189,7 +189,7 @@ class Context:
 
     def join(self, tail: Any) -> tuple[FunctionType, tuple[Any, ...]]:
         """Frames were left together: as which function they are to be lifted."""
-        return join(self.runtime.pieces, tail)
+        return join(self.runtime.fragments, tail)
 
     def unlifted(
         self, function: FunctionType, slots: tuple[Any, ...], error: BaseException | None
@@ -197,11 +197,11 @@ class Context:
         """What to call for Python to go on in place of a resume function that is not lifted, or that failed."""
         if error is not None and not config.full_traceback:
             error.__traceback__ = None
-        return run_by_python(self.runtime.pieces, self._parts(function, slots), error)
+        return run_by_python(self.runtime.fragments, self._parts(function, slots), error)
 
     def _parts(self, function: FunctionType, slots: tuple[Any, ...]) -> list[Part]:
-        code, pieces = function.__code__, self.runtime.pieces
-        return split(pieces, code, slots) if pieces.is_chain(code) else [Part(code, function, list(slots))]
+        code, fragments = function.__code__, self.runtime.fragments
+        return split(fragments, code, slots) if fragments.is_chain(code) else [Part(code, function, list(slots))]
 
     def capture(self, function: FunctionType, slots: tuple[Any, ...], options: Options) -> Any:
         """Capture a call and install its entry. None: run it in Python this time. NotImplemented: and what it calls.
@@ -243,8 +243,8 @@ class Context:
             reasons = tuple(misfit.words for misfit in misfits(table.entries, function, slots))
             stream.emit(events.Recompiled(number, known.name, reasons))
         wishes = wishes_for(options, function, slots)
-        pieces, make_graph = self.runtime.pieces, self.runtime.make_graph
-        request = Request(function, slots, options, self, pieces, make_graph, known.history, wishes)
+        fragments, make_graph = self.runtime.fragments, self.runtime.make_graph
+        request = Request(function, slots, options, self, fragments, make_graph, known.history, wishes)
         try:
             captured = capture(request, self.runtime.programs, number)
             _check_guards(captured, slots, function)
@@ -272,7 +272,7 @@ class Context:
             raise RecompileError(refused(known.name, function, misfits(table.entries, function, slots)))
         if stance == "eager_then_compile" and not known.seen and not known.captures:
             known.seen = True
-            note_arguments(known.history, self.runtime.pieces.argument_names(function.__code__), slots)
+            note_arguments(known.history, self.runtime.fragments.argument_names(function.__code__), slots)
             return STANCE.because(stance="'eager_then_compile', and it is the first call")
         limit = reached_limit(table, known, options)
         if limit is None:
@@ -303,7 +303,7 @@ class Context:
 
     def _wants_one_graph(self, function: FunctionType, options: Options) -> bool:
         """Not where a break was allowed (`error_on_graph_break(False)`): what follows it may be left to Python, too."""
-        return options.fullgraph and not self.runtime.pieces.is_piece(function.__code__)
+        return options.fullgraph and not self.runtime.fragments.is_fragment(function.__code__)
 
     def _fail(self, number: int, known: Known, is_error: bool, error: Exception) -> None:
         words = f"{type(error).__name__}: {error}"

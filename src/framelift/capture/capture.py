@@ -591,7 +591,7 @@ class _Capture:
 
 def _is_handled(record: Record) -> bool:
     """Whether the program handles what an operation raises."""
-    return isinstance(record.location, ProgramPoint) and record.location.place.is_handled
+    return isinstance(record.location, ProgramPoint) and record.location.line.is_handled
 
 
 def _sources(values: Iterable[Value]) -> list[Source]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framelift.capture.location import Place
+from framelift.capture.location import SourceLine
 from framelift.capture.program import Program, Run
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
@@ -58,7 +58,7 @@ class Frame:
         self.yielded = False
         self.caller: Frame | None = None
         # Where its caller stands, once somebody has asked.
-        self.called_from: Place | None = None
+        self.called_from: SourceLine | None = None
         # The namespace of a class body; of other frames what locals() gave, before 3.13.
         self.names: Any = None
 
@@ -72,7 +72,7 @@ class Frame:
         self.caller = caller
         self.called_from = None
 
-    def here(self) -> Place:
+    def here(self) -> SourceLine:
         """The current step among the active frames."""
         unknown, frame = [], self
         while frame.called_from is None and frame.caller is not None:
@@ -83,12 +83,12 @@ class Frame:
             inner.called_from = inner.caller._step()
         return self._step()
 
-    def _step(self) -> Place:
+    def _step(self) -> SourceLine:
         outer = self.called_from
         is_handled = outer is not None and outer.is_handled
         if not is_handled and self.program.steps[self.pc].handler is not None:
             is_handled = self._ends_what_is_raised()
-        return Place(self.program.canonical.code, self.line, outer, is_handled)
+        return SourceLine(self.program.canonical.code, self.line, outer, is_handled)
 
     def _ends_what_is_raised(self) -> bool:
         """Whether a handler of this frame may end what is raised by the current step."""

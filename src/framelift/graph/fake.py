@@ -60,7 +60,7 @@ class Observed:
         self.by_element = True
 
 
-class Place:
+class SchemaArgument:
     """One argument of an operator, and how to find its value in a call."""
 
     __slots__ = ("index", "name", "default", "is_written")
@@ -86,17 +86,17 @@ class OperatorTraits:
     def __init__(self, operator: OpOverload) -> None:
         self.casts_back = operator._schema.name in CASTING_BACK
         arguments = operator._schema.arguments
-        places = [Place(index, argument) for index, argument in enumerate(arguments)]
-        writes = [place for place in places if place.is_written and operator._schema.name not in MARKED_IN_VAIN]
-        self.flag: Place | None = None
+        known = [SchemaArgument(index, argument) for index, argument in enumerate(arguments)]
+        writes = [argument for argument in known if argument.is_written and operator._schema.name not in MARKED_IN_VAIN]
+        self.flag: SchemaArgument | None = None
         hidden = HIDDEN_WRITES.get(operator._schema.name)
         if hidden is not None and not writes:
             flag, positions = hidden
-            writes = [places[index] for index in positions]
-            self.flag = None if flag is None else places[flag]
+            writes = [known[index] for index in positions]
+            self.flag = None if flag is None else known[flag]
         self.writes = tuple(writes)
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
-        self.random_flags = tuple(place for place in places if place.name in RANDOM_ONLY_IF)
+        self.random_flags = tuple(argument for argument in known if argument.name in RANDOM_ONLY_IF)
         self.hands_on = operator._schema.name in HANDING_ON
         self.resizes = operator._schema.name in RESIZING
         self.is_pointwise = torch.Tag.pointwise in operator.tags
@@ -108,7 +108,7 @@ class OperatorTraits:
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
-            written = [*_tensors_in([place.value(args, kwargs) for place in self.writes])]
+            written = [*_tensors_in([argument.value(args, kwargs) for argument in self.writes])]
             seen.written.update(map(address_of, written))
             if not self.resizes:
                 seen.filled.update(map(address_of, written))
@@ -116,7 +116,7 @@ class OperatorTraits:
             _check_writes(written, [*_tensors_in((args, kwargs))])
             if self.casts_back:
                 check_cast(args[0], args[1:])
-        if self.is_random and not any(_is_off(place.value(args, kwargs)) for place in self.random_flags):
+        if self.is_random and not any(_is_off(argument.value(args, kwargs)) for argument in self.random_flags):
             seen.is_random = True
 
     def _copies_from_elsewhere(self, args: tuple[Any, ...]) -> bool:

@@ -74,7 +74,7 @@ def flush(stream: Any) -> None:
 # -- where a message comes from ----------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class Caller(NamedTuple):
     """A line of the program: in a frame that is traced, or `above` frames above the outermost of them."""
 
     filename: str
@@ -84,8 +84,8 @@ class Place(NamedTuple):
     above: int
 
 
-def place(level: int, internal: str) -> Place:
-    """The place `level` frames above the caller, not counting those of the file `internal`; the interpreter knows."""
+def find_caller(level: int, internal: str) -> Caller:
+    """The line `level` frames above the caller, not counting those of the file `internal`; the interpreter knows."""
     raise NotImplementedError  # never called: values/ has a primitive for it
 
 
@@ -124,7 +124,7 @@ def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = 
         controls.graph_break("a warning that is no text, or of a category that is none")
     if source is not None or stacklevel < 1:
         controls.graph_break("a warning with a source, or about no line")
-    where = place(stacklevel, "")
+    where = find_caller(stacklevel, "")
     if _action(text, category, where) == "error":
         raise message if isinstance(message, Warning) else category(message)
     if hears_otherwise():
@@ -137,7 +137,7 @@ def warn(message: Any, category: Any = None, stacklevel: Any = 1, source: Any = 
         warn_at(message, category, where.filename, where.line, where.namespace)
 
 
-def _action(text: str, category: type, where: Place) -> str:
+def _action(text: str, category: type, where: Caller) -> str:
     """What the filters say about a warning."""
     for action, message, kind, module, line in warnings.filters:
         if not issubclass(category, kind):
@@ -158,7 +158,7 @@ def hears_otherwise() -> bool:
     raise NotImplementedError  # never called: values/ has a primitive for it
 
 
-def _tell(action: str, message: Any, category: type[Warning], where: Place) -> None:
+def _tell(action: str, message: Any, category: type[Warning], where: Caller) -> None:
     """Warn now, as filters of the program have it: later they are gone."""
     if action == "ignore":
         return
@@ -233,7 +233,7 @@ def log(
     if exc_info or stack_info or type(logger).findCaller is not logging.Logger.findCaller:
         controls.graph_break("a log record with a traceback, or about a line its logger finds")
     told(_listeners(logger))
-    where = place(stacklevel, logging._srcfile or "")
+    where = find_caller(stacklevel, logging._srcfile or "")
     if where.above:
         log_above(logger, level, msg, args, extra, where.above)
     else:

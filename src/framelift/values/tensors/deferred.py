@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
-from framelift.models.output import AFTERWARDS, PACKAGE, Place, place, shown
+from framelift.models.output import AFTERWARDS, PACKAGE, Caller, find_caller, shown
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
@@ -271,8 +271,8 @@ def _register_calls() -> None:
 _register_calls()
 
 
-@primitive(place)
-def _place(tracer: Tracer, level: Any, internal: Any) -> Any:
+@primitive(find_caller)
+def _find_caller(tracer: Tracer, level: Any, internal: Any) -> Any:
     """Where the caller of the model that asks stands, `level` - 1 frames up."""
     frame = tracer.frame
     assert frame is not None
@@ -283,12 +283,12 @@ def _place(tracer: Tracer, level: Any, internal: Any) -> Any:
         if code.co_filename != skipped and not code.co_filename.startswith(PACKAGE):
             left -= 1
             if left == 0:
-                return _place_value(tracer, Place(code.co_filename, frame.line, code.co_name, frame.globals, 0))
+                return _caller_value(tracer, Caller(code.co_filename, frame.line, code.co_name, frame.globals, 0))
         frame = frame.caller
     if tracer.steps.are_waiting:  # between those that are traced and the one that called residual code
         raise GraphBreak(FL0102, what="a function that tells the line of a frame that waits")
-    return _place_value(tracer, Place("", 0, "", None, left))
+    return _caller_value(tracer, Caller("", 0, "", None, left))
 
 
-def _place_value(tracer: Tracer, found: Place) -> Any:
-    return py.call(tracer, tracer.known_object(Place), list(found), {})
+def _caller_value(tracer: Tracer, found: Caller) -> Any:
+    return py.call(tracer, tracer.known_object(Caller), list(found), {})

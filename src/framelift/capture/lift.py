@@ -31,7 +31,7 @@ from framelift.capture.operations import Operations
 from framelift.capture.program import Programs
 from framelift.capture.stepping import SteppingFrame, Steps
 from framelift.effects.journal import Journal
-from framelift.effects.modes import Modes
+from framelift.effects.modes import TorchModes
 from framelift.graph import GraphBuilder, NumberRef
 from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
@@ -111,7 +111,7 @@ class Lift:
         self.journal = self._own_journal = Journal()
         # Whether anything of the program runs besides the graph.
         self.has_residual = True
-        self.modes = Modes()
+        self.modes = TorchModes()
         self.frame: Frame | None = None
         self.headroom = Headroom()
         self.answers = Answers()

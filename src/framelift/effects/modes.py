@@ -77,7 +77,7 @@ def _heeds_contexts(function: Callable[..., Any]) -> bool:
     return listening.has_heard
 
 
-class Modes:
+class TorchModes:
     """All modes, journaled like a value: what the program switched can be undone and carried out by residual code."""
 
     source = None

@@ -15,7 +15,7 @@ _ENTERING = (_enter_autocast, _enter_inference_mode)
 _LEAVING = (_exit_autocast, _exit_inference_mode)
 
 
-class Modes:
+class RegionModes:
     """Region number -> whether gradients are recorded there, and whether another mode is on."""
 
     def __init__(self, graph: Graph) -> None:

@@ -18,7 +18,7 @@ from framelift.passes.gradients import check_gradients
 from framelift.passes.groups import ancestors_of, groups, may_be_independent
 from framelift.passes.interface import Interface
 from framelift.passes.metadata import CALLS, FOLDED, Metadata
-from framelift.passes.modes import Modes
+from framelift.passes.modes import RegionModes
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
@@ -54,7 +54,7 @@ class Work:
     def _forget(self) -> None:
         """The graph is another one."""
         self._effects: Effects | None = None
-        self._modes: Modes | None = None
+        self._modes: RegionModes | None = None
         self._changed()
 
     def _changed(self) -> None:
@@ -74,9 +74,9 @@ class Work:
         return self._effects
 
     @property
-    def modes(self) -> Modes:
+    def modes(self) -> RegionModes:
         if self._modes is None:
-            self._modes = Modes(self.graph)
+            self._modes = RegionModes(self.graph)
         return self._modes
 
     @property

@@ -251,7 +251,7 @@ class StatePart(NamedTuple):
     native: bool = True
 
 
-class Modes(tuple[Any, ...]):
+class ModeStack(tuple[Any, ...]):
     """Active modes, outermost first: weak references, or the device of a default-device mode."""
 
     def __str__(self) -> str:
@@ -271,7 +271,7 @@ def _mode_token(mode: Any) -> Any:
     return weakref.ref(mode)
 
 
-def _same_modes(old: Modes, new: Modes) -> bool:
+def _same_modes(old: ModeStack, new: ModeStack) -> bool:
     return len(old) == len(new) and all(map(_same_mode, old, new))
 
 
@@ -281,14 +281,14 @@ def _same_mode(old: Any, new: Any) -> bool:
     return old() is not None and old() is new()
 
 
-def _function_modes() -> Modes:
+def _function_modes() -> ModeStack:
     count = torch._C._len_torch_function_stack()
-    return Modes(_mode_token(torch._C._get_function_stack_at(i)) for i in range(count))
+    return ModeStack(_mode_token(torch._C._get_function_stack_at(i)) for i in range(count))
 
 
-def _dispatch_modes() -> Modes:
+def _dispatch_modes() -> ModeStack:
     count = torch._C._len_torch_dispatch_stack()
-    return Modes(_mode_token(torch._C._get_dispatch_stack_at(i)) for i in range(count))
+    return ModeStack(_mode_token(torch._C._get_dispatch_stack_at(i)) for i in range(count))
 
 
 def _function_override() -> str:

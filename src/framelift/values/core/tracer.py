@@ -11,7 +11,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn, Protocol
 
 from framelift.effects.journal import Journal
-from framelift.effects.modes import Modes
+from framelift.effects.modes import TorchModes
 from framelift.graph import GraphBuilder, NumberRef, TensorRef
 from framelift.guards.guardset import GuardSet
 from framelift.guards.quantity import Calculated, Quantity
@@ -156,7 +156,7 @@ class Tracer(Protocol):
     def policy(self) -> Policy: ...
 
     @property
-    def modes(self) -> Modes: ...
+    def modes(self) -> TorchModes: ...
 
     @property
     def inputs(self) -> InputTable: ...

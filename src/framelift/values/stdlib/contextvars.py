@@ -33,7 +33,7 @@ class Contexts:
 
     def __init__(self) -> None:
         self.variables: list[ContextVarValue] = []
-        self.current: ContextValue | None = None
+        self.current: ContextCopyValue | None = None
 
 
 class ContextVarValue(Value, models=contextvars.ContextVar):
@@ -172,7 +172,7 @@ class TokenValue(Value):
 
     __slots__ = ("variable", "before", "context", "is_used")
 
-    def __init__(self, variable: ContextVarValue, before: Any, context: ContextValue | None) -> None:
+    def __init__(self, variable: ContextVarValue, before: Any, context: ContextCopyValue | None) -> None:
         super().__init__()
         self.variable = variable
         self.before = before
@@ -208,7 +208,7 @@ class TokenValue(Value):
 # -- copies of the context ---------------------------------------------------------------------------------------------
 
 
-class ContextValue(Value):
+class ContextCopyValue(Value):
     """`copy_context()`: what the variables hold in it that the program has set, by the identity of the variable."""
 
     __slots__ = ("held", "is_entered")
@@ -244,7 +244,9 @@ class ContextValue(Value):
             tracer.journal.touch(variable)
             variable.restore(([], self.held.get(id(variable), (variable, _AS_BEFORE))[1]))
 
-    def _leave(self, tracer: Tracer, outside: ContextValue | None, before: list[tuple[ContextVarValue, Any]]) -> None:
+    def _leave(
+        self, tracer: Tracer, outside: ContextCopyValue | None, before: list[tuple[ContextVarValue, Any]]
+    ) -> None:
         self.held = _held(tracer)
         tracer.contexts.current = outside
         for variable in tracer.contexts.variables:
@@ -278,7 +280,7 @@ class ContextValue(Value):
     def copy(self, tracer: Tracer) -> Any:
         if self.is_entered:
             self.refuse("copy() while it runs")
-        return ContextValue(dict(self.held))
+        return ContextCopyValue(dict(self.held))
 
     def state(self) -> Any:
         return self.held, self.is_entered
@@ -298,4 +300,4 @@ def _held(tracer: Tracer) -> dict[int, tuple[ContextVarValue, Any]]:
 
 @primitive(contextvars.copy_context)
 def _copy_context(tracer: Tracer) -> Any:
-    return ContextValue(_held(tracer))
+    return ContextCopyValue(_held(tracer))

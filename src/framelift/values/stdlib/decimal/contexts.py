@@ -63,7 +63,7 @@ class FlagsAtEntry(NamedTuple):
         emit.call(1)
 
 
-class ContextValue(Value, models=Context if IN_C else ()):
+class DecimalContextValue(Value, models=Context if IN_C else ()):
     """A context. `flags` are those of which the program knows whether they are raised, and what it did to them.
 
     Of the others it is `inherited` that says how they are; without it they are not raised. A context that
@@ -164,14 +164,14 @@ class ContextValue(Value, models=Context if IN_C else ()):
         self.change(tracer, self.settings._replace(traps=()))
 
     @method
-    def copy(self, tracer: Tracer) -> ContextValue:
+    def copy(self, tracer: Tracer) -> DecimalContextValue:
         inherited = self.inherited
         if inherited is not None and inherited.raised is None:
             inherited = inherited._replace(raised=tracer.sources.new(FlagsAtEntry(inherited.context)))
-        return ContextValue(self.settings, self.flags, inherited)
+        return DecimalContextValue(self.settings, self.flags, inherited)
 
     @method
-    def __copy__(self, tracer: Tracer) -> ContextValue:  # noqa: PLE0302  (a model)
+    def __copy__(self, tracer: Tracer) -> DecimalContextValue:  # noqa: PLE0302  (a model)
         return self.copy(tracer)
 
     @method
@@ -250,7 +250,7 @@ class SignalsValue(Value):
     __slots__ = ("context", "name")
     answers_operators = False
 
-    def __init__(self, context: ContextValue, name: str) -> None:
+    def __init__(self, context: DecimalContextValue, name: str) -> None:
         super().__init__()
         self.context = context
         self.name = name

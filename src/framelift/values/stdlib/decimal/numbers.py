@@ -26,7 +26,7 @@ from framelift.values.core.methods import method, method_of
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
-from framelift.values.stdlib.decimal.contexts import ContextValue
+from framelift.values.stdlib.decimal.contexts import DecimalContextValue
 from framelift.values.stdlib.decimal.states import IN_C
 from framelift.values.stdlib.decimal.threads import run_in_contexts
 from framelift.values.subclasses.scalars import ScalarObjectValue
@@ -150,7 +150,7 @@ def _plain(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, DecimalValue):
         value.note(tracer)
         return value.concrete
-    return value if isinstance(value, ContextValue) else tracer.constant(value)
+    return value if isinstance(value, DecimalContextValue) else tracer.constant(value)
 
 
 def _ratio(tracer: Tracer, value: Value) -> Any:

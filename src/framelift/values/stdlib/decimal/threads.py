@@ -21,7 +21,7 @@ from framelift.values.core.base import Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, raised_from
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
-from framelift.values.stdlib.decimal.contexts import ContextValue, given_attribute
+from framelift.values.stdlib.decimal.contexts import DecimalContextValue, given_attribute
 from framelift.values.stdlib.decimal.states import IN_C, Settings, flags_of, settings_of
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ class ThreadValue(Value, models=_Thread):
 
     def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
-        self.chosen: ContextValue | None = None
+        self.chosen: DecimalContextValue | None = None
 
     def own(self, tracer: Tracer) -> Any:
         return tracer.wrap(get_context(), tracer.sources.known(get_context).child("RESULT"))
 
-    def context(self, tracer: Tracer) -> ContextValue:
+    def context(self, tracer: Tracer) -> DecimalContextValue:
         current = self.own(tracer) if self.chosen is None else self.chosen
-        if not isinstance(current, ContextValue):
+        if not isinstance(current, DecimalContextValue):
             current.refuse("arithmetic")  # a class of the user's
         current.note(tracer)
         return current
 
-    def choose(self, tracer: Tracer, context: ContextValue) -> None:
+    def choose(self, tracer: Tracer, context: DecimalContextValue) -> None:
         tracer.journal.touch(self)
         self.chosen = None if context is self.own(tracer) else context
 
@@ -81,7 +81,7 @@ def _thread(tracer: Tracer) -> ThreadValue:
     return thread
 
 
-def current_context(tracer: Tracer) -> ContextValue:
+def current_context(tracer: Tracer) -> DecimalContextValue:
     """The context in which the program computes now."""
     return _thread(tracer).context(tracer)
 
@@ -91,7 +91,7 @@ class LocalContextValue(Value, models=()):
 
     __slots__ = ("outer", "local")
 
-    def __init__(self, outer: ContextValue, local: ContextValue) -> None:
+    def __init__(self, outer: DecimalContextValue, local: DecimalContextValue) -> None:
         super().__init__()
         self.outer = outer
         self.local = local
@@ -150,7 +150,7 @@ def _register() -> None:
     def setcontext(tracer: Tracer, context: Any, /) -> None:
         chosen = _expect_context(tracer, context, "decimal.setcontext")
         if any(chosen.concrete is template for template in _TEMPLATES):  # which are never computed in
-            chosen = ContextValue(chosen.settings)
+            chosen = DecimalContextValue(chosen.settings)
         _thread(tracer).choose(tracer, chosen)
 
     @primitive(local_context)
@@ -166,23 +166,25 @@ def _register() -> None:
             raise GraphBreak(FL0102, what="decimal.Context with these arguments")
         where = tracer.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
         default = _expect_context(tracer, tracer.wrap(_TEMPLATES[0], where), "decimal.Context")
-        return _changed(tracer, ContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs)
+        return _changed(
+            tracer, DecimalContextValue(default.settings), _make_like, dict.fromkeys(_GIVEN) | given | kwargs
+        )
 
 
 # What a context is made of, in order: as the copy protocol has it.
 _GIVEN = (*Settings._fields[:-1], "flags", "traps")
 
 
-def _expect_context(tracer: Tracer, value: Any, what: str) -> ContextValue:
-    if not isinstance(value, ContextValue):
+def _expect_context(tracer: Tracer, value: Any, what: str) -> DecimalContextValue:
+    if not isinstance(value, DecimalContextValue):
         raise GraphBreak(FL0102, what=f"{what} of {py.describe(value)}")
     value.note(tracer)
     return value
 
 
 def _changed(
-    tracer: Tracer, context: ContextValue, change: Callable[..., Context], given: dict[str, Any]
-) -> ContextValue:
+    tracer: Tracer, context: DecimalContextValue, change: Callable[..., Context], given: dict[str, Any]
+) -> DecimalContextValue:
     """A context that the program just made, with the attributes that it gave."""
     plain = {name: given_attribute(tracer, name, value) for name, value in given.items()}
 
@@ -220,7 +222,7 @@ def run_in_contexts(tracer: Tracer, function: Callable[..., Any], args: list[Any
         copies = {id(current): (current, active)}
 
         def plain(arg: Any) -> Any:
-            if not isinstance(arg, ContextValue):
+            if not isinstance(arg, DecimalContextValue):
                 return arg
             arg.note(tracer)
             if id(arg) not in copies:

@@ -55,6 +55,7 @@ Lines
 from types import CodeType
 from typing import Any, Final
 
+from framelift.bytecode.code_buffer import CodeBuffer, Label
 from framelift.bytecode.opcodes import (
     COMPARE_SHIFT,
     COMPARE_TO_BOOL,
@@ -65,7 +66,6 @@ from framelift.bytecode.opcodes import (
     OPMAP,
     VERSION,
 )
-from framelift.bytecode.program import Label, Program
 
 __all__ = ["Builder", "Label"]
 
@@ -90,10 +90,10 @@ _PUSHES_ONE: Final = frozenset(
 _DEFAULTS, _KWDEFAULTS, _ANNOTATIONS, _CLOSURE = 1, 2, 4, 8
 
 
-class Builder(Program):
+class Builder(CodeBuffer):
     """Collects instructions for one function. See the module's page for how the requests fit together.
 
-    What concerns the whole program comes from `Program`: `to_code`, `line` and `at`, `label`, `place` and `here`,
+    What concerns the whole code comes from `CodeBuffer`: `to_code`, `line` and `at`, `label`, `place` and `here`,
     `protect`, `begin_handler` and `end_handler`, `temporary`, `depth`, and `emit` for a real instruction by name.
     """
 

@@ -27,7 +27,7 @@ from framelift.guards.relations import Relation
 from framelift.guards.source import Source
 from framelift.guards.words import shown
 from framelift.native.torch.tensor_spec import TensorSpec
-from framelift.shapes.program import Load, Number, Program, Step, first_failure
+from framelift.shapes.guard_program import GuardProgram, Load, Number, Step, first_failure
 
 # Where a guard's source is found among the arguments by their names; None: it is none of them.
 PlaceOf = Callable[[Source], Source | None]
@@ -53,7 +53,7 @@ class _Fact(NamedTuple):
 
     words: str
     members: tuple[Source, ...]
-    program: Program
+    program: GuardProgram
 
 
 class ArgumentChecks:
@@ -190,7 +190,7 @@ def _facts(relation: Relation, places: Sequence[Source | None], layout: bool) ->
         known = tuple(member for member in members if member is not None)
         if len(known) == len(members) and (layout or all(loads[load][1] != Load.STRIDE for load in used)):
             numbers = tuple((at, *loads[load][1:]) for at, load in enumerate(used))
-            yield _Fact(text, known, Program(numbers, own, (text,), tuple(renamed[load] for load in used)))
+            yield _Fact(text, known, GuardProgram(numbers, own, (text,), tuple(renamed[load] for load in used)))
 
 
 def _renamed(text: str, sources: Sequence[Source], places: Sequence[Source | None]) -> str:

@@ -13,7 +13,7 @@ from framelift.native import _core
 from framelift.native.torch.calibrate import tensor_spec
 from framelift.native.torch.tensor_spec import TensorSpec
 from framelift.report.events import Location
-from framelift.shapes.program import Program
+from framelift.shapes.guard_program import GuardProgram
 
 _ACCESS_NUMBERS = {accessor.name: number for number, accessor in ACCESSORS.items()}
 _CHECK_NUMBERS = {check.name: number for number, check in CHECKS.items()}
@@ -90,7 +90,7 @@ class GuardSet:
         """A relation between those and the others."""
         self._relate(Relation(kind, (*written, *others), written=len(written)))
 
-    def relate_numbers(self, sources: Iterable[Source], program: Program) -> None:
+    def relate_numbers(self, sources: Iterable[Source], program: GuardProgram) -> None:
         """Facts about the numbers in sources."""
         self._relate(Relation("PROGRAM", tuple(sources), program=program))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from framelift.guards.source import Source
-from framelift.shapes.program import Load
+from framelift.shapes.guard_program import Load
 
 _SPELLINGS = {
     "VALUE": "{source}",

@@ -14,7 +14,7 @@ from framelift.guards.equality import constants_equal, same_object
 from framelift.guards.reading import MISSING, number_at
 from framelift.guards.relations import relation_change
 from framelift.native import core
-from framelift.shapes.program import failure_words, first_failure
+from framelift.shapes.guard_program import failure_words, first_failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from framelift.guards.source import Source
 from framelift.native import core
-from framelift.shapes.program import Program
+from framelift.shapes.guard_program import GuardProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Relation:
     # DISJOINT: how many of the sources, from the first, are the ones that are written to.
     written: int = 0
     # PROGRAM: the facts about the numbers in the sources.
-    program: Program | None = None
+    program: GuardProgram | None = None
 
     @property
     def words(self) -> str:

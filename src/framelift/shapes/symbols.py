@@ -32,7 +32,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from framelift.shapes.program import Program
+from framelift.shapes.guard_program import GuardProgram
 from framelift.shapes.translate import Untranslatable, Writer
 from framelift.shapes.unbacked import LEAST_SIZE, PresumingEnv
 
@@ -241,7 +241,7 @@ class Symbols:
 
     # -- telling -------------------------------------------------------------------------------------------------
 
-    def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> Program | None:
+    def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> GuardProgram | None:
         """Everything that was assumed, as a program; `load_of` says where the number of an origin is found."""
         if not self._index:
             return None
@@ -254,7 +254,7 @@ class Symbols:
         for expression in dict.fromkeys(self._facts()):
             self._write(writer, expression)
         loads = tuple(load_of(loaded.origin) for loaded in self._loaded)
-        return Program(loads, tuple(writer.code), tuple(writer.words), names)
+        return GuardProgram(loads, tuple(writer.code), tuple(writer.words), names)
 
     def _facts(self) -> Iterator[Any]:
         """What must be true of the inputs. What is presumed about data as well is for the graph to check."""

@@ -33,7 +33,7 @@ from torch.utils._sympy.functions import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
-from framelift.shapes.program import Number, Step
+from framelift.shapes.guard_program import Number, Step
 
 
 class Untranslatable(Exception):

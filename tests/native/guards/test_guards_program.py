@@ -9,7 +9,7 @@ import pytest
 
 import framelift.guards.reference  # noqa: F401  (gives trees their words and their strict mode)
 from framelift.native import core
-from framelift.shapes.program import Load, Program, Step
+from framelift.shapes.guard_program import GuardProgram, Load, Step
 from tests.native.guards_builder import Nodes, hits, words
 
 
@@ -17,7 +17,9 @@ def make(loads: list[tuple[int, int, int]], code: list[tuple[int, Any]], facts: 
     nodes = Nodes()
     slots = [nodes.arg(i, f"a{i}") for i in range(members)]
     names = tuple(f"n{i}" for i in range(len(loads)))
-    program = Program(tuple(loads), tuple(code), tuple(f"fact {i} of {' '.join(names)}" for i in range(facts)), names)
+    program = GuardProgram(
+        tuple(loads), tuple(code), tuple(f"fact {i} of {' '.join(names)}" for i in range(facts)), names
+    )
     nodes.relate("PROGRAM", slots, program)
     return nodes.tree(members)
 

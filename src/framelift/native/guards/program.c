@@ -1,6 +1,8 @@
 /* Facts about numbers that several inputs hold: sizes and strides of tensors, lengths of containers, ints and floats.
  * The numbers are loaded once, then every fact is computed on a small stack. A number that does not fit (an int beyond
- * 64 bits, a sum that overflows, a division by zero) is a miss: framelift/shapes/program.py says the same in Python. */
+ * 64 bits, a sum that overflows, a division by zero) is a miss: framelift/shapes/guard_program.py says the same in
+ * Python.
+ */
 #include "tree.h"
 #include "torch/tensor_probe.h"
 
@@ -27,7 +29,7 @@ typedef struct {
 } Step;
 
 struct Program {
-    PyObject *given; /* the Program in Python: numbers and words only */
+    PyObject *given; /* the GuardProgram in Python: numbers and words only */
     NumberLoad *loads;
     Step *steps;
     int nloads, nsteps;

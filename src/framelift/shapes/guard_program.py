@@ -4,7 +4,7 @@ A program loads sizes, strides, lengths, ints and floats, and checks one fact af
 it (`native/guards/program.c`); `first_failure` says the same in Python. Where a number does not fit into 64 bits, or a
 float could not tell it exactly, the fact does not hold: the call is captured again, with these numbers.
 
-    >>> program = Program(((0, Load.SIZE, 1),), ((Step.LOAD, 0), (Step.CONST, 2), (Step.MOD, 0), (Step.CONST, 0),
+    >>> program = GuardProgram(((0, Load.SIZE, 1),), ((Step.LOAD, 0), (Step.CONST, 2), (Step.MOD, 0), (Step.CONST, 0),
     ...     (Step.EQ, 0), (Step.CHECK, 0)), ("x.size()[1] % 2 == 0",), ("x.size()[1]",))
     >>> first_failure(program, [6]), first_failure(program, [7])
     (None, 0)
@@ -64,7 +64,7 @@ class Step(enum.IntEnum):
     TRUNC = core.PROGRAM_TRUNC
 
 
-class Program(NamedTuple):
+class GuardProgram(NamedTuple):
     """What is loaded (member of the relation, property, index), the steps, and all of it in words."""
 
     loads: tuple[tuple[int, int, int], ...]
@@ -78,7 +78,7 @@ class DoesNotFit(Exception):
     """A number is out of the range in which the native program is exact."""
 
 
-def first_failure(program: Program, numbers: Sequence[Number]) -> int | None:
+def first_failure(program: GuardProgram, numbers: Sequence[Number]) -> int | None:
     """The first fact that does not hold on these numbers; None if all do."""
     stack: list[Number] = []
     fact = 0
@@ -102,7 +102,7 @@ def first_failure(program: Program, numbers: Sequence[Number]) -> int | None:
     return None
 
 
-def failure_words(program: Program, fact: int, numbers: Sequence[Number | None]) -> str:
+def failure_words(program: GuardProgram, fact: int, numbers: Sequence[Number | None]) -> str:
     """What was true and is no more, with the numbers it is about."""
     if fact < 0:
         return f"one of {', '.join(program.names)} is no number of its kind any more"

@@ -1,4 +1,4 @@
-"""A program being written: instructions so far, and what must be known to assemble them.
+"""Code being written: instructions so far, and what must be known to assemble them.
 
 The machinery under `builder`: slots, constants and names are allotted as they are used; labels stand for instructions
 to come; the depth of the stack and the handlers being run are tracked all the way, so that a mistake
@@ -38,7 +38,7 @@ class Label:
         self.active: frozenset[ExceptionEntry] | None = None  # handlers being run there
 
 
-class Program:
+class CodeBuffer:
     """Instructions for one function. `builder.Builder` has the requests that write them."""
 
     def __init__(self, argnames: Sequence[str] = ()) -> None:

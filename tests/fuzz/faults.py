@@ -13,7 +13,7 @@ from typing import Any
 from framelift.effects.journal import Journal
 from framelift.graph import GraphBuilder
 from framelift.guards.guardset import GuardSet
-from framelift.residual.generator import Generator
+from framelift.residual.emitter import ResidualEmitter
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.containers.sequences import ListValue, TupleValue
@@ -129,8 +129,8 @@ FAULTS: dict[str, Callable[[], None]] = {
     "journal: the last item of a list is lost": _replace(ListValue, "replay", _loses_the_last),
     "code: tuples are rebuilt backwards": _replace(TupleValue, "rebuild", _backwards),
     "code: lists are rebuilt backwards": _replace(ListValue, "rebuild", _backwards),
-    "code: a list used twice becomes two": _replace(Generator, "value", _remembers_nothing),
-    "code: the first output is given for all": _replace(Generator, "graph_output", _first_output),
+    "code: a list used twice becomes two": _replace(ResidualEmitter, "value", _remembers_nothing),
+    "code: the first output is given for all": _replace(ResidualEmitter, "graph_output", _first_output),
     "code: instances lose their attributes": _replace(NamespaceValue, "fill_real", _does_nothing),
     "code: dicts are rebuilt empty": _replace(DictValue, "rebuild", lambda _: DictValue.rebuild_empty),
 }

@@ -28,7 +28,7 @@ from framelift.effects.journal import Journal
 from framelift.errors import BackendError, FullGraphError
 from framelift.guards.guardset import GuardSet
 from framelift.native import _core
-from framelift.residual.generator import Generator
+from framelift.residual.emitter import ResidualEmitter
 from framelift.residual.segments import Segments
 from tests.helpers.record import Record
 
@@ -36,7 +36,7 @@ X = torch.linspace(0, 1, 3)
 POINTS: list[tuple[Any, str]] = [
     (GuardSet, "add"),
     (Journal, "begin_step"),
-    (Generator, "value"),
+    (ResidualEmitter, "value"),
     (Backend, "__call__"),
 ]
 

@@ -26,7 +26,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.graph.bodies import Body, Part
-from framelift.graph.emit import Emitter, alive
+from framelift.graph.emit import GraphWriter, alive
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
@@ -604,10 +604,10 @@ class GraphBuilder:
         for record in part.records:
             record.is_cut = True
         kept, live = alive(part.records, list(outputs))
-        emitter = Emitter()
-        graph = emitter.emit(inputs, kept, live, outputs)
+        writer = GraphWriter()
+        graph = writer.emit(inputs, kept, live, outputs)
         graph.lint()
-        return Body(name, LazyGraphModule(emitter.bodies, graph))
+        return Body(name, LazyGraphModule(writer.bodies, graph))
 
     # The end
 
@@ -627,17 +627,17 @@ class GraphBuilder:
         shown: dict[int, Ref] = {id(ref): ref for ref in self.live_inputs}
         shown.update((id(ref), ref) for record in kept for ref in record.outputs)
         self._materialiser.sketch_missing([ref for ref in shown.values() if isinstance(ref, TensorRef)])
-        emitter = Emitter()
-        graph = emitter.emit(self.live_inputs, kept, live, returned)
+        writer = GraphWriter()
+        graph = writer.emit(self.live_inputs, kept, live, returned)
         self._finished = True
         graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.
-        module = LazyGraphModule(emitter.bodies, graph)
+        module = LazyGraphModule(writer.bodies, graph)
         module.shape_env = self.shape_env
         release_source(module)
         if self.symbols or self.depends_on_data:
             insert_deferred_runtime_asserts(module, self.shape_env, "capture", export)
-            places = prune_dead_arguments(graph, emitter.without_effect().__contains__)
+            places = prune_dead_arguments(graph, writer.without_effect().__contains__)
             self.live_inputs = [self.live_inputs[place] for place in places]
         return module
 

@@ -24,7 +24,7 @@ Input = TensorRef | NumberRef
 KEEP = _assert
 
 
-class Emitter:
+class GraphWriter:
     """Writes one graph."""
 
     def __init__(self) -> None:

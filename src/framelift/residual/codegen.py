@@ -13,8 +13,8 @@ from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.interrupts import is_failure
 from framelift.native import _core
+from framelift.residual.emitter import ResidualEmitter, output_name
 from framelift.residual.failures import GraphJudge, Presumption
-from framelift.residual.generator import Generator, output_name
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.residual.rollback import Precautions
 from framelift.residual.waiting_frames import INNER
@@ -103,48 +103,48 @@ def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calcul
     """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
     needs = Needs()
     lists = needs.fetched, needs.outputs, needs.lengths, needs.new, needs.calculated
-    generator = Generator(lift, argument_names(code), *lists)
-    _finish(generator, lift, ending)
+    emit = ResidualEmitter(lift, argument_names(code), *lists)
+    _finish(emit, lift, ending)
     for quantity in inputs:
-        generator.quantity(quantity)
+        emit.quantity(quantity)
     for number in lift.inputs.calculations:  # one that nobody needs may raise, or be of another type
-        generator.quantity(number)
-    generator.make_new()
-    needs.generators = [made for made in lift.suspended if generator.is_remembered(made)]
+        emit.quantity(number)
+    emit.make_new()
+    needs.generators = [made for made in lift.suspended if emit.is_remembered(made)]
     return needs
 
 
 def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
     """The residual code."""
     lists = list(needs.fetched), list(needs.outputs), list(needs.lengths), list(needs.new), list(needs.calculated)
-    generator = Generator(lift, argument_names(code), *lists)
-    builder = generator.builder
+    emit = ResidualEmitter(lift, argument_names(code), *lists)
+    builder = emit.builder
     builder.line(code.co_firstlineno)
-    generator.measure()
-    generator.make_new()
+    emit.measure()
+    emit.make_new()
     failed, uncalculated = builder.label(), builder.label()
     if needs.calculated:
         with builder.protect(uncalculated):
-            generator.calculate()
+            emit.calculate()
     if graph is not None:
         if graph.precautions:
-            _take_precautions(generator, graph, "save")
+            _take_precautions(emit, graph, "save")
             builder.store_fast(_SAVED)
         with builder.protect(failed):
-            _call_graph(generator, graph.function, graph.inputs)
+            _call_graph(emit, graph.function, graph.inputs)
             if isinstance(ending, Rest) or lift.modes.calls:
-                _let_interrupts_in(generator)
+                _let_interrupts_in(emit)
         builder.unpack_sequence(len(needs.outputs))
         for index in range(len(needs.outputs)):
             builder.store_fast(output_name(index))
-    _finish(generator, lift, ending)
+    _finish(emit, lift, ending)
     if graph is not None:
         builder.begin_handler(failed)
-        _run_again(generator, graph, graph.judge)
+        _run_again(emit, graph, graph.judge)
     if needs.calculated:
         builder.begin_handler(uncalculated)
-        _run_again(generator, None, Presumption(code.co_qualname, NUMBER_DIFFERS))
-    assert generator.fetched == needs.fetched, "the two passes of code generation disagree"
+        _run_again(emit, None, Presumption(code.co_qualname, NUMBER_DIFFERS))
+    assert emit.fetched == needs.fetched, "the two passes of code generation disagree"
     return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
 
 
@@ -174,38 +174,38 @@ def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | Non
     return graph.function, inputs, output, len(needs.outputs), graph.judge
 
 
-def _take_precautions(generator: Generator, graph: GraphCall, method: str) -> None:
-    builder = generator.builder
+def _take_precautions(emit: ResidualEmitter, graph: GraphCall, method: str) -> None:
+    builder = emit.builder
     builder.load_callable(getattr(graph.precautions, method))
     if method == "undo":
         builder.load_fast(_SAVED)
     for source in graph.written:
-        generator.source(source)
+        emit.source(source)
     builder.call(len(graph.written) + (method == "undo"))
 
 
-def _call_graph(generator: Generator, graph: Callable[..., Any], inputs: Sequence[Quantity | Calculated]) -> None:
-    generator.builder.load_callable(graph)
+def _call_graph(emit: ResidualEmitter, graph: Callable[..., Any], inputs: Sequence[Quantity | Calculated]) -> None:
+    emit.builder.load_callable(graph)
     for quantity in inputs:
-        generator.quantity(quantity)
-    generator.builder.call(len(inputs))
+        emit.quantity(quantity)
+    emit.builder.call(len(inputs))
 
 
-def _let_interrupts_in(generator: Generator) -> None:
+def _let_interrupts_in(emit: ResidualEmitter) -> None:
     """Call something: what interrupted the graph is raised behind the next call of a C function.
 
     Better here than behind the first of those that switch modes or enter blocks, which nobody would leave then.
     """
-    generator.builder.load_callable(_core.is_suspended)
-    generator.builder.call(0)
-    generator.builder.pop_top()
+    emit.builder.load_callable(_core.is_suspended)
+    emit.builder.call(0)
+    emit.builder.pop_top()
 
 
-def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
+def _finish(emit: ResidualEmitter, lift: Lift, ending: Ending) -> None:
     """Everything after the graph."""
-    builder = generator.builder
+    builder = emit.builder
     for value in lift.journal.changed:
-        value.replay(generator)
+        value.replay(emit)
     for function, args in lift.modes.calls:
         builder.load_callable(function)
         for arg in args:
@@ -213,63 +213,63 @@ def _finish(generator: Generator, lift: Lift, ending: Ending) -> None:
         builder.call(len(args))
         builder.pop_top()
     if isinstance(ending, Return):
-        generator.value(ending.value)
+        emit.value(ending.value)
     else:
-        _call_rest(generator, ending)
+        _call_rest(emit, ending)
     builder.return_value()
 
 
-def _call_rest(generator: Generator, rest: Rest) -> None:
-    generator.builder.load_callable(_core.step)
-    generator.builder.load_const(rest.context)
-    generator.builder.load_const(rest.kept)
-    generator.builder.call(2 + _function_and_arguments(generator, rest.frames))
+def _call_rest(emit: ResidualEmitter, rest: Rest) -> None:
+    emit.builder.load_callable(_core.step)
+    emit.builder.load_const(rest.context)
+    emit.builder.load_const(rest.kept)
+    emit.builder.call(2 + _function_and_arguments(emit, rest.frames))
 
 
-def _function_and_arguments(generator: Generator, frames: Sequence[Activation]) -> int:
+def _function_and_arguments(emit: ResidualEmitter, frames: Sequence[Activation]) -> int:
     """Push the function of the first frame and its arguments; how many items that makes."""
     frame, *inner = frames
-    _make_function(generator, frame)
+    _make_function(emit, frame)
     for kind, number in frame.resume.argument_order:
         value = (frame.slots if kind == "slot" else frame.stack)[number]
         if value is INNER:
-            generator.builder.load_callable(_core.given)
-            generator.builder.call(_function_and_arguments(generator, inner))
+            emit.builder.load_callable(_core.given)
+            emit.builder.call(_function_and_arguments(emit, inner))
         else:
-            generator.value(value)
+            emit.value(value)
     return 1 + len(frame.resume.argument_order)
 
 
-def _make_function(generator: Generator, frame: Activation) -> None:
+def _make_function(emit: ResidualEmitter, frame: Activation) -> None:
     """A function of the frame's code with the globals and the closure of the function that was called."""
     code, function = frame.resume.code, frame.function
-    generator.builder.load_callable(FunctionType)
-    generator.builder.load_const(code)
+    emit.builder.load_callable(FunctionType)
+    emit.builder.load_const(code)
     if function.source is not None:
-        generator.source(function.source.child("FUNC_GLOBALS"))
+        emit.source(function.source.child("FUNC_GLOBALS"))
     else:
-        generator.value(function.globals(generator.tracer))
-    generator.builder.load_const(code.co_name)
-    generator.builder.load_const(None)
+        emit.value(function.globals(emit.tracer))
+    emit.builder.load_const(code.co_name)
+    emit.builder.load_const(None)
     if not code.co_freevars:
-        generator.builder.load_const(None)
+        emit.builder.load_const(None)
     elif function.source is not None:
-        generator.source(function.source.child("FUNC_CLOSURE"))
+        emit.source(function.source.child("FUNC_CLOSURE"))
     else:
-        cells = function.cells(generator.tracer)
+        cells = function.cells(emit.tracer)
         for cell in cells:
-            generator.value(cell)
-        generator.build_tuple(len(cells))
-    generator.builder.call(5)
+            emit.value(cell)
+        emit.build_tuple(len(cells))
+    emit.builder.call(5)
 
 
-def _run_again(generator: Generator, graph: GraphCall | None, judge: GraphJudge | Presumption) -> None:
+def _run_again(emit: ResidualEmitter, graph: GraphCall | None, judge: GraphJudge | Presumption) -> None:
     """In the handler of a graph that raised, or of what comes before it: the function itself is to run instead.
 
     Whoever entered this code runs it. It raises, or handles, what it really raises, and no frame of ours shows in the
     traceback. What interrupted it goes on at once, but in the modes in which the graph began.
     """
-    builder = generator.builder
+    builder = emit.builder
     run = builder.label()
     builder.load_callable(is_failure)
     builder.copy(3)  # the exception, from below the callable
@@ -284,12 +284,12 @@ def _run_again(generator: Generator, graph: GraphCall | None, judge: GraphJudge 
     builder.place(run)
     if graph is not None and graph.precautions:
         undone = builder.label()
-        _take_precautions(generator, graph, "undo")
+        _take_precautions(emit, graph, "undo")
         builder.jump_if_true(undone)
         builder.reraise()
         builder.place(undone)
-    for value in generator.tracer.journal.changed:
-        value.put_back(generator)
+    for value in emit.tracer.journal.changed:
+        value.put_back(emit)
     builder.load_callable(_core.give_up)
     builder.load_const(judge)
     builder.copy(4)  # the exception, from below the callable and the judge

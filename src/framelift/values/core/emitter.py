@@ -1,4 +1,4 @@
-"""What values need to be rebuilt in residual code: the `Emitter`, which `residual.generator.Generator` implements."""
+"""What values need to be rebuilt in residual code: the `Emitter`, which `residual.emitter` implements."""
 
 from __future__ import annotations
 

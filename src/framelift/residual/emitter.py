@@ -35,7 +35,7 @@ T = TypeVar("T")
 _HEAPTYPE = 1 << 9
 
 
-class Generator:
+class ResidualEmitter:
     """Emits code that rebuilds values. What it needs is collected on the way.
 
     That is: objects to be fetched, outputs of the graph, lengths, tensors to be made, and numbers to be calculated.

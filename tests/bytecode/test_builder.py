@@ -538,3 +538,47 @@ def test_mistakes_are_refused() -> None:
     b.pop_top()
     with pytest.raises(StackError, match="reached with"):
         b.place(label)
+
+
+def test_what_comes_in_front_may_use_what_was_not_known_before() -> None:
+    b = Builder(("x",))
+    b.load_fast("total")
+    b.load_fast("x")
+    b.binary_op("+")
+    b.return_value()
+    failed = b.label()
+    with b.in_front():
+        with b.protect(failed):
+            b.load_fast("product")
+            b.store_fast("total")
+    b.add_argument("y")
+    with b.in_front():
+        b.load_fast("x")
+        b.load_fast("y")
+        b.binary_op("*")
+        b.store_fast("product")
+    b.begin_handler(failed)
+    b.pop_top()
+    b.end_handler()
+    b.load_const(None)
+    b.return_value()
+    code = b.to_code("made")
+    verify_bytecode(decode(code))
+    assert code.co_varnames[: code.co_argcount] == ("x", "y")
+    assert types.FunctionType(code, {})(5, 3) == 20
+
+
+def test_an_added_argument_is_no_local_variable() -> None:
+    b = Builder(("x",))
+    b.load_fast("y")
+    with pytest.raises(ValueError, match="y is a local variable already"):
+        b.add_argument("y")
+
+
+def test_what_comes_in_front_leaves_nothing_on_the_stack() -> None:
+    b = Builder(("x",))
+    b.load_fast("x")
+    b.return_value()
+    with pytest.raises(StackError, match="in front"):
+        with b.in_front():
+            b.load_fast("x")

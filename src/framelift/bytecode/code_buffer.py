@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from framelift.bytecode.assemble import assemble
 from framelift.bytecode.instruction import NO_POSITIONS, ExceptionEntry, Instruction, Positions
-from framelift.bytecode.opcodes import HAS_ARG, JUMPS, OPMAP, TERMINAL
+from framelift.bytecode.opcodes import HAS_ARG, JUMPS, OPMAP, SLOTS, TERMINAL
 from framelift.bytecode.passes import remove_dead_code, remove_pointless_jumps
 from framelift.bytecode.stack_depth import StackError, stack_effect
 
@@ -59,7 +59,7 @@ class CodeBuffer:
         self._positions: Positions = _FIRST_LINE
         #: Items on the stack before the next instruction; None where that is not known to be reached.
         self.depth: int | None = 0
-        self.argnames = tuple(argnames)
+        self.argnames = [*argnames]
         for name in self.argnames:
             self.slot(name)
         if len(self._slots) != len(self.argnames):
@@ -103,6 +103,13 @@ class CodeBuffer:
         """The number of a local variable, a new one on first use."""
         return self._slots.setdefault(name, len(self._slots))
 
+    def add_argument(self, name: str) -> None:
+        """One more argument, behind those there are."""
+        if name in self._slots:
+            raise ValueError(f"{name} is a local variable already")
+        self.argnames.append(name)
+        self.slot(name)
+
     def temporary(self, prefix: str = "tmp") -> str:
         """The name of a local variable that nothing else uses; no source program can spell it."""
         name = f".{prefix}{len(self._slots)}"
@@ -128,6 +135,17 @@ class CodeBuffer:
     def at(self, positions: Positions) -> None:
         """Like `line`, with end line and columns."""
         self._positions = positions
+
+    @contextmanager
+    def in_front(self) -> Iterator[None]:
+        """What is emitted inside comes before everything else so far; the stack is empty before and after it."""
+        (begin, *written), depth = self.instructions, self.depth
+        self.instructions, self.depth = [begin], 0
+        yield
+        if self.depth != 0 or self._waiting:
+            raise StackError("what comes in front does not lead to what follows")
+        self.instructions += written
+        self.depth = depth
 
     # ---- labels ----------------------------------------------------------------------------------------------
 
@@ -233,6 +251,9 @@ class CodeBuffer:
         for instruction in instructions:
             if instruction.positions is _FIRST_LINE:
                 instruction.positions = (firstlineno, firstlineno, None, None)
+        names = tuple(dict.fromkeys((*self.argnames, *self._slots)))
+        if names != tuple(self._slots):
+            self._renumber(names)
         if clean:
             instructions = remove_pointless_jumps(remove_dead_code(instructions))
         return assemble(
@@ -246,13 +267,21 @@ class CodeBuffer:
             co_posonlyargcount=0,
             co_kwonlyargcount=0,
             co_flags=_FUNCTION_FLAGS | _VARARGS * varargs | _VARKEYWORDS * varkeywords,
-            co_varnames=tuple(self._slots),
-            co_nlocals=len(self._slots),
+            co_varnames=names,
+            co_nlocals=len(names),
             co_consts=tuple(self._consts),
             co_names=tuple(self._names),
             co_cellvars=(),
             co_freevars=(),
         )
+
+    def _renumber(self, names: Sequence[str]) -> None:
+        """Arguments that were added have the first numbers, too."""
+        number_of = {name: number for number, name in enumerate(names)}
+        numbers = [number_of[name] for name in self._slots]
+        for instruction in self.instructions:
+            if instruction.opcode in SLOTS and instruction.arg is not None:
+                instruction.arg = numbers[instruction.arg]
 
     def jump_to(self, opname: str, label: Label) -> None:
         """Append a jump."""

@@ -14,6 +14,7 @@ from framelift.effects.modes import state_now
 from framelift.native import _core
 from framelift.residual.codegen import whole_frame
 from framelift.residual.rollback import Precautions
+from framelift.values.containers.sequences import ListValue
 from tests.helpers.record import Record
 
 X = torch.linspace(-1, 1, 4)
@@ -84,6 +85,20 @@ def test_one_object_returned_twice_is_built_once() -> None:
 
     one, two, table = framelift.compile(f, backend="eager")(X)
     assert one is two is table["a"]
+
+
+def test_residual_code_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the graph gives results and inputs are fetched: what is needed is known when the rest is written."""
+    rebuilt: list[Any] = []
+    rebuild = ListValue.rebuild
+    monkeypatch.setattr(ListValue, "rebuild", lambda self, emit: (rebuilt.append(self), rebuild(self, emit))[1])
+
+    def f(x: Any) -> Any:
+        return [x + 1, scale * 2]
+
+    scale = torch.ones(4)
+    assert [value.tolist() for value in framelift.compile(f, backend="eager")(X)] == [(X + 1).tolist(), [2.0] * 4]
+    assert len(rebuilt) == 1
 
 
 def test_results_of_the_graph_that_nobody_needs_are_not_unpacked() -> None:

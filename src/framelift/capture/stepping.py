@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framelift.capture.lift import Lift
 
 
-class Restart(Exception):
+class BreakEarlier(Exception):
     """The frame cannot be left where it broke: capture again and break before instruction `count`.
 
     So it is while an exception is handled that only the capture knows, and where something would be alive that cannot
@@ -39,6 +39,14 @@ class Restart(Exception):
     def forget_frames(self) -> None:
         """The reason is raised in one attempt after the other: what they worked on is not to live on in it."""
         self.reason.__traceback__ = self.reason.__cause__ = self.reason.__context__ = None
+
+
+class StepInto(Exception):
+    """It broke within calls: capture again, and step through calls so deep."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__(depth)
+        self.depth = depth
 
 
 class Left(Exception):
@@ -56,7 +64,7 @@ class Steps:
 
     # The number of the current instruction, and the one to break before.
     count: int = 0
-    break_before: Restart | None = None
+    break_before: BreakEarlier | None = None
     # The instruction that raised the outermost exception being handled.
     raised_at: int = 0
     # How deep calls are stepped through.
@@ -103,7 +111,7 @@ class SteppingFrame(Frame):
             self.lift.answers.doubt()
             if step.op == "RERAISE" and _is_traced(raised.value):
                 # The exception lies on the stack: Python must raise it from the beginning.
-                raise Restart(steps.raised_at, _leaving(raised))
+                raise BreakEarlier(steps.raised_at, _leaving(raised))
             raise _leaving(raised) from raised  # no name for it here: a frame in its traceback would hold it
         if not _is_traced(self.lift.handled) and step.op != "RERAISE":
             steps.raised_at = steps.count
@@ -145,7 +153,7 @@ class SteppingFrame(Frame):
         ending = [value for value in gone if end_shows(self.lift, value)]
         for value in ending:
             if not is_held(self.lift, value):
-                raise Restart(steps.count - 1, GraphBreak(FL0109, what=value.describe()))
+                raise BreakEarlier(steps.count - 1, GraphBreak(FL0109, what=value.describe()))
         if len(ending) < len(gone):
             steps.owned = [value for value in steps.owned if all(value is not other for other in gone)] + ending
 
@@ -161,7 +169,7 @@ class SteppingFrame(Frame):
     def _take_back(self, reason: GraphBreak) -> None:
         lift: Lift = self.lift
         if _is_traced(self._handled_before) or self._exception_on_stack():
-            raise Restart(lift.steps.raised_at, reason)
+            raise BreakEarlier(lift.steps.raised_at, reason)
         lift.handled = self._handled_before
         lift.journal.roll_back()
         lift.graph.rollback(self._mark)

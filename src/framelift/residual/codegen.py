@@ -1,12 +1,19 @@
-"""The whole residual function of one capture: graph call, replay, result or the rest of the frame."""
+"""The whole residual function of one capture: graph call, replay, result or the rest of the frame.
+
+It is written once, and back to front: each part says what it needs of those in front of it. What follows the graph
+comes first, as the graph is finished with the results that are needed there.
+
+    measure, make tensors, calculate numbers  ◄─  call the graph  ◄─  replay, return or go on
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from framelift.bytecode.builder import Label
 from framelift.bytecode.decode import argument_names
 from framelift.fallbacks import NUMBER_DIFFERS
 from framelift.guards.quantity import Calculated, Quantity
@@ -83,95 +90,95 @@ class GraphCall:
     judge: GraphJudge
 
 
-@dataclass(slots=True)
-class Needs:
-    """What residual code needs.
-
-    That is: inputs to fetch, results of the graph, lengths at entry, tensors to make, numbers to calculate.
-    And the generators it makes: of others the program has let go.
-    """
-
-    fetched: list[Source] = field(default_factory=list)
-    outputs: list[TensorValue | SymbolicValue] = field(default_factory=list)
-    lengths: list[Quantity] = field(default_factory=list)
-    new: list[Source] = field(default_factory=list)
-    calculated: list[Calculated] = field(default_factory=list)
-    generators: list[GeneratorValue] = field(default_factory=list)
-
-
-def collect_needs(lift: Lift, code: CodeType, inputs: Sequence[Quantity | Calculated], ending: Ending) -> Needs:
-    """Generate once for what it asks for: arguments come first in a code object, so they must be known."""
-    needs = Needs()
-    lists = needs.fetched, needs.outputs, needs.lengths, needs.new, needs.calculated
-    emit = ResidualEmitter(lift, argument_names(code), *lists)
-    _finish(emit, lift, ending)
-    for quantity in inputs:
-        emit.quantity(quantity)
-    for number in lift.inputs.calculations:  # one that nobody needs may raise, or be of another type
-        emit.quantity(number)
-    emit.make_new()
-    needs.generators = [made for made in lift.suspended if emit.is_remembered(made)]
-    return needs
-
-
-def generate(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> CodeType:
-    """The residual code."""
-    lists = list(needs.fetched), list(needs.outputs), list(needs.lengths), list(needs.new), list(needs.calculated)
-    emit = ResidualEmitter(lift, argument_names(code), *lists)
-    builder = emit.builder
-    builder.line(code.co_firstlineno)
-    emit.measure()
-    emit.make_new()
-    failed, uncalculated = builder.label(), builder.label()
-    if needs.calculated:
-        with builder.protect(uncalculated):
-            emit.calculate()
-    if graph is not None:
-        if graph.precautions:
-            _take_precautions(emit, graph, "save")
-            builder.store_fast(_SAVED)
-        with builder.protect(failed):
-            _call_graph(emit, graph.function, graph.inputs)
-            if isinstance(ending, Rest) or lift.modes.calls:
-                _let_interrupts_in(emit)
-        builder.unpack_sequence(len(needs.outputs))
-        for index in range(len(needs.outputs)):
-            builder.store_fast(output_name(index))
-    _finish(emit, lift, ending)
-    if graph is not None:
-        builder.begin_handler(failed)
-        _run_again(emit, graph, graph.judge)
-    if needs.calculated:
-        builder.begin_handler(uncalculated)
-        _run_again(emit, None, Presumption(code.co_qualname, NUMBER_DIFFERS))
-    assert emit.fetched == needs.fetched, "the two passes of code generation disagree"
-    return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
-
-
 # (graph, indices of its inputs among slots and fetched objects, which of its outputs is returned, number of outputs,
 # who judges what it raises)
 Direct = tuple[Callable[..., Any], tuple[int, ...], int, int, GraphJudge]
 
 
-def direct_call(lift: Lift, code: CodeType, needs: Needs, graph: GraphCall | None, ending: Ending) -> Direct | None:
-    """What the residual code does, if that is to return one result of the graph: then it need not even run."""
-    if graph is None or graph.precautions or lift.journal.changed or lift.modes.calls:
-        return None
-    if not isinstance(ending, Return) or not isinstance(ending.value, TensorValue) or ending.value.is_input:
-        return None
-    if (
-        needs.new
-        or needs.calculated
-        or ending.value.has_attributes
-        or any(quantity.kind != "VALUE" for quantity in graph.inputs)
-    ):
-        return None
-    first = len(argument_names(code))
-    where = {source: first + index for index, source in enumerate(needs.fetched)}
-    sources = [quantity.source for quantity in graph.inputs if isinstance(quantity, Quantity)]
-    inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in sources)
-    output = next(index for index, value in enumerate(needs.outputs) if value is ending.value)
-    return graph.function, inputs, output, len(needs.outputs), graph.judge
+class ResidualCode:
+    """The residual code of one capture, begun with what follows the graph."""
+
+    def __init__(self, lift: Lift, code: CodeType, ending: Ending) -> None:
+        self.ending = ending
+        self._lift = lift
+        self._code = code
+        self._emit = ResidualEmitter(lift, argument_names(code))
+        self._emit.builder.line(code.co_firstlineno)
+        _finish(self._emit, lift, ending)
+
+    @property
+    def outputs(self) -> list[TensorValue | SymbolicValue]:
+        """The results of the graph that it needs."""
+        return self._emit.outputs
+
+    @property
+    def fetched(self) -> list[Source]:
+        """The inputs that guards fetch for it."""
+        return self._emit.fetched
+
+    @property
+    def generators(self) -> list[GeneratorValue]:
+        """Those it makes; others the program has let go."""
+        return [made for made in self._lift.suspended if self._emit.is_remembered(made)]
+
+    def finish(self, graph: GraphCall | None) -> CodeType:
+        """The code with what comes before."""
+        emit, code = self._emit, self._code
+        builder = emit.builder
+        failed, uncalculated = builder.label(), builder.label()
+        if graph is not None:
+            self._call_graph(graph, failed)
+        if emit.calculated:
+            with emit.in_front(), builder.protect(uncalculated):
+                emit.calculate()
+        if emit.new:
+            with emit.in_front():
+                emit.make_new()
+        if emit.lengths:
+            with emit.in_front():
+                emit.measure()
+        if graph is not None:
+            builder.begin_handler(failed)
+            _run_again(emit, graph, graph.judge)
+        if emit.calculated:
+            builder.begin_handler(uncalculated)
+            _run_again(emit, None, Presumption(code.co_qualname, NUMBER_DIFFERS))
+        return builder.to_code(code.co_name, filename=code.co_filename, firstlineno=code.co_firstlineno)
+
+    def _call_graph(self, graph: GraphCall, failed: Label) -> None:
+        emit = self._emit
+        builder = emit.builder
+        with emit.in_front():
+            with builder.protect(failed):
+                builder.load_callable(graph.function)
+                for quantity in graph.inputs:
+                    emit.quantity(quantity)
+                builder.call(len(graph.inputs))
+                if isinstance(self.ending, Rest) or self._lift.modes.calls:
+                    _let_interrupts_in(emit)
+            builder.unpack_sequence(len(emit.outputs))
+            for index in range(len(emit.outputs)):
+                builder.store_fast(output_name(index))
+        if graph.precautions:
+            with emit.in_front():
+                _take_precautions(emit, graph, "save")
+                builder.store_fast(_SAVED)
+
+    def direct_call(self, graph: GraphCall | None) -> Direct | None:
+        """What the code does, if that is to return one result of the graph: then it need not even run."""
+        if graph is None or graph.precautions or self._lift.journal.changed or self._lift.modes.calls:
+            return None
+        value = self.ending.value if isinstance(self.ending, Return) else None
+        if not isinstance(value, TensorValue) or value.is_input or value.has_attributes:
+            return None
+        if self._emit.new or self._emit.calculated or any(quantity.kind != "VALUE" for quantity in graph.inputs):
+            return None
+        first = len(argument_names(self._code))
+        where = {source: first + index for index, source in enumerate(self.fetched)}
+        sources = [quantity.source for quantity in graph.inputs if isinstance(quantity, Quantity)]
+        inputs = tuple(source.argument if source.access == "ARG" else where[source] for source in sources)
+        output = next(index for index, output in enumerate(self.outputs) if output is value)
+        return graph.function, inputs, output, len(self.outputs), graph.judge
 
 
 def _take_precautions(emit: ResidualEmitter, graph: GraphCall, method: str) -> None:
@@ -182,13 +189,6 @@ def _take_precautions(emit: ResidualEmitter, graph: GraphCall, method: str) -> N
     for source in graph.written:
         emit.source(source)
     builder.call(len(graph.written) + (method == "undo"))
-
-
-def _call_graph(emit: ResidualEmitter, graph: Callable[..., Any], inputs: Sequence[Quantity | Calculated]) -> None:
-    emit.builder.load_callable(graph)
-    for quantity in inputs:
-        emit.quantity(quantity)
-    emit.builder.call(len(inputs))
 
 
 def _let_interrupts_in(emit: ResidualEmitter) -> None:

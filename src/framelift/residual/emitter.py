@@ -7,7 +7,8 @@ which the guard check fills in; so an attribute chain is walked once per call, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,35 +37,34 @@ _HEAPTYPE = 1 << 9
 
 
 class ResidualEmitter:
-    """Emits code that rebuilds values. What it needs is collected on the way.
+    """Emits code that rebuilds values. What it needs is collected on the way, for the code in front of that to give."""
 
-    That is: objects to be fetched, outputs of the graph, lengths, tensors to be made, and numbers to be calculated.
-    """
-
-    def __init__(
-        self,
-        tracer: Lift,
-        arguments: tuple[str, ...],
-        fetched: list[Source],
-        outputs: list[TensorValue | SymbolicValue],
-        lengths: list[Quantity],
-        new: list[Source],
-        calculated: list[Calculated],
-    ) -> None:
+    def __init__(self, tracer: Lift, arguments: tuple[str, ...]) -> None:
         self.tracer = tracer
         self.arguments = arguments
-        self.fetched = fetched
-        self.outputs = outputs
-        self.lengths = lengths
-        self.new = new
-        self.calculated = calculated
-        self.builder = Builder((*arguments, *[_fetched_name(i) for i in range(len(fetched))]))
-        self._fetched_index = {source: i for i, source in enumerate(fetched)}
-        self._output_index = {id(value): i for i, value in enumerate(outputs)}
+        # Objects to be fetched, results of the graph, lengths at entry, tensors to be made.
+        self.fetched: list[Source] = []
+        self.outputs: list[TensorValue | SymbolicValue] = []
+        self.lengths: list[Quantity] = []
+        self.new: list[Source] = []
+        # Numbers to be calculated: one that nobody needs may raise, or be of another type.
+        self.calculated = tracer.inputs.calculations
+        self.builder = Builder(arguments)
+        self._fetched_index: dict[Source, int] = {}
+        self._output_index: dict[int, int] = {}
         # With the value itself: one that was made for this use would else give its address to the next.
         self._remembered: dict[int, tuple[Value, str]] = {}
         # Values that are being rebuilt: a tuple may hold an object that holds the tuple. Whether that made it already.
         self._unfinished: dict[int, bool] = {}
+
+    @contextmanager
+    def in_front(self) -> Iterator[None]:
+        """What is emitted inside comes before all there is so far: what that makes does not exist yet."""
+        remembered, self._remembered = self._remembered, {}
+        with self.builder.in_front():
+            yield
+        assert not self._remembered, "what is made in front is needed nowhere else"
+        self._remembered = remembered
 
     # -- values --------------------------------------------------------------------------------------------------
 
@@ -122,6 +122,7 @@ class ResidualEmitter:
         if index is None:
             index = self._fetched_index[source] = len(self.fetched)
             self.fetched.append(source)
+            self.builder.add_argument(_fetched_name(index))
         return index
 
     def quantity(self, quantity: Quantity | Calculated) -> None:
@@ -143,11 +144,6 @@ class ResidualEmitter:
 
     def _calculated_number(self, number: Calculated) -> None:
         keys = [known.key for known in self.calculated]
-        if number.key not in keys:
-            for arg in number.args:  # what it needs comes before it
-                self.value(arg)
-            keys = [known.key for known in self.calculated] + [number.key]
-            self.calculated.append(number)
         self.builder.load_fast(_calculated_name(keys.index(number.key)))
 
     def calculate(self) -> None:
@@ -169,9 +165,11 @@ class ResidualEmitter:
 
     def make_new(self) -> None:
         """Make what the graph or what follows needs, before anything is changed."""
-        for source in self.tracer.sources.in_order(self.new):
+        made = self.tracer.sources.in_order(self.new)
+        for source in made:
             source.argument.generate(self)
             self.builder.store_fast(f".{source.name}")
+        assert len(made) == len(self.new), "what is made needs no other that is made"
 
     def known_object(self, obj: Any) -> None:
         """Leave an object that is part of no input on the stack: a class of the user is held weakly, by the guards."""

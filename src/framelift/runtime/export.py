@@ -14,9 +14,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.capture.capture import Request, trace_whole
+from framelift.capture.capture import trace_whole
 from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, refuse_constants
+from framelift.capture.request import Request
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
 from framelift.graph.argument_checks import ArgumentChecks, Asked

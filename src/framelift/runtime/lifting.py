@@ -11,9 +11,10 @@ from typing import Any
 import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
 from framelift.backends import lookup
-from framelift.capture.capture import Captured, Request, capture
+from framelift.capture.capture import Captured, capture
 from framelift.capture.headroom import Headroom
 from framelift.capture.program import Programs
+from framelift.capture.request import Request
 from framelift.errors import (
     BackendError,
     DynamicError,

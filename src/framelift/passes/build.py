@@ -5,17 +5,38 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 from torch.nn import functional
 
 from framelift.passes import facts, ops
 from framelift.passes.facts import Reject
+from framelift.passes.metadata import Metadata
+from framelift.passes.report import PassRecord
 
-if TYPE_CHECKING:
-    from framelift.passes.work import Work
+
+class Site(Protocol):
+    """The graph that nodes are made in."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+    @property
+    def record(self) -> PassRecord: ...
+
+    def erase(self, node: Node) -> None:
+        """Erases a new node that nobody uses, and what was folded for it."""
+
+    def can_fold(self, weights: Sequence[Node]) -> bool:
+        """Whether weights may be put together ahead of time: held by the module, and never changed, says the user."""
+
+    def fold(self, weights: Sequence[Node], steps: Sequence[tuple[Any, ...]], at: Node) -> Node:
+        """A node for something computed from frozen weights here and now, kept as a buffer of the module."""
 
 
 class Builder:
@@ -25,7 +46,7 @@ class Builder:
     offer is made by `build.call(torch.cumsum, x, 1)`.
     """
 
-    def __init__(self, work: Work, before: Node, is_differentiable: bool, origins: Sequence[Node]) -> None:
+    def __init__(self, work: Site, before: Node, is_differentiable: bool, origins: Sequence[Node]) -> None:
         self.made: list[Node] = []
         self._work = work
         self._before = before

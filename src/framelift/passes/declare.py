@@ -23,24 +23,26 @@ root first, and whatever the rewrite needs), None if this is nothing for the pas
 with a reason. `condition` may name a reason why the match is not legal, `profit` says whether it pays. `rewrite` makes
 new nodes with `build` (:mod:`framelift.passes.build`) and says which old values they stand for.
 
-The driver (:mod:`framelift.passes.work`) does all else: it refuses a match whose operands are written in between or
-whose nodes have effects; it refuses or repairs (by a copy) what would share memory it did not share, or lie otherwise
-in memory than somebody can see; it checks shapes and dtypes, moves metadata, redirects uses, removes what is dead.
+The driver (:mod:`framelift.passes.driver`), which is the :class:`Work` of a pass, does all else: it refuses a match
+whose operands are written in between or whose nodes have effects; it refuses or repairs (by a copy) what would share
+memory it did not share, or lie otherwise in memory than somebody can see; it checks shapes and dtypes, moves metadata,
+redirects uses, removes what is dead.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from torch.fx import Graph, Node
 
-if TYPE_CHECKING:
-    from framelift.passes.build import Builder
-    from framelift.passes.work import Work
+from framelift.passes.build import Builder, Site
+from framelift.passes.effects import Effects, Memory
+from framelift.passes.modes import Modes
+from framelift.passes.options import PassOptions
 
 # exact: the same bits. approx: the same up to the rounding of floating point. semantic: other results, on request only.
 Exactness = Literal["exact", "approx", "semantic"]
@@ -57,6 +59,98 @@ class Match:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+
+class SavedForBackward(Protocol):
+    """What calls save for backward (:class:`framelift.passes.saved.Saved`)."""
+
+    def anywhere(self, addresses: frozenset[int]) -> bool:
+        """Whether any call saves something that lives there."""
+
+    def writers(self, addresses: frozenset[int], after: Node, besides: Iterable[Node] = ()) -> frozenset[Node]:
+        """Who may write to memory between a node and backward."""
+
+    def by(self, node: Node) -> frozenset[int]:
+        """The memory, of its operands and its result, in which a call saves something."""
+
+
+class Work(Site, Protocol):
+    """A graph under the passes: what a pass may ask of it, and have done to it."""
+
+    @property
+    def options(self) -> PassOptions: ...
+
+    @property
+    def memory(self) -> Memory: ...
+
+    @property
+    def saved(self) -> SavedForBackward: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def effects(self) -> Effects: ...
+
+    @property
+    def modes(self) -> Modes: ...
+
+    @property
+    def ancestors(self) -> dict[Node, int]: ...
+
+    @property
+    def inputs(self) -> list[Node]: ...
+
+    def nodes(self, names: Iterable[str]) -> list[Node]:
+        """The nodes that call one of these operations, in order."""
+
+    def count(self, names: Iterable[str]) -> int:
+        """How many nodes call one of these operations."""
+
+    def may_fuse(self, names: Iterable[str], smallest: int) -> bool:
+        """Whether so many nodes that call one of these operations might run side by side."""
+
+    def calls(self) -> Iterator[Node]:
+        """All nodes that compute something, in order."""
+
+    def read(self, reader: Callable[[Node], Any], node: Node) -> Any:
+        """What `reader(node)` says, asked once until the graph changes."""
+
+    def has_later_write(self, node: Node) -> bool:
+        """Whether the memory of a value is written after it was computed."""
+
+    def may_be_written(self, node: Node) -> bool:
+        """Whether a value is written after it was computed, or may be by the caller where autograd watches."""
+
+    def check_unwritten(self, node: Node) -> None:
+        """Rejects a result that is written later."""
+
+    def evaluate(self, node: Node, found: dict[Node, Any]) -> Any:
+        """What a node computes if some of its operands are other than their metadata says; None if it fails."""
+
+    def takes(self, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call also works with its arguments given in this way."""
+
+    def rewrite_all(self, rule: Rewrite) -> None:
+        """Tries every root, from the last to the first, until nothing is left to do."""
+
+    def try_at(self, rule: Rewrite, root: Node) -> bool:
+        """Tries one root; whether it was rewritten."""
+
+    def fuse_all(self, rule: Fusion) -> None:
+        """Fuses one group of independent nodes after the other."""
+
+    def respell_all(self, rule: Respelling) -> None:
+        """Writes calls in another way."""
+
+    def respell(self, node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Lets a node call something else that computes the same value. A name is a method's."""
+
+    def hand_over(self, change: Callable[[Graph], object]) -> None:
+        """Lets a function change the graph as it likes."""
+
+    def merge(self, kept: Node, dropped: Node) -> None:
+        """Lets one of two nodes that compute the very same value stand for both."""
 
 
 class Pass:

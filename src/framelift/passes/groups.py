@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
 
 from torch.fx import Graph, Node
 
 from framelift.passes import facts, order
-from framelift.passes.declare import Fusion
+from framelift.passes.declare import Fusion, Work
 from framelift.passes.effects import Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
-
-if TYPE_CHECKING:
-    from framelift.passes.work import Work
 
 
 def groups(rule: Fusion, work: Work, smallest: int) -> Iterator[list[Node]]:

@@ -14,12 +14,12 @@ from framelift.errors import short, unknown
 from framelift.passes import order
 from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
 from framelift.passes.diff import html_diff, lines, text_diff
+from framelift.passes.driver import Driver
 from framelift.passes.facts import value
 from framelift.passes.metadata import Metadata
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord, PassReport
 from framelift.passes.verify import Mismatch
-from framelift.passes.work import Work
 from framelift.report import stream
 from framelift.report.events import PassChanged, PassRan, PassReverted
 from framelift.shapes.symbols import forbids_guards
@@ -82,7 +82,7 @@ def run_planned(gm: GraphModule, example_inputs: Sequence[Any], chosen: list[Pas
 
 def may_apply(gm: GraphModule, chosen: list[Pass], options: PassOptions) -> bool:
     """Whether any of the passes might find something, going by the kinds of operations alone."""
-    work = Work(gm, Metadata(gm), options)
+    work = Driver(gm, Metadata(gm), options)
     return any(each.applies(work) for each in chosen) or next(iter(gm.children()), None) is not None
 
 
@@ -164,7 +164,7 @@ def _run(
     report: PassReport,
     repeats: bool = True,
 ) -> None:
-    work = Work(gm, Metadata(gm, example_inputs), options)
+    work = Driver(gm, Metadata(gm, example_inputs), options)
     # Symbolic sizes stay as unknown as they are: a rewrite that would have to assume something is not made.
     without_guards = forbids_guards(work.metadata.mode.shape_env)
     if without_guards is not None:
@@ -172,7 +172,7 @@ def _run(
             _run_all(work, chosen, report, MAX_ROUNDS if repeats else 1)
 
 
-def _run_all(work: Work, chosen: list[Pass], report: PassReport, rounds: int) -> None:
+def _run_all(work: Driver, chosen: list[Pass], report: PassReport, rounds: int) -> None:
     gm, options = work.module, work.options
     dead = order.remove_dead(gm.graph, work.memory)
     deadline = None if options.budget_ms is None else time.perf_counter() + options.budget_ms / 1e3
@@ -200,7 +200,7 @@ def _run_all(work: Work, chosen: list[Pass], report: PassReport, rounds: int) ->
         gm.recompile()
 
 
-def run_one(each: Pass, index: int, work: Work, is_done: bool = False) -> PassRecord:
+def run_one(each: Pass, index: int, work: Driver, is_done: bool = False) -> PassRecord:
     """One pass, with what surrounds it: its failure leaves the graph as it was."""
     record = PassRecord(index, each.name, nodes_before=len(work.graph.nodes))
     start = time.perf_counter()
@@ -235,7 +235,7 @@ def _next_file(folder: str | Path, name: str) -> Path:
     return Path(folder) / f"{len(list(Path(folder).iterdir())):03d}_{name}"
 
 
-def _show_change(record: PassRecord, work: Work) -> None:
+def _show_change(record: PassRecord, work: Driver) -> None:
     """The difference a pass made, for whoever wants to see it."""
     folder = work.options.diff_dir
     if work.snapshot is None or (folder is None and not stream.wanted(PassChanged)):

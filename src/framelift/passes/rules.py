@@ -11,22 +11,17 @@ backward stays within reach of those who could write to it before (:mod:`~framel
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch.fx import Node
 
 from framelift.graph.fake import address_of
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite
+from framelift.passes.declare import Match, Rewrite, Work
 from framelift.passes.effects import is_pure, traits, written_by
 from framelift.passes.facts import Reject
 from framelift.passes.rounding import keeps_bits
 from framelift.passes.saved import Backward
-
-if TYPE_CHECKING:
-    from framelift.passes.work import Work
 
 
 class PassError(Exception):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -18,14 +18,11 @@ from torch.fx import Node
 
 from framelift.graph.fake import address_of
 from framelift.passes import facts, ops
+from framelift.passes.build import Builder
+from framelift.passes.declare import Match, Work
 from framelift.passes.effects import traits, written_by
 from framelift.passes.facts import Reject
 from framelift.passes.metadata import CALLS
-
-if TYPE_CHECKING:
-    from framelift.passes.build import Builder
-    from framelift.passes.declare import Match
-    from framelift.passes.work import Work
 
 SAVED = "saved for backward, in memory that others may write"
 # Operations whose derivatives need no tensor, only sizes and places: torch need not be asked.

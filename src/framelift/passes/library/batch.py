@@ -11,14 +11,13 @@ from torch.nn import functional
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Rewrite, Several, register
+from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Rewrite, Several, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.linear import FuseParallelLinearPass, is_term, linear_at
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.library.splits import SPLITS, split_at
 from framelift.passes.pieces import Sections, slice_of
-from framelift.passes.work import Work
 
 # A stack copies: it pays while the cost of a call is more than that of the copy.
 LARGEST = {"cpu": 64 << 10, "cuda": 1 << 20}

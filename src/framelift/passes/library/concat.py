@@ -8,9 +8,8 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.work import Work
 
 
 def operands_of(node: Node) -> tuple[list[Node], int]:

@@ -10,11 +10,10 @@ from torch.fx import Node
 
 from framelift.passes import facts, kernels, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Fusion, Match, Rewrite, register
+from framelift.passes.declare import Fusion, Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.linear import Linear, linear_at, packed_bias
 from framelift.passes.library.normalize import permutation
-from framelift.passes.work import Work
 
 AXES = tuple(sorted(ops.AXES))
 

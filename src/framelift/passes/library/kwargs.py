@@ -11,9 +11,8 @@ from torch.fx import Node
 from torch.fx.operator_schemas import normalize_function
 
 from framelift.passes import facts, ops
-from framelift.passes.declare import Respelling, register
+from framelift.passes.declare import Respelling, Work, register
 from framelift.passes.effects import is_pure, traits
-from framelift.passes.work import Work
 
 Key = tuple[Any, ...]
 

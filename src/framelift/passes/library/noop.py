@@ -12,12 +12,11 @@ from torch.nn import functional
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.effects import is_pure
 from framelift.passes.facts import Reject
 from framelift.passes.library.concat import is_empty
 from framelift.passes.ops import Bound
-from framelift.passes.work import Work
 
 # Calls that may return their operand's memory, by method name and by function.
 VIEW_METHODS = frozenset(

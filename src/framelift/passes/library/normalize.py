@@ -12,11 +12,10 @@ from torch.fx import Node
 
 from framelift.passes import facts, modules, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Respelling, Rewrite, register
+from framelift.passes.declare import Match, Respelling, Rewrite, Work, register
 from framelift.passes.effects import OPAQUE, is_pure, traits
 from framelift.passes.facts import Reject
 from framelift.passes.ops import Bound
-from framelift.passes.work import Work
 
 # What a call should be: an operation and its arguments by name, those equal to their default left out.
 Spelling = tuple[str, dict[str, Any]]

@@ -10,8 +10,7 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
-from framelift.passes.work import Work
+from framelift.passes.declare import Match, Rewrite, Work, register
 
 
 @register

@@ -8,11 +8,10 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.pointwise import check_layout, unary
 from framelift.passes.ops import Bound
-from framelift.passes.work import Work
 
 SHAPES = tuple(sorted(ops.SHAPES))
 

@@ -12,11 +12,10 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.pieces import join_of
-from framelift.passes.work import Work
 
 
 @register

@@ -10,14 +10,13 @@ from torch.fx import Node
 
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
-from framelift.passes.declare import Match, Rewrite, register
+from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.library.reassemble import Reassembled
 from framelift.passes.ops import Bound
 from framelift.passes.pieces import Join, Piece, Run, sections_of, slice_of
-from framelift.passes.work import Work
 
 SPLITS = tuple(sorted(ops.SPLITS))
 

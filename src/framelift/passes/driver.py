@@ -31,8 +31,8 @@ MAX_ROUNDS = 100
 INHERITED = ("stack_trace", "nn_module_stack", "source_fn_stack", "input_source", "input_kind")
 
 
-class Work:
-    """A graph under the passes."""
+class Driver:
+    """A graph under the passes: their `Work`."""
 
     def __init__(self, module: GraphModule, metadata: Metadata, options: PassOptions) -> None:
         self.module = module

@@ -14,7 +14,7 @@ from framelift.capture.lift import Lift
 from framelift.capture.program import Programs
 from framelift.capture.request import Request
 from framelift.capture.retry import Retries
-from framelift.capture.stepping import BreakEarlier, StepInto
+from framelift.capture.steps import BreakEarlier, StepInto
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import NeedsNumbers
 from framelift.options import Options

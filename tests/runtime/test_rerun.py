@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import framelift
-from framelift.graph.metadata import Interner, Storage, TensorRef
+from framelift.graph.metadata import Interner
+from framelift.graph.record import Storage, TensorRef
 from framelift.native import _core
 from framelift.residual.rollback import Precautions
 from framelift.values.torch.data_errors import may_raise

@@ -13,13 +13,13 @@ from framelift.values.core.base import NULL
 from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import Tracer
     from framelift.values.functions.functions import FunctionLike
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 
-def bind_arguments(lift: Lift, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+def bind_arguments(lift: Tracer, function: FunctionLike, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The argument slots of a frame of `function`; a TypeError of the traced program where they do not fit."""
     code = function.code
     name_of_function = partial(function.qualified_name, lift)
@@ -61,7 +61,7 @@ def _slot_of(names: tuple[str, ...], name: str, start: int, stop: int) -> int | 
     return None
 
 
-def _fill_defaults(lift: Lift, function: FunctionLike, slots: list[Any], positional: int) -> None:
+def _fill_defaults(lift: Tracer, function: FunctionLike, slots: list[Any], positional: int) -> None:
     defaults = function.defaults(lift)
     first = positional - len(defaults)
     missing = []
@@ -75,7 +75,7 @@ def _fill_defaults(lift: Lift, function: FunctionLike, slots: list[Any], positio
         raise_error(TypeError, f"{function.qualified_name(lift)}() {_missing(missing, 'positional')}")
 
 
-def _fill_keyword_defaults(lift: Lift, function: FunctionLike, slots: list[Any], positional: int) -> None:
+def _fill_keyword_defaults(lift: Tracer, function: FunctionLike, slots: list[Any], positional: int) -> None:
     defaults = function.keyword_defaults(lift)
     missing = []
     for index in range(positional, len(slots)):
@@ -110,7 +110,7 @@ def _unexpected(code: types.CodeType, name: str, kwargs: dict[str, Any]) -> str:
     return f"got an unexpected keyword argument '{name}'"
 
 
-def _too_many(lift: Lift, function: FunctionLike, given: int, by_keyword: int) -> str:
+def _too_many(lift: Tracer, function: FunctionLike, given: int, by_keyword: int) -> str:
     takes, defaults = function.code.co_argcount, len(function.defaults(lift))
     expected = f"from {takes - defaults} to {takes}" if defaults else str(takes)
     also = (

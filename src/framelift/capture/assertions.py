@@ -20,8 +20,8 @@ from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.capture.frame import Frame
-    from framelift.capture.lift import Lift
     from framelift.capture.program import Program
+    from framelift.capture.tracing import Tracing
 
 # A message is put together by few instructions.
 _LONGEST = 200
@@ -51,7 +51,7 @@ def presumed_truth(frame: Frame, value: TensorValue | SymbolicValue, if_true: in
     return truth
 
 
-def _presumed_number(lift: Lift, value: SymbolicValue, truth: bool) -> bool:
+def _presumed_number(lift: Tracing, value: SymbolicValue, truth: bool) -> bool:
     condition = value if value.python_type() is bool else py.compare(lift, "!=", value, 0)
     if not truth:
         condition = lift.call_on_numbers(torch.sym_not, (condition,))

@@ -20,7 +20,8 @@ from framelift.capture import (  # noqa: F401  (register their handlers)
 from framelift.capture.graph_break import all_in_python, go_on_at, step_at
 from framelift.capture.lift import Lift
 from framelift.capture.request import Request
-from framelift.capture.stepping import BreakEarlier, Left, StepInto, SteppingFrame
+from framelift.capture.stepping import Left, SteppingFrame
+from framelift.capture.steps import BreakEarlier, StepInto
 from framelift.errors import FullGraphError
 from framelift.native import _core
 from framelift.report import events, stream

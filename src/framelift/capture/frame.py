@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.capture.location import SourceLine
 from framelift.capture.program import Program, Run
+from framelift.capture.tracing import Tracing
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL, Raised
 from framelift.values.core.exceptions import TracebackValue
 from framelift.values.functions.functions import BoundMethodValue, FunctionLike
-
-if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
 
 # What a handler returns to leave the loop.
 LEAVE = -1
@@ -44,7 +42,7 @@ class Frame:
     )
 
     def __init__(
-        self, lift: Lift, program: Program, function: FunctionLike, globals: DictValue, arguments: list[Any]
+        self, lift: Tracing, program: Program, function: FunctionLike, globals: DictValue, arguments: list[Any]
     ) -> None:
         self.lift = lift
         self.program = program
@@ -203,7 +201,7 @@ class Frame:
         self.locals, self.stack, self.pc = list(snapshot[0]), list(snapshot[1]), snapshot[2]
 
 
-def give_context(lift: Lift, exception: Any) -> None:
+def give_context(lift: Tracing, exception: Any) -> None:
     """What is being handled when an exception is raised is its context; a circle is cut where it would close."""
     lift.journal.touch(exception)
     handled = lift.handled

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift.breaks import FL0110, FL0202, GraphBreak
+from framelift.capture.tracing import Tracing
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
@@ -41,9 +42,6 @@ from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_c
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors.tensors import TensorValue
 
-if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-
 
 class Inputs:
     """The values of input objects, and which of them are inputs of the graph."""
@@ -65,7 +63,7 @@ class Inputs:
 
     # -- objects ---------------------------------------------------------------------------------------------------
 
-    def wrap(self, lift: Lift, obj: Any, source: Source) -> Any:
+    def wrap(self, lift: Tracing, obj: Any, source: Source) -> Any:
         """The value of an input object. Reaching an object twice is a fact to guard."""
         kind = type(obj)
         model = MODELS.get(id(kind))
@@ -108,14 +106,14 @@ class Inputs:
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
-    def _wrap_scalar(self, lift: Lift, obj: Any, source: Source) -> Value:
+    def _wrap_scalar(self, lift: Tracing, obj: Any, source: Source) -> Value:
         if type(obj) in (int, float) and self.policy.considers_numbers:
             symbolic = self.symbolic_number(lift, Quantity(source, "VALUE"), obj)
             if symbolic is not None:
                 return symbolic
         return ScalarValue(source, obj)
 
-    def symbolic_number(self, lift: Lift, quantity: Quantity, number: Any) -> SymbolicValue | None:
+    def symbolic_number(self, lift: Tracing, quantity: Quantity, number: Any) -> SymbolicValue | None:
         """A number of an input as a symbol, if the policy wants it to be one."""
         known = self._numbers.get(quantity)
         if known is not None:
@@ -133,7 +131,7 @@ class Inputs:
         self._origins[id(ref)] = quantity
         return value
 
-    def calculated_number(self, lift: Lift, calculated: Calculated, number: Any) -> SymbolicValue | None:
+    def calculated_number(self, lift: Tracing, calculated: Calculated, number: Any) -> SymbolicValue | None:
         """A number that is calculated from others, before the graph runs; None if it cannot be a symbol."""
         known = self._calculated.get(calculated.key)
         if known is not None:
@@ -156,7 +154,7 @@ class Inputs:
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
-    def add_tensor(self, lift: Lift, value: TensorValue) -> TensorRef:
+    def add_tensor(self, lift: Tracing, value: TensorValue) -> TensorRef:
         """Make a tensor an input of the graph."""
         source = value.source
         assert source is not None
@@ -177,7 +175,7 @@ class Inputs:
         if is_array:
             self._arrays.append(value)
 
-    def _layout(self, lift: Lift, tensor: torch.Tensor, source: Source) -> Layout | None:
+    def _layout(self, lift: Tracing, tensor: torch.Tensor, source: Source) -> Layout | None:
         """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
         if source.is_new or type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
             return None
@@ -205,7 +203,7 @@ class Inputs:
         return source
 
 
-def _note_alias(lift: Lift, value: Value, source: Source) -> None:
+def _note_alias(lift: Tracing, value: Value, source: Source) -> None:
     known = value.source
     assert known is not None
     if source is known:

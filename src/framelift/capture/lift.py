@@ -29,7 +29,8 @@ from framelift.capture.is_compiling import Answers
 from framelift.capture.location import ProgramPoint
 from framelift.capture.operations import Operations
 from framelift.capture.program import Programs
-from framelift.capture.stepping import SteppingFrame, Steps
+from framelift.capture.stepping import SteppingFrame
+from framelift.capture.steps import Steps
 from framelift.effects.journal import Journal
 from framelift.effects.modes import TorchModes
 from framelift.graph import GraphBuilder, NumberRef

@@ -29,7 +29,7 @@ from framelift.values.functions.generators import GeneratorValue
 from framelift.values.objects.classes import ClassValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
+    from framelift.capture.tracing import Tracing
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ def send(frame: Frame, target: int) -> int | None:
     return None
 
 
-def _send(lift: Lift, receiver: Any, value: Any) -> Any:
+def _send(lift: Tracing, receiver: Any, value: Any) -> Any:
     if isinstance(receiver, (GeneratorValue, DrivenBelow)):
         return receiver.send_value(lift, value)
     if value is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
+from framelift.capture.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.symbols import decide, known_of_data
 from framelift.shapes.unbacked import depends_on_data
@@ -23,9 +24,6 @@ from framelift.values.stdlib.warnings import refuse_unheard
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.data_errors import may_raise
-
-if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
 
 # So many facts are noted about symbolic numbers before they are settled.
 _MOST_DECISIONS = 64
@@ -45,7 +43,7 @@ class Operations:
 
     def on_values(
         self,
-        lift: Lift,
+        lift: Tracing,
         emit: Callable[..., Any],
         target: Any,
         args: tuple[Any, ...],
@@ -78,7 +76,7 @@ class Operations:
             raise GraphBreak(FL0303, op=_spell(target))
         return self._result(lift, result)
 
-    def on_bodies(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
+    def on_bodies(self, lift: Tracing, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
         """An operation on values of the graph and on bodies."""
         if lift.has_changed_filters:
             refuse_unheard(lift)
@@ -88,7 +86,7 @@ class Operations:
             raise _break_for(failure) from failure
         return self._result(lift, result)
 
-    def on_numbers(self, lift: Lift, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def on_numbers(self, lift: Tracing, target: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """An operation on symbolic numbers, or one that gives them.
 
         NotImplemented where symbols cannot do what numbers can: be compared with nan, for instance.
@@ -102,7 +100,7 @@ class Operations:
             return NotImplemented
         return self._result(lift, result)
 
-    def settle(self, lift: Lift, ref: NumberRef) -> Any:
+    def settle(self, lift: Tracing, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         symbols = lift.graph.symbols
         if depends_on_data(ref.known_fake):
@@ -121,18 +119,18 @@ class Operations:
         symbols.note_place(lift.user_line)
         return number
 
-    def presume(self, lift: Lift, ref: NumberRef) -> None:
+    def presume(self, lift: Tracing, ref: NumberRef) -> None:
         """Go on as if a condition were true, and check it when the graph runs."""
         try:
             lift.graph.presume(ref)
         except MetadataFailure as failure:
             raise _break_for(failure) from failure
 
-    def _result(self, lift: Lift, result: Any) -> Any:
+    def _result(self, lift: Tracing, result: Any) -> Any:
         lift.graph.symbols.note_place(lift.user_line)
         return self.value_of(lift, result)
 
-    def value_of(self, lift: Lift, result: Any) -> Any:
+    def value_of(self, lift: Tracing, result: Any) -> Any:
         """A result of the graph as a value of the program."""
         kind = type(result)
         if kind is TensorRef or kind is NumberRef:
@@ -163,7 +161,7 @@ def _break_for(failure: MetadataFailure) -> GraphBreak:
     return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
 
 
-def _settled(lift: Lift, value: Any) -> Any:
+def _settled(lift: Tracing, value: Any) -> Any:
     """An argument with numbers in place of symbols; itself, if there are none in it."""
     if isinstance(value, SymbolicValue | SizeValue):
         return lift.constant(value)

@@ -10,23 +10,32 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from framelift.breaks import FL0101, GraphBreak
 from framelift.bytecode.by_code import ByCode
 from framelift.bytecode.canonical import CanonicalCode, Step, lower
 from framelift.bytecode.canonical_ops import OPS, effect
 from framelift.bytecode.handlers import Way, returns_nothing_true, way_from
+from framelift.values.core.tracer import Tracer
 
-if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
+
+class Activation(Protocol):
+    """The frame that a step runs in."""
+
+    @property
+    def lift(self) -> Tracer: ...
+
+    @property
+    def stack(self) -> list[Any]: ...
+
 
 # A bound step: runs one operation in a frame; gives the index of the next step where it jumps.
-Run = Callable[["Frame"], "int | None"]
+Run = Callable[[Activation], "int | None"]
 Handler = Callable[..., Any]
 
 HANDLERS: dict[str, Handler] = {}
-RAW: dict[str, Callable[[Frame, Any], int | None]] = {}
+RAW: dict[str, Callable[..., int | None]] = {}
 
 
 def opcode(*names: str) -> Callable[[Handler], Handler]:
@@ -142,7 +151,7 @@ def _bind(op: str, arg: Any) -> Run:
     handler = HANDLERS.get(op)
     if handler is None:
 
-        def unsupported(frame: Frame) -> int | None:
+        def unsupported(frame: Activation) -> int | None:
             raise GraphBreak(FL0101, opcode=op)
 
         return unsupported
@@ -156,7 +165,7 @@ def _goes_back(step: Step, index: int) -> bool:
 
 
 def _counted(run: Run) -> Run:
-    def round_of_a_loop(frame: Frame) -> int | None:
+    def round_of_a_loop(frame: Activation) -> int | None:
         frame.lift.spend(1, "too many rounds of loops")
         return run(frame)
 
@@ -175,7 +184,7 @@ def _announced(run: Run) -> Run:
 
 
 def _push(handler: Handler, arg: Any, taken: int, given: int) -> Run:
-    def run(frame: Frame) -> int | None:
+    def run(frame: Activation) -> int | None:
         frame.stack.append(handler(frame, arg))
         return None
 
@@ -183,7 +192,7 @@ def _push(handler: Handler, arg: Any, taken: int, given: int) -> Run:
 
 
 def _replace(handler: Handler, arg: Any, taken: int, given: int) -> Run:
-    def run(frame: Frame) -> int | None:
+    def run(frame: Activation) -> int | None:
         stack = frame.stack
         stack[-1] = handler(frame, arg, stack[-1])
         return None
@@ -192,7 +201,7 @@ def _replace(handler: Handler, arg: Any, taken: int, given: int) -> Run:
 
 
 def _combine(handler: Handler, arg: Any, taken: int, given: int) -> Run:
-    def run(frame: Frame) -> int | None:
+    def run(frame: Activation) -> int | None:
         stack = frame.stack
         result = handler(frame, arg, stack[-2], stack[-1])
         stack.pop()
@@ -203,7 +212,7 @@ def _combine(handler: Handler, arg: Any, taken: int, given: int) -> Run:
 
 
 def _any_shape(handler: Handler, arg: Any, taken: int, given: int) -> Run:
-    def run(frame: Frame) -> int | None:
+    def run(frame: Activation) -> int | None:
         stack = frame.stack
         bottom = len(stack) - taken
         result = handler(frame, arg, *stack[bottom:])

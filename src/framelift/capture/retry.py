@@ -25,7 +25,7 @@ from framelift.capture.is_compiling import Answers, NotCompiling
 from framelift.capture.lift import Lift
 from framelift.capture.program import Programs
 from framelift.capture.request import Request
-from framelift.capture.stepping import BreakEarlier, StepInto, Steps
+from framelift.capture.steps import BreakEarlier, StepInto, Steps
 from framelift.errors import BackendError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
 from framelift.graph.runtime_asserts import CannotCheck

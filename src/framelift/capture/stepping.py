@@ -8,45 +8,17 @@ break. What torch and the standard library do within a call stays part of that c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framelift.breaks import FL0109, FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
 from framelift.capture.frame import Frame
+from framelift.capture.steps import BreakEarlier, Steps
 from framelift.values.core.base import NULL, Raised, Value
 from framelift.values.core.lookup import special_method
 from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.lifetimes import end_shows, is_argument, is_held
-
-if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
-
-
-class BreakEarlier(Exception):
-    """The frame cannot be left where it broke: capture again and break before instruction `count`.
-
-    So it is while an exception is handled that only the capture knows, and where something would be alive that cannot
-    be rebuilt.
-    """
-
-    def __init__(self, count: int, reason: GraphBreak) -> None:
-        super().__init__(count, reason)
-        self.count = count
-        self.reason = reason
-
-    def forget_frames(self) -> None:
-        """The reason is raised in one attempt after the other: what they worked on is not to live on in it."""
-        self.reason.__traceback__ = self.reason.__cause__ = self.reason.__context__ = None
-
-
-class StepInto(Exception):
-    """It broke within calls: capture again, and step through calls so deep."""
-
-    def __init__(self, depth: int) -> None:
-        super().__init__(depth)
-        self.depth = depth
 
 
 class Left(Exception):
@@ -56,25 +28,6 @@ class Left(Exception):
         super().__init__(reason)
         self.frame = frame
         self.reason = reason
-
-
-@dataclass(slots=True)
-class Steps:
-    """What the stepping frames of one capture have in common."""
-
-    # The number of the current instruction, and the one to break before.
-    count: int = 0
-    break_before: BreakEarlier | None = None
-    # The instruction that raised the outermost exception being handled.
-    raised_at: int = 0
-    # How deep calls are stepped through.
-    depth: int = 0
-    # Whether nobody else is known to hold the arguments: those of a resume function.
-    owns_arguments: bool = False
-    # Whether frames wait for the outermost one that is being traced.
-    are_waiting: bool = False
-    # Arguments that nobody else is known to hold, and whose end may show.
-    owned: list[Value] = field(default_factory=list)
 
 
 class SteppingFrame(Frame):
@@ -167,7 +120,7 @@ class SteppingFrame(Frame):
         return False
 
     def _take_back(self, reason: GraphBreak) -> None:
-        lift: Lift = self.lift
+        lift = self.lift
         if _is_traced(self._handled_before) or self._exception_on_stack():
             raise BreakEarlier(lift.steps.raised_at, reason)
         lift.handled = self._handled_before

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from framelift.guards.source import Source
-
-if TYPE_CHECKING:
-    from framelift.values.core.base import Value
 
 
 class Changeable(Protocol):
@@ -29,13 +26,30 @@ class Changeable(Protocol):
     def restore(self, state: Any) -> None: ...
 
 
+class Replayed(Changeable, Protocol):
+    """What stands for an object that outlives the frame: a value."""
+
+    @property
+    def has_twins(self) -> bool: ...
+
+    def python_type(self) -> type: ...
+
+    def describe(self) -> str: ...
+
+    def is_as_it_was(self, state: Any) -> bool: ...
+
+    def replay(self, emit: Any) -> None: ...
+
+    def put_back(self, emit: Any) -> None: ...
+
+
 class Journal:
     """Undo and replay for one capture."""
 
     def __init__(self) -> None:
         self._saved: list[tuple[Changeable, Any]] = []
         self._touched: set[int] = set()
-        self.changed: list[Value] = []
+        self.changed: list[Replayed] = []
         self._changed_before = 0
         self._watched: list[Changeable] | None = None
 
@@ -49,9 +63,9 @@ class Journal:
         self._saved.append((value, value.state()))
         if value.source is not None and not any(other is value for other in self.changed):
             # Only values have a source: modes are of the process, not of an input.
-            self.changed.append(cast("Value", value))
+            self.changed.append(cast("Replayed", value))
 
-    def perform(self, call: Value) -> None:
+    def perform(self, call: Replayed) -> None:
         """Have `call` replayed here, in the order of the program."""
         if self._watched is not None:
             self._watched.append(call)

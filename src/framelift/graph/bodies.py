@@ -20,9 +20,8 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from framelift.graph.metadata import Ref, Storage, TensorRef
 from framelift.graph.purity import MODE_SWITCHES
-from framelift.graph.record import Record
+from framelift.graph.record import Record, Ref, Storage, TensorRef
 
 
 class Body:

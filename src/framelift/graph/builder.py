@@ -31,13 +31,23 @@ from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
 from framelift.graph.memo import MetadataMemo, Template
-from framelift.graph.metadata import Descriptor, Interner, NumberRef, Ref, Storage, TensorRef, TokenRef
+from framelift.graph.metadata import Descriptor, Interner
 from framelift.graph.names import input_base, unspellable, words_of
 from framelift.graph.nest import NotAConstant, map_result, scan
 from framelift.graph.out_arguments import check_given, check_written, given_results, without_them
 from framelift.graph.pruning import prune_dead_arguments
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
-from framelift.graph.record import Location, Operation, Record, operation_name
+from framelift.graph.record import (
+    Location,
+    NumberRef,
+    Operation,
+    Record,
+    Ref,
+    Storage,
+    TensorRef,
+    TokenRef,
+    operation_name,
+)
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader

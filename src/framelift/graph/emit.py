@@ -10,10 +10,9 @@ from torch import _assert
 from torch.fx import Graph, GraphModule, Node
 
 from framelift.graph.bodies import Body
-from framelift.graph.metadata import NumberRef, Ref, TensorRef
 from framelift.graph.names import Names
 from framelift.graph.nest import map_refs
-from framelift.graph.record import Location, Record
+from framelift.graph.record import Location, NumberRef, Record, Ref, TensorRef
 
 Modules = dict[str, tuple[str, str]]
 Input = TensorRef | NumberRef

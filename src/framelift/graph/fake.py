@@ -23,10 +23,11 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.nn.parameter import Parameter
 
 from framelift.graph.errors import FailureKind
-from framelift.graph.metadata import Descriptor, Facts, Interner, Storage
+from framelift.graph.metadata import Descriptor, Facts, Interner
 from framelift.graph.names import unspellable
 from framelift.graph.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
+from framelift.graph.record import Storage
 from framelift.shapes.symbols import Layout, Symbols
 from framelift.shapes.unbacked import Unlikely
 from framelift.silence import hush, silence

@@ -31,9 +31,8 @@ from framelift.graph.fake import (
     failure_kind,
     storage_of,
 )
-from framelift.graph.metadata import Storage, TensorRef
 from framelift.graph.nest import map_refs, pairs
-from framelift.graph.record import Record
+from framelift.graph.record import Record, Storage, TensorRef
 from framelift.graph.state import StateReader, entered
 
 

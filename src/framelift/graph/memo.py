@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
 
-from framelift.graph.metadata import Descriptor, Interner, NumberRef, Storage, TensorRef
-from framelift.graph.record import Operation, Record
+from framelift.graph.metadata import Descriptor, Interner
+from framelift.graph.record import NumberRef, Operation, Record, Storage, TensorRef
 from framelift.graph.state import StateReader
 
 Key = tuple[Hashable, ...]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from framelift.graph.bodies import Body
-from framelift.graph.metadata import NumberRef, Ref, TensorRef, TokenRef
+from framelift.graph.record import NumberRef, Ref, TensorRef, TokenRef
 from framelift.shapes.symbols import SYMBOLIC
 
 # Exact types of the constants a graph can hold: they print as Python and never change.

@@ -20,9 +20,9 @@ from torch._ops import OpOverload, OpOverloadPacket
 from framelift.graph.errors import MetadataFailure
 from framelift.graph.fake import Observed, address_of
 from framelift.graph.materialise import known_fake
-from framelift.graph.metadata import Descriptor, TensorRef
+from framelift.graph.metadata import Descriptor
 from framelift.graph.nest import scan
-from framelift.graph.record import Record
+from framelift.graph.record import Record, TensorRef
 
 # What must be the same of a result and the tensor that is to hold it.
 _FACTS = ("shape", "stride", "dtype", "device")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 
-from framelift.graph.metadata import Ref, TensorRef
+from framelift.graph.record import Ref, TensorRef
 
 
 def as_captured(module: GraphModule) -> GraphModule:

@@ -26,9 +26,9 @@ from torch.nn import functional
 
 from framelift.graph.fake import describe, unobserved
 from framelift.graph.memo import Hole, NewTensor, Template
-from framelift.graph.metadata import Descriptor, Interner, TensorRef
+from framelift.graph.metadata import Descriptor, Interner
 from framelift.graph.nest import NotAConstant, map_refs, map_result
-from framelift.graph.record import Record
+from framelift.graph.record import Record, TensorRef
 
 _META = torch.device("meta")
 _NUMBERS = (int, float)

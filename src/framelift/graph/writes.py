@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from framelift.graph.metadata import Descriptor, TensorRef
+from framelift.graph.metadata import Descriptor
+from framelift.graph.record import TensorRef
 
 # Bytes copied before every call: statistics of the largest networks are far below, caches of language models above.
 MOST = 4 << 20

@@ -18,6 +18,7 @@ from framelift.capture.capture import trace_whole
 from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, refuse_constants
 from framelift.capture.request import Request
+from framelift.effects.journal import Replayed
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
 from framelift.graph.argument_checks import ArgumentChecks, Asked
@@ -141,7 +142,7 @@ def _bind(function: FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -
     return tuple(bound.arguments[name] for name in code.co_varnames[:count])
 
 
-def _spelled(value: Value) -> str:
+def _spelled(value: Replayed) -> str:
     return value.describe() if value.source is None else f"{value.source.name}, a {value.describe()}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.containers.iterators import IteratorValue, advance, reduced
@@ -13,9 +13,30 @@ from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
-    from framelift.values.containers.dicts import DictValue
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
+
+
+class ViewedDict(Protocol):
+    """The dict that a view shows, and that an iterator goes over."""
+
+    @property
+    def structure(self) -> Any: ...
+
+    @property
+    def looks_ahead(self) -> bool: ...
+
+    def entries(self, tracer: Tracer) -> dict[Any, Any]: ...
+
+    def length(self, tracer: Tracer) -> Any: ...
+
+    def truth(self, tracer: Tracer) -> bool: ...
+
+    def contains(self, tracer: Tracer, item: Any) -> Any: ...
+
+    def changed_during_iteration(self, size_changed: bool) -> None: ...
+
+    def emit_call(self, emit: Emitter, method: str) -> None: ...
 
 
 class DictView(Value):
@@ -24,7 +45,7 @@ class DictView(Value):
     __slots__ = ("owner", "part")
     is_read_by_items = True
 
-    def __init__(self, owner: DictValue, part: str) -> None:
+    def __init__(self, owner: ViewedDict, part: str) -> None:
         super().__init__()
         self.owner = owner
         self.part = part
@@ -97,9 +118,9 @@ class DictIterator(IteratorValue):
 
     __slots__ = ("owner", "part", "keys", "position", "structure", "backwards")
 
-    def __init__(self, owner: DictValue, part: str, tracer: Tracer, backwards: bool = False) -> None:
+    def __init__(self, owner: ViewedDict, part: str, tracer: Tracer, backwards: bool = False) -> None:
         super().__init__()
-        self.owner: DictValue | None = owner
+        self.owner: ViewedDict | None = owner
         self.part = part
         self.keys = list(owner.entries(tracer))
         self.backwards = backwards

@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from itertools import repeat
 from operator import itemgetter, length_hint
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from framelift.values.containers.iterators import IteratorValue, reduced
 from framelift.values.core.base import Exhausted
@@ -17,9 +17,16 @@ from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method
 
 if TYPE_CHECKING:
-    from framelift.values.containers.sets import SetValue
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
+
+
+class WalkedSet(Protocol):
+    """The set that an iterator goes over."""
+
+    def members(self, tracer: Tracer) -> set[Any]: ...
+
+    def keeps_order(self, keys: list[Any]) -> bool: ...
 
 
 class SetIterator(IteratorValue):
@@ -27,9 +34,9 @@ class SetIterator(IteratorValue):
 
     __slots__ = ("owner", "keys", "position")
 
-    def __init__(self, owner: SetValue, keys: list[Any]) -> None:
+    def __init__(self, owner: WalkedSet, keys: list[Any]) -> None:
         super().__init__()
-        self.owner: SetValue | None = owner
+        self.owner: WalkedSet | None = owner
         self.keys = keys
         self.position = 0
 

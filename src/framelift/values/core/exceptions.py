@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.values.core.base import Exhausted, Raised, Value
 
 if TYPE_CHECKING:
-    from framelift.values.containers.dicts import DictValue
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
@@ -19,6 +18,14 @@ _name_of = type.__dict__["__name__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
 _flags_of = type.__dict__["__flags__"].__get__
 _HEAPTYPE = 1 << 9
+
+
+class Namespace(Protocol):
+    """The `__dict__` of an object."""
+
+    def get_key(self, tracer: Tracer, key: Any) -> Any: ...
+
+    def set_key(self, tracer: Tracer, key: Any, value: Any) -> None: ...
 
 
 class ExceptionValue(Value):
@@ -49,7 +56,7 @@ class ExceptionValue(Value):
         self.given: tuple[Any, ...] | None = None
         # The exception that an operation on constants raised: it may know more than its arguments say.
         self.real: BaseException | None = None
-        self._namespace: DictValue | None = None
+        self._namespace: Namespace | None = None
         # What was looked for in vain: `name`, and the `obj` it was looked for in.
         self.missing: dict[str, Any] = {}
 
@@ -64,7 +71,7 @@ class ExceptionValue(Value):
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
-    def namespace(self, tracer: Tracer) -> DictValue:
+    def namespace(self, tracer: Tracer) -> Namespace:
         if self._namespace is None:
             self._namespace = tracer.fresh_namespace(self)
         return self._namespace

@@ -14,8 +14,7 @@ from framelift.guards.equality import has_type
 from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
-from framelift.values.numbers.scalars import ScalarValue
+from framelift.values.core.base import MODELS, Value
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -419,7 +418,7 @@ def special_method(tracer: Tracer, value: Value, cls: type, name: str) -> Any:
     if found is None:
         return None
     method = bind(tracer, found, value, cls)
-    return ScalarValue(None, None) if method is None else method
+    return MODELS[id(types.NoneType)](None, None) if method is None else method
 
 
 def is_blocked(tracer: Tracer, method: Any) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -14,13 +14,24 @@ from framelift.own_builtins import OWN
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
-    from framelift.values.functions.functions import FunctionLike
 
 # Operators that take functions of the user; torch's own compiler traces those for them.
 _HIGHER_ORDER = torch.__path__[0] + "/_higher_order_ops/"
 
 
-def refuse_untraceable(tracer: Tracer, function: FunctionLike) -> None:
+class Callee(Protocol):
+    """A function of the program, as it is called."""
+
+    @property
+    def concrete(self) -> Any: ...
+
+    @property
+    def code(self) -> CodeType: ...
+
+    def describe(self) -> str: ...
+
+
+def refuse_untraceable(tracer: Tracer, function: Callee) -> None:
     """Break at a function that is not to be traced."""
     if isinstance(function.concrete, FunctionType):
         _refuse_marked(function, function.concrete)
@@ -29,7 +40,7 @@ def refuse_untraceable(tracer: Tracer, function: FunctionLike) -> None:
         raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
 
 
-def _refuse_marked(function: FunctionLike, concrete: FunctionType) -> None:
+def _refuse_marked(function: Callee, concrete: FunctionType) -> None:
     if has_own_builtins(concrete):
         raise GraphBreak(FL0102, what=f"{function.describe()}, which has builtins of its own")
     mark = disabled_mark(concrete)

@@ -6,9 +6,9 @@ a program needs the number itself (`range(n)`, a key, text) it is settled: guard
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from framelift.graph import NumberRef
+from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.shapes.history import is_ordinary
@@ -22,7 +22,6 @@ from framelift.values.numbers.specialise import SettledValue
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
-    from framelift.values.tensors.tensors import TensorValue
 
 # Operators that mean the same to symbols as to Python's numbers, for all of them.
 _OPEN = frozenset({"+", "-", "*"})
@@ -46,10 +45,22 @@ class Compared(NamedTuple):
     right: Any
 
 
+class SizedTensor(Protocol):
+    """A tensor of the graph, whose sizes may be symbols."""
+
+    @property
+    def source(self) -> Source | None: ...
+
+    @property
+    def is_as_it_came(self) -> bool: ...
+
+    def ref(self, tracer: Tracer) -> TensorRef: ...
+
+
 class SizeOf(NamedTuple):
     """It is the size of an input in one dimension."""
 
-    tensor: TensorValue
+    tensor: SizedTensor
     dim: int
 
 

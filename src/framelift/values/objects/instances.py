@@ -214,7 +214,7 @@ class UserObjectValue(Value):
         method = special_method(tracer, self, self.cls, "__call__")
         if method is None:
             raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")
-        with label_with(tracer, self):
+        with label_with(tracer, self.cls, self.source):
             return py.call(tracer, method, args, kwargs)
 
     def truth(self, tracer: Tracer) -> bool:

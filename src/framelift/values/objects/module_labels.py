@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from framelift.guards.source import Source
+
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
-    from framelift.values.objects.instances import UserObjectValue
 
 
 @contextlib.contextmanager
-def label_with(tracer: Tracer, value: UserObjectValue) -> Iterator[None]:
-    """Label what is traced meanwhile with `value`, if that is a module."""
-    if not issubclass(value.cls, torch.nn.Module):
+def label_with(tracer: Tracer, cls: type, source: Source | None) -> Iterator[None]:
+    """Label what is traced meanwhile with an object of a class, if that is a module."""
+    if not issubclass(cls, torch.nn.Module):
         yield
         return
-    name = value.source.name if value.source is not None else value.cls.__name__
+    name = source.name if source is not None else cls.__name__
     before = tracer.modules
-    cls = f"{value.cls.__module__}.{value.cls.__qualname__}"
-    tracer.modules = (*before, (name, _name_in_model(name), cls))
+    kind = f"{cls.__module__}.{cls.__qualname__}"
+    tracer.modules = (*before, (name, _name_in_model(name), kind))
     try:
         yield
     finally:

@@ -18,13 +18,12 @@ from framelift.values.containers.slices import SliceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import defines
-from framelift.values.numbers.symbolic import SymbolicValue
+from framelift.values.numbers.symbolic import SizedTensor, SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
 from framelift.values.tensors.sizes import size_in
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
-    from framelift.values.tensors.tensors import TensorValue
 
 _INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 _FLOATS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
@@ -34,7 +33,7 @@ _SUMS = {operator.add: "+", torch.add: "+", "add": "+", operator.sub: "-", torch
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def item_of(tracer: Tracer, tensor: TensorValue) -> Any:
+def item_of(tracer: Tracer, tensor: SizedTensor) -> Any:
     """`tensor.item()`."""
     descriptor = tensor.ref(tracer).descriptor
     if descriptor.dtype is torch.bool and _is_single(descriptor):
@@ -44,7 +43,7 @@ def item_of(tracer: Tracer, tensor: TensorValue) -> Any:
     return tracer.call_tensor_method("item", (tensor,), {})
 
 
-def as_number(tracer: Tracer, tensor: TensorValue, method: str) -> Any:
+def as_number(tracer: Tracer, tensor: SizedTensor, method: str) -> Any:
     """`int(tensor)`, `float(tensor)` and `operator.index(tensor)`, by the name of the method that they call."""
     descriptor = tensor.ref(tracer).descriptor
     if _is_single(descriptor) and descriptor.dtype in _INTEGERS:
@@ -100,7 +99,7 @@ def _presume_order(tracer: Tracer, *numbers: Any) -> None:
 # -- parts -----------------------------------------------------------------------------------------------------------
 
 
-def narrow(tracer: Tracer, tensor: TensorValue, dim: Any, start: Any, length: Any) -> Any:
+def narrow(tracer: Tracer, tensor: SizedTensor, dim: Any, start: Any, length: Any) -> Any:
     """`tensor.narrow(dim, start, length)`."""
     if _is_open(start) or _is_open(length):
         axis = tracer.constant(dim)
@@ -113,7 +112,7 @@ def narrow(tracer: Tracer, tensor: TensorValue, dim: Any, start: Any, length: An
     return tracer.call_tensor_method("narrow", (tensor, dim, start, length), {})
 
 
-def part(tracer: Tracer, tensor: TensorValue, key: Any) -> tuple[Any, Any]:
+def part(tracer: Tracer, tensor: SizedTensor, key: Any) -> tuple[Any, Any]:
     """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
     is_tuple = py.type_of(key) is tuple
     parts = py.items(tracer, key) if is_tuple else [key]
@@ -170,7 +169,7 @@ def _opens(tracer: Tracer, entry: Any) -> bool:
     return _is_open(entry) and (isinstance(entry, SymbolicValue) or _is_index(tracer, entry))
 
 
-def _is_index(tracer: Tracer, tensor: TensorValue) -> bool:
+def _is_index(tracer: Tracer, tensor: SizedTensor) -> bool:
     descriptor = tensor.ref(tracer).descriptor
     return not descriptor.shape and descriptor.dtype in _INTEGERS and descriptor.dtype is not torch.uint8
 
@@ -183,7 +182,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Value) and value.is_tensor
 
 
-def _dimensions(tracer: Tracer, tensor: TensorValue, parts: list[Any]) -> list[int]:
+def _dimensions(tracer: Tracer, tensor: SizedTensor, parts: list[Any]) -> list[int]:
     """The dimension of the tensor that each part of a key is about; for those about none, the next one."""
     rank = len(tensor.ref(tracer).descriptor.shape)
     takes = [_taken(tracer, entry) for entry in parts]

@@ -10,12 +10,11 @@ from framelift.values.containers.sequences import TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
-from framelift.values.numbers.symbolic import SizeOf, SymbolicValue
+from framelift.values.numbers.symbolic import SizedTensor, SizeOf, SymbolicValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
-    from framelift.values.tensors.tensors import TensorValue
 
 
 class SizeValue(TupleValue):
@@ -58,13 +57,13 @@ def make_size(tracer: Tracer, items: list[Any]) -> Any:
     return py.fold(tracer, torch.Size, [tracer.constant(item) for item in items])
 
 
-def size_of(tracer: Tracer, tensor: TensorValue) -> Any:
+def size_of(tracer: Tracer, tensor: SizedTensor) -> Any:
     """`tensor.shape`."""
     shape = tensor.ref(tracer).descriptor.shape
     return make_size(tracer, [size_in(tracer, tensor, dim) for dim in range(len(shape))])
 
 
-def size_in(tracer: Tracer, tensor: TensorValue, dim: int) -> Any:
+def size_in(tracer: Tracer, tensor: SizedTensor, dim: int) -> Any:
     """`tensor.shape[dim]`."""
     size = tensor.ref(tracer).descriptor.shape[dim]
     if type(size) is int:
@@ -76,7 +75,7 @@ def size_in(tracer: Tracer, tensor: TensorValue, dim: int) -> Any:
     return number
 
 
-def size_method(tracer: Tracer, tensor: TensorValue, dim: Any = None) -> Any:
+def size_method(tracer: Tracer, tensor: SizedTensor, dim: Any = None) -> Any:
     """`tensor.size()` and `tensor.size(dim)`."""
     if py.same(tracer, dim, None):
         return size_of(tracer, tensor)

@@ -10,10 +10,10 @@ from framelift.values.containers.dicts import MISSING
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
-from framelift.values.core.lookup import bind, class_lookup, mro_of
+from framelift.values.core.lookup import bind, class_lookup, is_fixed, mro_of
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
-from framelift.values.objects.classes import ClassValue, is_fixed, note_mro
+from framelift.values.objects.classes import ClassValue, note_mro
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:

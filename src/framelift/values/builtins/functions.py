@@ -21,10 +21,10 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import ExceptionValue, raise_error
+from framelift.values.core.folding import fold_call
 from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
-from framelift.values.functions.c_functions import fold_call
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.scalars import derive, is_number

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.folding import fold_call
 from framelift.values.core.lookup import (
     class_lookup,
     is_subclass,
@@ -21,7 +22,6 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.functions.c_functions import fold_call
 from framelift.values.objects.instances import UserObjectValue, plain_answer
 from framelift.values.subclasses.tuples import TupleObjectValue
 

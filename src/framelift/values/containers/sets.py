@@ -23,9 +23,8 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, given_key, is_unknown_number, stored_again
 from framelift.values.core.lengths import given_length, given_truth
-from framelift.values.core.lookup import mro_of
+from framelift.values.core.lookup import is_fixed, mro_of
 from framelift.values.core.methods import method, method_of
-from framelift.values.objects.classes import is_fixed
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter

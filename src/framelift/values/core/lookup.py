@@ -127,6 +127,12 @@ _SCALARS = (str, int, float, complex, bytes, frozenset, datetime.date, datetime.
 _CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
 
 
+def is_fixed(cls: type) -> bool:
+    """Whether nobody can change a class: it is C's own."""
+    flags = flags_of(cls)
+    return not flags & _HEAPTYPE or bool(flags & _IMMUTABLE)
+
+
 def _is_written_in_python(cls: type) -> bool:
     """Types made by C may be heap types too; but they are immutable, or bring a `__new__` of their own."""
     flags = flags_of(cls)

@@ -26,6 +26,7 @@ from framelift.values.core.lookup import (
     has_default,
     is_blocked,
     is_data_descriptor,
+    is_fixed,
     is_plain_class,
     is_subclass,
     mro_of,
@@ -417,12 +418,6 @@ def attribute_name(tracer: Tracer, name: Any) -> str:
     if type(plain) is not str:
         raise GraphBreak(FL0102, what=f"an attribute whose name is {py.describe(name)}")
     return plain
-
-
-def is_fixed(cls: type) -> bool:
-    """Whether nobody can change a class: it is C's own."""
-    flags = type.__dict__["__flags__"].__get__(cls)
-    return not flags & _HEAPTYPE or bool(flags & _IMMUTABLE)
 
 
 def _is_in_c(meta: type, method: str) -> bool:

@@ -13,8 +13,7 @@ import torch
 
 from framelift.guards.checks import is_unwatched
 from framelift.values.core.base import Value
-from framelift.values.core.lookup import class_lookup, defines, is_subclass
-from framelift.values.objects.classes import is_fixed
+from framelift.values.core.lookup import class_lookup, defines, is_fixed, is_subclass
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer

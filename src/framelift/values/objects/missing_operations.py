@@ -7,8 +7,7 @@ from typing import NamedTuple, NoReturn
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import name_in_errors, name_of, raw_lookup
-from framelift.values.objects.classes import is_fixed
+from framelift.values.core.lookup import is_fixed, name_in_errors, name_of, raw_lookup
 
 
 class _Slot(NamedTuple):

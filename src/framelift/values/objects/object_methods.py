@@ -19,9 +19,9 @@ from framelift.values.core.exceptions import (
     made_from,
     raise_error,
 )
-from framelift.values.core.lookup import is_subclass, name_of
+from framelift.values.core.lookup import is_fixed, is_subclass, name_of
 from framelift.values.core.primitives import primitive
-from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, is_fixed, make_instance
+from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, make_instance
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:

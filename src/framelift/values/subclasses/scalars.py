@@ -17,13 +17,13 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import has_default, name_of, raw_lookup, scalar_base
+from framelift.values.core.folding import fold_call, refuse_unsteady
+from framelift.values.core.lookup import has_default, is_fixed, name_of, raw_lookup, scalar_base
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
-from framelift.values.functions.c_functions import fold_call, refuse_unsteady
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import attributes
-from framelift.values.objects.classes import ClassValue, is_fixed, note_instantiable
+from framelift.values.objects.classes import ClassValue, note_instantiable
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.subclasses.tensors import refuse_rules
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import pathlib
 import re
 import runpy
@@ -57,6 +58,31 @@ def test_no_model_or_library_is_special() -> None:
     known = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b", re.IGNORECASE)
     found = [(str(path.relative_to(ROOT)), known.findall(path.read_text())) for path in SOURCES]
     assert [entry for entry in found if entry[1]] == []
+
+
+def modules_below() -> dict[str, set[str]]:
+    """For each module of ours those that it imports, wherever it does: in functions, and for types alone."""
+    paths = {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"): path
+        for path in SOURCES
+        if path.suffix in (".py", ".pyi")
+    }
+    below: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {name if name in paths else node.module for name in inner}
+        below[module] = named & paths.keys()
+    return below
+
+
+def test_no_module_needs_one_that_needs_it() -> None:
+    below = modules_below()
+    assert "framelift.graph.record" in below["framelift.graph.builder"]
+    graphlib.TopologicalSorter(below).prepare()  # names the ring, if there is one
 
 
 def test_nothing_names_a_machine() -> None:

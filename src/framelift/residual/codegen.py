@@ -20,7 +20,7 @@ from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
 from framelift.interrupts import is_failure
 from framelift.native import _core
-from framelift.residual.emitter import ResidualEmitter, output_name
+from framelift.residual.emitter import Captured, ResidualEmitter, output_name
 from framelift.residual.failures import GraphJudge, Presumption
 from framelift.residual.resume import Argument, ResumeCode
 from framelift.residual.rollback import Precautions
@@ -30,7 +30,6 @@ from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.lift import Lift
     from framelift.values.functions.generators import GeneratorValue
 
 
@@ -98,7 +97,7 @@ Direct = tuple[Callable[..., Any], tuple[int, ...], int, int, GraphJudge]
 class ResidualCode:
     """The residual code of one capture, begun with what follows the graph."""
 
-    def __init__(self, lift: Lift, code: CodeType, ending: Ending) -> None:
+    def __init__(self, lift: Captured, code: CodeType, ending: Ending) -> None:
         self.ending = ending
         self._lift = lift
         self._code = code
@@ -201,7 +200,7 @@ def _let_interrupts_in(emit: ResidualEmitter) -> None:
     emit.builder.pop_top()
 
 
-def _finish(emit: ResidualEmitter, lift: Lift, ending: Ending) -> None:
+def _finish(emit: ResidualEmitter, lift: Captured, ending: Ending) -> None:
     """Everything after the graph."""
     builder = emit.builder
     for value in lift.journal.changed:

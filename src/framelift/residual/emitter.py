@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from framelift.bytecode.builder import Builder
 from framelift.guards.quantity import Calculated, Quantity
@@ -19,15 +19,16 @@ from framelift.guards.source import Source
 from framelift.native._core import store_attributes
 from framelift.residual.resume import NULL as NULL_TAG
 from framelift.residual.resume import VALUE, CannotResume, StackTag
+from framelift.residual.segments import Fragments
 from framelift.residual.waiting_frames import Entering, needed
 from framelift.shapes.history import is_ordinary
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.lookup import flags_of, is_subclass
+from framelift.values.core.tracer import Tracer
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
-    from framelift.capture.lift import Lift
+    from framelift.values.core.tracer import TracedFrame
     from framelift.values.numbers.symbolic import SymbolicValue
     from framelift.values.tensors.tensors import TensorValue
 
@@ -36,10 +37,18 @@ T = TypeVar("T")
 _HEAPTYPE = 1 << 9
 
 
+class Captured(Tracer, Protocol):
+    """A capture that residual code is made for."""
+
+    @property
+    def fragments(self) -> Fragments:
+        """The parts of code objects that residual code goes on with."""
+
+
 class ResidualEmitter:
     """Emits code that rebuilds values. What it needs is collected on the way, for the code in front of that to give."""
 
-    def __init__(self, tracer: Lift, arguments: tuple[str, ...]) -> None:
+    def __init__(self, tracer: Captured, arguments: tuple[str, ...]) -> None:
         self.tracer = tracer
         self.arguments = arguments
         # Objects to be fetched, results of the graph, lengths at entry, tensors to be made.
@@ -212,7 +221,7 @@ class ResidualEmitter:
             self.call(2 + len(part))
             self.pop_top()
 
-    def at_its_yield(self, frame: Frame) -> tuple[CodeType, list[Any]] | None:
+    def at_its_yield(self, frame: TracedFrame) -> tuple[CodeType, list[Any]] | None:
         """The code of generators that begin where a frame has yielded, and what they take; None: there can be none."""
         segments = self.tracer.fragments.of(frame.program.canonical.code).segments
         offset = frame.program.steps[frame.pc].offset

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def bind_arguments(lift: Tracer, function: FunctionLike, args: list[Any], kwargs
     if keyword_only and any(slot is NULL for slot in slots[positional:]):
         _fill_keyword_defaults(lift, function, slots, positional)
     if code.co_flags & _VARARGS:
-        slots.append(lift.tuple(surplus))
+        slots.append(make_tuple(surplus))
     if code.co_flags & _VARKEYWORDS:
         slots.append(DictValue(extra))
     return slots

@@ -12,7 +12,7 @@ from framelift.guards.guardset import Where
 from framelift.report.events import Location
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core.base import NULL, Raised
-from framelift.values.core.exceptions import TracebackValue
+from framelift.values.core.exceptions import TracebackValue, give_context
 from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 
 # What a handler returns to leave the loop.
@@ -199,19 +199,3 @@ class Frame:
 
     def restore(self, snapshot: Any) -> None:
         self.locals, self.stack, self.pc = list(snapshot[0]), list(snapshot[1]), snapshot[2]
-
-
-def give_context(lift: Tracing, exception: Any) -> None:
-    """What is being handled when an exception is raised is its context; a circle is cut where it would close."""
-    lift.journal.touch(exception)
-    handled = lift.handled
-    if handled is None or handled is exception:
-        return
-    link, seen = handled, {id(handled)}
-    while link.context is not None and link.context is not exception and id(link.context) not in seen:
-        link = link.context
-        seen.add(id(link))
-    if link.context is exception:
-        lift.journal.touch(link)
-        link.context = None
-    exception.context = handled

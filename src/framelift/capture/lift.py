@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import builtins
-import datetime
 import operator
 import sys
 import types
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift import config
 from framelift.breaks import (
-    FL0102,
     FL0106,
     FL0108,
     FL0201,
-    FL0203,
     GraphBreak,
 )
 from framelift.capture.arguments import bind_arguments
-from framelift.capture.frame import Frame, give_context
+from framelift.capture.frame import Frame
 from framelift.capture.headroom import Headroom
 from framelift.capture.inputs import Inputs
 from framelift.capture.is_compiling import Answers
@@ -43,40 +39,28 @@ from framelift.shapes.history import History, Policy
 from framelift.values.builtins.calculated import calculate
 from framelift.values.builtins.formatting import shown, shown_arguments
 from framelift.values.classes.new_classes import MadeClasses
-from framelift.values.containers.collections_deque import DequeValue
 from framelift.values.containers.dicts import DictValue
-from framelift.values.containers.iterators import RangeIterator, SequenceIterator
 from framelift.values.containers.namespaces import NamespaceValue
-from framelift.values.containers.sequences import ListValue, TupleValue, plain_slice
-from framelift.values.containers.sets import SetValue
-from framelift.values.containers.slices import SliceValue
+from framelift.values.containers.sequences import TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
-from framelift.values.core.constants import is_constant, plain_text
-from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
+from framelift.values.core.constants import plain_text
+from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import (
     Found,
     class_lookup,
-    is_subclass,
-    name_of,
-    raw_lookup,
     special_method,
 )
 from framelift.values.core.primitives import Model, primitive_of
-from framelift.values.functions.c_functions import ModelMethodValue, constant_attribute
+from framelift.values.functions.c_functions import constant_attribute
 from framelift.values.functions.coroutines import kind_of_generator
-from framelift.values.functions.functions import BoundMethodValue, FunctionLike
+from framelift.values.functions.functions import FunctionLike
 from framelift.values.functions.generators import GeneratorValue
 from framelift.values.functions.modelled import model_of_inner, python_model
 from framelift.values.functions.reloaded import twin_of
 from framelift.values.objects import attributes
-from framelift.values.objects.classes import ClassValue
-from framelift.values.objects.instances import UserObjectValue
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.stdlib.contextvars import Contexts
-from framelift.values.stdlib.functools.partial import PartialValue
-from framelift.values.subclasses.containers import ContainerObjectValue, keys_are_read_directly
-from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tuples import tuple_class_model
 from framelift.values.tensors.deferred import percent, shows_tensor
 from framelift.values.tensors.leaves import with_leaf
@@ -193,8 +177,6 @@ class Lift:
 
     # -- constants and the plain containers ------------------------------------------------------------------------
 
-    is_constant = staticmethod(is_constant)
-
     def constant(self, value: Any) -> Any:
         """The plain Python object a value is, guarded as such."""
         if not isinstance(value, Value):
@@ -202,45 +184,9 @@ class Lift:
         value.note(self)
         return value.constant(self)
 
-    def from_constant(self, result: Any) -> Any:
-        """What an operation on constants gave, as a value of the program."""
-        if is_constant(result):
-            return result
-        if type(result) is list:
-            return ListValue([self.from_constant(item) for item in result])
-        if type(result) is tuple:
-            return self.tuple([self.from_constant(item) for item in result])
-        if type(result) is dict:
-            return DictValue({key: self.from_constant(item) for key, item in result.items()})
-        if type(result) is set:
-            return SetValue(result)
-        if isinstance(result, type):
-            return self.known_object(result)
-        if hasattr(type(result), "__next__"):
-            try:
-                items = list(result)
-            except Exception:  # noqa: BLE001  (whatever it raises, the program hears of it later, from Python)
-                raise GraphBreak(FL0102, what=f"{type(result).__name__}, which raises before its end") from None
-            return SequenceIterator([self.from_constant(item) for item in items], type(result))
-        raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)
-
-    def tuple(self, items: Sequence[Any]) -> Any:
-        """A tuple: plain where all its items are."""
-        plain = tuple(items)
-        return TupleValue(list(plain)) if any(isinstance(i, Value) or not is_constant(i) for i in plain) else plain
-
-    def new_list(self, items: Sequence[Any]) -> Value:
-        """A list the program made."""
-        return ListValue([*items])
-
     def size(self, items: list[Any]) -> Any:
         """A `torch.Size`: plain where all its items are."""
         return make_size(self, items)
-
-    def slice(self, start: Any, stop: Any, step: Any) -> Any:
-        if isinstance(start, Value) or isinstance(stop, Value) or isinstance(step, Value):
-            return SliceValue(start, stop, step)
-        return slice(start, stop, step)
 
     def as_index(self, value: Any) -> int:
         """An integer, as `operator.index` gives it."""
@@ -249,34 +195,12 @@ class Lift:
             raise_error(TypeError, f"'{type(plain).__name__}' object cannot be interpreted as an integer")
         return plain
 
-    def subscript(self, key: Value) -> Any:
-        """What a constant sequence is indexed by."""
-        if py.type_of(key) is slice:
-            return plain_slice(self, key)
-        return self.as_index(key) if self.has_index(key) else self.constant(key)
-
-    def has_index(self, value: Value) -> bool:
-        """Whether an object of a class written in Python can be used as an integer."""
-        if not isinstance(value, UserObjectValue):
-            return False
-        return class_lookup(self, value.guarded_type(self), "__index__") is not None
-
     def type_of(self, value: Any) -> type:
         """The type of a value, guarded."""
         return value.guarded_type(self) if isinstance(value, Value) else type(value)
 
-    def constant_iterator(self, value: Any) -> Value:
-        if type(value) is range:
-            return RangeIterator(value)
-        if not hasattr(type(value), "__iter__"):
-            raise_error(TypeError, f"'{type(value).__name__}' object is not iterable")
-        return SequenceIterator(list(value), type(iter(value)))
-
     def constant_attribute(self, value: Any, name: str) -> Any:
         return constant_attribute(self, value, name)
-
-    def constant_method(self, kind: type, name: str) -> Model | None:
-        return primitive_of(getattr(kind, name, None))
 
     def text(self, value: Any, conversion: str) -> str:
         if not isinstance(value, Value):
@@ -293,16 +217,6 @@ class Lift:
         finally:
             self._shown.pop()
 
-    def format(self, value: Any, spec: Any) -> str:
-        """`format(value, spec)`."""
-        if isinstance(value, Value):
-            return value.format(self, spec)
-        plain = self.constant(spec)
-        if plain and has_type(value, (datetime.date,)):
-            raise GraphBreak(FL0102, what="date.__format__")  # in the language of the day
-        text: str = py.fold(self, format, value, plain)
-        return text
-
     def format_by_percent(self, template: Any, arguments: Any) -> Any:
         """`template % arguments` for a str or bytes."""
         if shows_tensor(self, arguments):
@@ -317,43 +231,6 @@ class Lift:
         named = {key: shown(self, arg) for key, arg in kwargs.items()}
         return py.fold(self, getattr(template, name), *plain, **named)
 
-    def as_set(self, value: Any) -> SetValue:
-        return value if isinstance(value, SetValue) else self.copied_set(value)
-
-    def copied_set(self, iterable: Any) -> SetValue:
-        """A set of the items, in no order that is known."""
-        keys = iterable.members(self) if isinstance(iterable, SetValue) else py.keys(self, iterable)
-        return SetValue(set(keys), ordered=False)
-
-    def frozenset_value(self, constant: frozenset[Any]) -> SetValue:
-        return SetValue(constant, frozenset)
-
-    def unhashable_set(self, value: Any) -> SetValue | None:
-        """The members of a set, or of an instance of a subclass without a hash of its own."""
-        if isinstance(value, SetValue):
-            return value if value.kind is set else None
-        if isinstance(value, ContainerObjectValue) and value.base is set and not value.overrides(self, "__hash__"):
-            found: SetValue = value.storage(self)
-            return found
-        return None
-
-    def set_inside(self, value: Any) -> Any:
-        """What the C code of sets reads of an instance of a subclass: not by its `__iter__`. Anything else as it is."""
-        is_set = isinstance(value, ContainerObjectValue) and value.base in (set, frozenset)
-        return value.storage(self) if is_set else value
-
-    def dict_inside(self, value: Any) -> DictValue | None:
-        """The items that the C code of dicts reads of a dict or an instance of a subclass."""
-        if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):
-            storage: DictValue = value.storage(self)
-            return storage
-        return value if isinstance(value, DictValue) else None
-
-    def deque_inside(self, value: Any) -> DequeValue | None:
-        """The items that the C code of deques reads of a deque or an instance of a subclass."""
-        inside = value.storage(self) if isinstance(value, ContainerObjectValue) and value.base is deque else value
-        return inside if isinstance(inside, DequeValue) else None
-
     # -- attributes ------------------------------------------------------------------------------------------------
 
     def has_attribute(self, value: Any, name: str) -> bool:
@@ -364,35 +241,6 @@ class Lift:
                 return False
             raise
         return True
-
-    def special_method(self, value: Any, name: str, what: str) -> Any:
-        """A special method of any value, looked up on its type."""
-        if isinstance(value, UserObjectValue):
-            self.type_of(value)
-            method = special_method(self, value, value.cls, name)
-            if method is None:
-                raise_error(TypeError, f"'{name_of(value.cls)}' object does not support the {what} protocol")
-            return method
-        return py.attribute(self, value, name)
-
-    def builtin_method(self, owner: Any, name: str, function: Callable[..., Any]) -> Value:
-        return ModelMethodValue(owner, name, function)
-
-    def bound_method(self, function: Any, instance: Any) -> Value:
-        return BoundMethodValue(function, instance)
-
-    def getset(self, descriptor: Any, instance: Any, cls: type) -> Any:
-        """Attributes computed in C: the value knows them, if any does."""
-        if isinstance(instance, (UserObjectValue, ExceptionValue)):
-            return instance.computed(self, descriptor)
-        name = descriptor.__name__
-        if isinstance(instance, ClassValue):
-            return instance.get_slot(self, descriptor)
-        if name == "__class__":
-            return self.known_object(type(cls) if instance is None else cls)
-        raise GraphBreak(FL0203, type=name_of(cls), name=name)
-
-    # Exceptions are instances too; they stand below the modules that know about attributes.
 
     def fresh_namespace(self, owner: Value) -> DictValue:
         return NamespaceValue(owner)
@@ -436,21 +284,6 @@ class Lift:
 
     def items(self, iterable: Any) -> list[Any]:
         return py.items(self, iterable)
-
-    def inherits_storage(self, value: Any, method: Any) -> bool:
-        """Whether a method of a C type acts on the storage inside of an instance, as its class would have it."""
-        if not isinstance(value, (ContainerObjectValue, ScalarObjectValue, PartialValue)) or value.base is None:
-            return False
-        return method.__objclass__ is not object and raw_lookup(value.base, method.__name__) is method
-
-    def mergeable(self, value: Any) -> Any:
-        """What `dict.update` reads when given `value`: the storage of a subclass, or the value itself."""
-        storage = keys_are_read_directly(self, value)
-        return value if storage is None else storage
-
-    def is_modelled_builtin(self, value: Any, owner: type) -> bool:
-        """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
-        return value.is_exactly(owner) if isinstance(value, Value) else type(value) is owner
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -596,16 +429,6 @@ class Lift:
         if reason.point is None:
             reason.point = self.program_point()
             reason.is_error = error_on_graph_break(self)
-
-    def throw_into(self, frame: Frame, exception: Any) -> Any:
-        """Run a frame that stopped at a `yield`, with an exception raised there."""
-        return self.run_frame(frame, lambda: frame.throw(exception))
-
-    def give_context(self, exception: Any) -> None:
-        give_context(self, exception)
-
-    def call(self, function: Any, args: list[Any]) -> Any:
-        return py.call(self, function, args, {})
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.opcodes_containers import name_in_calls
 from framelift.capture.program import control, opcode
 from framelift.values.containers.dicts import MISSING, DictValue, pairs
+from framelift.values.containers.slices import make_slice
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Exhausted, Value
 from framelift.values.core.exceptions import raise_error, raise_name_error
@@ -217,12 +218,12 @@ def delete_subscr(frame: Frame, arg: Any, container: Any, key: Any) -> None:
 
 @opcode("BINARY_SLICE")
 def binary_slice(frame: Frame, arg: Any, container: Any, start: Any, stop: Any) -> Any:
-    return py.item(frame.lift, container, frame.lift.slice(start, stop, None))
+    return py.item(frame.lift, container, make_slice(start, stop, None))
 
 
 @opcode("STORE_SLICE")
 def store_slice(frame: Frame, arg: Any, value: Any, container: Any, start: Any, stop: Any) -> None:
-    py.set_item(frame.lift, container, frame.lift.slice(start, stop, None), value)
+    py.set_item(frame.lift, container, make_slice(start, stop, None), value)
 
 
 # -- operators -------------------------------------------------------------------------------------------------------

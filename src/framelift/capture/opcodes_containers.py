@@ -11,8 +11,10 @@ from framelift.capture.program import opcode
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.containers.sequences import ListValue
 from framelift.values.containers.sets import SetValue
+from framelift.values.containers.slices import make_slice
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, defines, name_of
 from framelift.values.numbers.scalars import ScalarValue
@@ -22,7 +24,7 @@ from framelift.values.objects.instances import UserObjectValue
 
 @opcode("BUILD_TUPLE")
 def build_tuple(frame: Frame, count: int, *items: Any) -> Any:
-    return frame.lift.tuple(items)
+    return make_tuple(items)
 
 
 @opcode("BUILD_LIST")
@@ -52,12 +54,12 @@ def build_const_key_map(frame: Frame, count: int, *items: Any) -> Any:
 @opcode("BUILD_SLICE")
 def build_slice(frame: Frame, count: int, *bounds: Any) -> Any:
     start, stop, step = (*bounds, None) if count == 2 else bounds
-    return frame.lift.slice(start, stop, step)
+    return make_slice(start, stop, step)
 
 
 @opcode("LIST_TO_TUPLE")
 def list_to_tuple(frame: Frame, arg: Any, value: Any) -> Any:
-    return frame.lift.tuple(py.items(frame.lift, value))
+    return make_tuple(py.items(frame.lift, value))
 
 
 @opcode("LIST_APPEND")

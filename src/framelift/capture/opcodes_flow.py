@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Intrinsic
-from framelift.capture.frame import LEAVE, Frame, give_context
+from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.program import control, opcode
 from framelift.models.exception_groups import matched, raised_together
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised
-from framelift.values.core.exceptions import ExceptionValue, as_end, is_raised, raise_error
+from framelift.values.core.exceptions import ExceptionValue, as_end, give_context, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.functions.coroutines import (
     DrivenBelow,
@@ -27,6 +27,7 @@ from framelift.values.functions.coroutines import (
 )
 from framelift.values.functions.generators import GeneratorValue
 from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
     from framelift.capture.tracing import Tracing
@@ -138,7 +139,7 @@ def _entering(frame: Frame, manager: Any, enter: str, leave: str, what: str) -> 
     for name, addition in ((enter, ""), (leave, f" (missed {leave} method)")):
         if class_lookup(lift, kind, name) is None:
             raise_error(TypeError, f"'{name_of(kind)}' object does not support the {what} protocol{addition}")
-    return [lift.special_method(manager, name, what) for name in (enter, leave)]
+    return [method_of_protocol(lift, manager, name, what) for name in (enter, leave)]
 
 
 @control("WITH_EXCEPT_START")

@@ -11,6 +11,7 @@ from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import flags_of, name_of
@@ -37,7 +38,7 @@ def match_keys(frame: Frame, arg: Any, subject: Any, keys: Any) -> Any:
         if key in wanted[:position]:
             raise_error(ValueError, f"mapping pattern checks duplicate key ({key!r})")
     found = [_value_at(frame, subject, key) for key in wanted]
-    values = None if any(value is MISSING for value in found) else lift.tuple(found)
+    values = None if any(value is MISSING for value in found) else make_tuple(found)
     return subject, keys, values
 
 
@@ -77,7 +78,7 @@ def match_class(frame: Frame, positional: int, subject: Any, cls: Any, names: An
         if value is MISSING:
             return None
         found.append(value)
-    return lift.tuple(found)
+    return make_tuple(found)
 
 
 def _match_args(frame: Frame, cls: ClassValue) -> list[Any] | None:

@@ -19,6 +19,7 @@ from framelift.values.containers.structs import StructSequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.stdlib.warnings import refuse_unheard
 from framelift.values.tensors.sizes import SizeValue
@@ -142,14 +143,14 @@ class Operations:
         if kind is TokenRef:
             return None
         if kind is tuple:
-            return lift.tuple([self.value_of(lift, item) for item in result])
+            return make_tuple([self.value_of(lift, item) for item in result])
         if kind is list:
             return ListValue([self.value_of(lift, item) for item in result])
         if kind is dict:
             return DictValue({key: self.value_of(lift, item) for key, item in result.items()})
         if isinstance(result, tuple) and not is_constant(result):
             return StructSequenceValue(kind, [self.value_of(lift, item) for item in result])
-        return lift.from_constant(result)
+        return from_constant(lift, result)
 
 
 def _break_for(failure: MetadataFailure) -> GraphBreak:

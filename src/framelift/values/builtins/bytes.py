@@ -40,7 +40,7 @@ def _of_object(tracer: Tracer, source: UserObjectValue) -> Any:
         return made
     if scalar_base(source.cls) is not None:
         return py.fold(tracer, bytes, tracer.constant(source))
-    if tracer.has_index(source):
+    if source.has_index(tracer):
         try:
             return py.fold(tracer, bytes, tracer.as_index(source))
         except Raised as raised:

@@ -32,6 +32,7 @@ from framelift.values.containers.sets import SetValue, make_set
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import defines, name_of, raw_lookup, special_method
 from framelift.values.core.primitives import primitive
@@ -55,7 +56,7 @@ def _list(tracer: Tracer, iterable: Any = (), /) -> Any:
 def _tuple(tracer: Tracer, iterable: Any = (), /) -> Any:
     if py.type_of(iterable) is tuple:
         return iterable
-    return tracer.tuple(py.listed(tracer, iterable))
+    return make_tuple(py.listed(tracer, iterable))
 
 
 @primitive(set)

@@ -41,7 +41,7 @@ class Shown:
 
     def __format__(self, spec: str) -> str:
         tracer, value = self.__dict__[_OF]
-        text: str = tracer.format(value, spec)
+        text: str = py.format_value(tracer, value, spec)
         return text
 
     def __getattr__(self, name: str) -> Any:

@@ -17,9 +17,11 @@ from framelift.values.builtins.number_methods import HasMethods, by_method, divm
 from framelift.values.classes.statements import make_type
 from framelift.values.classes.subclass_checks import own_check, subclass_check
 from framelift.values.containers.dicts import MISSING
+from framelift.values.containers.slices import make_slice
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue, raise_error
 from framelift.values.core.folding import fold_call
 from framelift.values.core.hash_keys import EqualKey, TupleKey
@@ -376,7 +378,7 @@ def _is_container(value: Any) -> bool:
 def _divmod(tracer: Tracer, left: Any, right: Any, /) -> Any:
     symbolic = isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue)
     if symbolic and all(isinstance(operand, SymbolicValue) or is_number(operand) for operand in (left, right)):
-        return tracer.tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
+        return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
     if any(isinstance(operand, UserObjectValue) or _is_container(operand) for operand in (left, right)):
         return divmod_of_objects(tracer, left, right)
     calculated = tracer.calculate(divmod, left, right)
@@ -389,7 +391,7 @@ def _register_constant_functions() -> None:
     for of_index in (bin, oct, hex, chr):
 
         def fold_index(tracer: Tracer, number: Any, /, *, _function: Any = of_index) -> Any:
-            plain = tracer.as_index(number) if isinstance(number, Value) and tracer.has_index(number) else number
+            plain = tracer.as_index(number) if isinstance(number, Value) and number.has_index(tracer) else number
             return py.fold(tracer, _function, tracer.constant(plain))
 
         primitive(of_index)(fold_index)
@@ -437,4 +439,4 @@ def _range(tracer: Tracer, first: Any, second: Any = MISSING, third: Any = MISSI
 def _slice(tracer: Tracer, first: Any, second: Any = MISSING, third: Any = None, /) -> Any:
     bounds = (first,) if second is MISSING else (first, second, third)
     start, stop, step = (None, bounds[0], None) if len(bounds) == 1 else (*bounds, None)[:3]
-    return tracer.slice(start, stop, step)
+    return make_slice(start, stop, step)

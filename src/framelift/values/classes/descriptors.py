@@ -11,7 +11,9 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -45,7 +47,7 @@ class MadeDescriptor(Value):
         if name == "__isabstractmethod__":
             return any(_is_abstract(tracer, part) for part in self.given[:3])
         if name == "__get__":
-            return tracer.builtin_method(self, name, lambda instance, owner=None: self.get(tracer, instance, owner))
+            return ModelMethodValue(self, name, lambda instance, owner=None: self.get(tracer, instance, owner))
         if self.kind is property:
             return self._of_property(tracer, name)
         if name in ("__func__", "__wrapped__"):
@@ -62,7 +64,7 @@ class MadeDescriptor(Value):
             if py.type_of(self.given[0]) is not types.FunctionType:
                 self.refuse("__get__()")
             bound_to = tracer.known_object(tracer.type_of(instance)) if owner is None else owner
-            return tracer.bound_method(self.given[0], bound_to)
+            return BoundMethodValue(self.given[0], bound_to)
         if instance is None:
             return self
         if self.kind is not property or self.given[0] is None:
@@ -76,21 +78,21 @@ class MadeDescriptor(Value):
 
     def _of_property(self, tracer: Tracer, name: str) -> Any:
         if name in _SETTERS:
-            return tracer.builtin_method(self, name, lambda function: self._with(_SETTERS[name], function))
+            return ModelMethodValue(self, name, lambda function: self._with(_SETTERS[name], function))
         if name in _PROPERTY_PARTS[:3]:
             return self.given[_PROPERTY_PARTS.index(name)]
         if name == "__doc__":
             getter, given = self.given[0], self.given[3]
             return given if given is not None or getter is None else py.attribute(tracer, getter, name)
         if name == "__set_name__":
-            return tracer.builtin_method(
+            return ModelMethodValue(
                 self, name, lambda _, attribute: self._take_name(tracer, tracer.constant(attribute))
             )
         if name in ("__set__", "__delete__"):
             part = self.given[1 if name == "__set__" else 2]
             if part is None:
                 self.refuse(f"{name}() without a function for it")
-            return tracer.builtin_method(self, name, lambda *args: py.call(tracer, part, list(args), {}))
+            return ModelMethodValue(self, name, lambda *args: py.call(tracer, part, list(args), {}))
         return self._other(tracer, name)
 
     def _with(self, position: int, function: Any) -> MadeDescriptor:

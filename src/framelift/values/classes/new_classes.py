@@ -23,6 +23,7 @@ from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import (
     Found,
@@ -191,11 +192,11 @@ class MadeClassValue(ClassValue):
         if name in ("__name__", "__qualname__"):
             return type.__getattribute__(self.concrete, name)
         if name == "__bases__":
-            return tracer.tuple(self.bases)
+            return make_tuple(self.bases)
         if name == "__base__":
             return tracer.known_object(type.__getattribute__(self.concrete, name))
         if name == "__mro__":
-            return tracer.tuple([tracer.known_object(base) for base in mro_of(self.concrete)])
+            return make_tuple([tracer.known_object(base) for base in mro_of(self.concrete)])
         if name == "__doc__" or (name in self.entries and name in ("__module__", "__annotations__")):
             found = self.entries.get(name)
             if name == "__doc__" and isinstance(found, MadeDescriptor):

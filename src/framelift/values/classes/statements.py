@@ -14,9 +14,10 @@ from framelift.native import _core
 from framelift.values.classes.descriptors import MadeDescriptor
 from framelift.values.classes.hooks import init_subclass, name_attributes
 from framelift.values.classes.new_classes import AT_BIRTH, MadeClassValue, does_nothing
-from framelift.values.containers.dicts import DictValue
+from framelift.values.containers.dicts import DictValue, dict_inside
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error, raised_from
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import (
@@ -50,16 +51,16 @@ def _build_class(tracer: Tracer, body: Any, name: Any, /, *given: Any, metaclass
         namespace: Any = DictValue({})
         tracer.run_in_namespace(body, namespace)
         if bases is not given:
-            namespace.set_key(tracer, "__orig_bases__", tracer.tuple(given))
+            namespace.set_key(tracer, "__orig_bases__", make_tuple(given))
         return make_class(tracer, type, tracer.constant(name), bases, dict(namespace.entries(tracer)), keywords)
-    named = [name, tracer.tuple(bases)]
+    named = [name, make_tuple(bases)]
     namespace = py.call(tracer, py.attribute(tracer, meta, "__prepare__"), named, keywords)
     if raw_lookup(py.type_of(namespace), "__getitem__") is NotImplemented:
         found = name_of(py.type_of(namespace))
         raise_error(TypeError, f"{name_of(meta.concrete)}.__prepare__() must return a mapping, not {found}")
     cell = tracer.run_in_namespace(body, namespace)
     if bases is not given:
-        py.set_item(tracer, namespace, "__orig_bases__", tracer.tuple(given))
+        py.set_item(tracer, namespace, "__orig_bases__", make_tuple(given))
     made = py.call(tracer, meta, [*named, namespace], keywords)
     if isinstance(cell, CellValue) and isinstance(made, ClassValue):
         _check_cell(tracer, cell, made, tracer.constant(name))
@@ -77,7 +78,7 @@ def _resolved(tracer: Tracer, given: Sequence[Any]) -> Sequence[Any]:
             bases.append(base)
             continue
         has_entries = True
-        entries = py.call(tracer, py.attribute(tracer, base, "__mro_entries__"), [tracer.tuple(given)], {})
+        entries = py.call(tracer, py.attribute(tracer, base, "__mro_entries__"), [make_tuple(given)], {})
         if not is_subclass(py.type_of(entries), tuple):
             raise_error(TypeError, "__mro_entries__ must return a tuple")
         bases += py.items(tracer, entries)
@@ -264,7 +265,7 @@ def _is_stand_in(hook: Any) -> bool:
 
 def make_type(tracer: Tracer, meta: ClassValue, name: Any, bases: Any, namespace: Any, keywords: dict[str, Any]) -> Any:
     """`type.__new__(meta, name, bases, namespace, **keywords)`."""
-    inside = tracer.dict_inside(namespace)
+    inside = dict_inside(tracer, namespace)
     if inside is None or py.type_of(bases) is not tuple or (isinstance(name, Value) and py.type_of(name) is not str):
         raise GraphBreak(FL0102, what="type() with three arguments")
     plain_bases = py.items(tracer, bases)

@@ -102,7 +102,7 @@ class DequeValue(ListValue, models=deque):
         return NotImplemented
 
     def _joined(self, tracer: Tracer, other: Any) -> Any:
-        inside = tracer.deque_inside(other)
+        inside = deque_inside(tracer, other)
         if inside is None:
             return NotImplemented
         made = self.make(tracer, list(self.items(tracer)))
@@ -123,7 +123,7 @@ class DequeValue(ListValue, models=deque):
         return self
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        inside = tracer.deque_inside(other)
+        inside = deque_inside(tracer, other)
         return NotImplemented if inside is None else super().compare(tracer, operator, inside)
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
@@ -368,3 +368,11 @@ def limit_of(tracer: Tracer, maxlen: Any) -> int | None:
 def _deque(tracer: Tracer, iterable: Any = (), maxlen: Any = None) -> Any:
     limit = limit_of(tracer, maxlen)
     return DequeValue(py.items(tracer, iterable), limit)
+
+
+def deque_inside(tracer: Tracer, value: Any) -> DequeValue | None:
+    """The items that the C code of deques reads of a deque or an instance of a subclass."""
+    if isinstance(value, DequeValue):
+        return value
+    inside: DequeValue | None = value.storage_of(tracer, deque) if isinstance(value, Value) else None
+    return inside

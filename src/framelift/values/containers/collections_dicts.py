@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.reading import stored_items, stored_keys
 from framelift.guards.source import Source
-from framelift.values.containers.dicts import MISSING, DictValue, pairs
+from framelift.values.containers.dicts import MISSING, DictValue, dict_inside, pairs
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key, stored_again
 from framelift.values.core.lookup import instance_dict
@@ -97,7 +98,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         result = super().compare(tracer, operator, other)
-        inside = tracer.dict_inside(other)
+        inside = dict_inside(tracer, other)
         if result is NotImplemented or not isinstance(inside, OrderedDictValue) or result == (operator == "!="):
             return result
         return self._has_keys_of(tracer, inside) == (operator == "==")
@@ -123,7 +124,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             return "OrderedDict()"
         if repr(OrderedDict(a=1)) == "OrderedDict({'a': 1})":  # since Python 3.12
             return f"OrderedDict({super().text(tracer, conversion)})"
-        pairs = [tracer.tuple((from_key(key), value)) for key, value in self.entries(tracer).items()]
+        pairs = [make_tuple((from_key(key), value)) for key, value in self.entries(tracer).items()]
         return f"OrderedDict([{', '.join(tracer.text(pair, 'repr') for pair in pairs)}])"
 
     def text_again(self) -> str | None:
@@ -286,7 +287,7 @@ def _ordered_dict(tracer: Tracer, source: Any = (), /, **kwargs: Any) -> Any:
 @primitive(defaultdict)
 def _default_dict(tracer: Tracer, factory: Any = None, source: Any = (), /, **kwargs: Any) -> Any:
     if not py.same(tracer, factory, None) and not py.truth(
-        tracer, tracer.call(tracer.known_object(callable), [factory])
+        tracer, py.call(tracer, tracer.known_object(callable), [factory], {})
     ):
         raise_error(TypeError, "first argument must be callable or None")
     return fill(tracer, DefaultDictValue({}, factory=factory), source, kwargs)

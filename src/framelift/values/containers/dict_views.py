@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.containers.iterators import IteratorValue, advance, reduced
+from framelift.values.containers.sets import as_set, set_of_items
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
+from framelift.values.core.construct import make_list, make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method, method_of
@@ -79,7 +81,7 @@ class DictView(Value):
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "items" and isinstance(other, DictView) and other.part == "items":
             return self._compare_items(tracer, operator, other)
-        return tracer.as_set(self).compare(tracer, operator, other) if self.part != "values" else NotImplemented
+        return as_set(tracer, self).compare(tracer, operator, other) if self.part != "values" else NotImplemented
 
     def _compare_items(self, tracer: Tracer, operator: str, other: DictView) -> bool:
         """As sets, but values are looked up and compared: they may have no hash."""
@@ -93,18 +95,18 @@ class DictView(Value):
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):
             return NotImplemented
-        return tracer.as_set(self).binary(tracer, operator, tracer.as_set(other))
+        return as_set(tracer, self).binary(tracer, operator, as_set(tracer, other))
 
     def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if self.part == "values" or operator not in ("&", "|", "-", "^"):
             return NotImplemented
-        return tracer.copied_set(other).binary(tracer, operator, tracer.as_set(self))
+        return set_of_items(tracer, other).binary(tracer, operator, as_set(tracer, self))
 
     @method
     def isdisjoint(self, tracer: Tracer, other: Any, /) -> Any:
         if self.part == "values":
             raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
-        return tracer.as_set(self).isdisjoint(tracer, other)
+        return as_set(tracer, self).isdisjoint(tracer, other)
 
     def parts(self) -> list[Any]:
         return [self.owner]
@@ -157,7 +159,7 @@ class DictIterator(IteratorValue):
 
     @method
     def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return reduced(tracer, iter, [tracer.new_list(self.to_come(tracer))])
+        return reduced(tracer, iter, [make_list(self.to_come(tracer))])
 
     def state(self) -> Any:
         return self.owner, self.position
@@ -194,4 +196,4 @@ def _pick(tracer: Tracer, part: str, key: Any, value: Any) -> Any:
         return from_key(key)
     if part == "values":
         return value
-    return tracer.tuple((from_key(key), value))
+    return make_tuple((from_key(key), value))

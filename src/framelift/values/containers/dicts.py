@@ -20,6 +20,7 @@ from framelift.values.containers.iterators import IteratorValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Identity, Raised, Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue, raise_error, raised_from
 from framelift.values.core.hash_keys import ReferenceKey, TupleKey, from_key, given_key, is_unknown_number, stored_again
 from framelift.values.core.lengths import given_length, given_truth
@@ -263,7 +264,7 @@ class DictValue(Value, models=dict):
         self.refuse("iteration while keys are exchanged")
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        inside = tracer.dict_inside(other)
+        inside = dict_inside(tracer, other)
         if operator not in ("==", "!=") or inside is None:
             return NotImplemented
         mine, theirs = self.entries(tracer), inside.entries(tracer)
@@ -460,7 +461,7 @@ class DictValue(Value, models=dict):
         key = next(reversed(entries)) if last else next(iter(entries))
         value = entries[key]
         self.delete_key(tracer, key)
-        return tracer.tuple((from_key(key), value))
+        return make_tuple((from_key(key), value))
 
     @method
     def clear(self, tracer: Tracer) -> None:
@@ -504,6 +505,14 @@ class DictValue(Value, models=dict):
         emit.build_map(0)
 
 
+def dict_inside(tracer: Tracer, value: Any) -> DictValue | None:
+    """The items that the C code of dicts reads of a dict or an instance of a subclass."""
+    if isinstance(value, DictValue):
+        return value
+    inside: DictValue | None = value.storage_of(tracer, dict) if isinstance(value, Value) else None
+    return inside
+
+
 def pairs(
     tracer: Tracer, other: Any, halves: Callable[[Tracer, Any, int], list[Any]] = halves_of
 ) -> list[tuple[Any, Any]]:
@@ -515,8 +524,8 @@ def each_pair(
     tracer: Tracer, other: Any, halves: Callable[[Tracer, Any, int], list[Any]] = halves_of
 ) -> Iterator[tuple[Any, Any]]:
     """The same one by one, with what happens between two of them."""
-    if not isinstance(other, DictValue):
-        other = tracer.mergeable(other)
+    if isinstance(other, Value):
+        other = other.mergeable(tracer)
     if isinstance(other, DictValue):
         other.note(tracer)
         yield from [(from_key(key), value) for key, value in other.entries(tracer).items()]

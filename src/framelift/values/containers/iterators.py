@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.construct import make_list, make_tuple
 from framelift.values.core.exceptions import as_end, is_raised
 from framelift.values.core.methods import method, method_of
 
@@ -68,7 +69,7 @@ class IteratorValue(Value):
 
 def reduced(tracer: Tracer, make: Callable[..., Any], args: Sequence[Any], *state: Any) -> Any:
     """What `__reduce__` gives: what makes the iterator, of what, and perhaps where it is."""
-    return tracer.tuple([tracer.known_object(make), tracer.tuple(list(args)), *state])
+    return make_tuple([tracer.known_object(make), make_tuple(list(args)), *state])
 
 
 _ListIterator: type = type(iter([]))
@@ -79,14 +80,14 @@ _STRING_ITERATORS = (type(iter("")), type(iter("é")))  # two types since 3.12
 
 
 # What such an iterator walks, made of its items.
-_CONTAINERS: dict[type, Callable[[Tracer, list[Any]], Any]] = {
-    _ListIterator: lambda tracer, items: tracer.new_list(items),
-    _TupleIterator: lambda tracer, items: tracer.tuple(items),
-    **dict.fromkeys(_STRING_ITERATORS, lambda tracer, items: "".join(items)),
+_CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {
+    _ListIterator: make_list,
+    _TupleIterator: make_tuple,
+    **dict.fromkeys(_STRING_ITERATORS, "".join),
 }
 
 
-class SequenceIterator(IteratorValue):
+class SequenceIterator(IteratorValue, iterates=object):
     """Walks a live list of items: what is appended while iterating is seen, as in CPython.
 
     `owner` is the list the items are of; none where the items cannot change.
@@ -120,13 +121,13 @@ class SequenceIterator(IteratorValue):
     @method
     def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
         if self.kind is _SetIterator:
-            return reduced(tracer, iter, [tracer.new_list(self.remaining())])
+            return reduced(tracer, iter, [make_list(self.remaining())])
         make = _CONTAINERS.get(self.kind)
         if make is None:
             self.refuse("__reduce__()")
         if self.items is None:
-            return reduced(tracer, iter, [make(tracer, [])])
-        return reduced(tracer, iter, [make(tracer, self.items) if self.owner is None else self.owner], self.position)
+            return reduced(tracer, iter, [make([])])
+        return reduced(tracer, iter, [make(self.items) if self.owner is None else self.owner], self.position)
 
     @method
     def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
@@ -178,7 +179,7 @@ class SequenceIterator(IteratorValue):
         emit.get_iter()
 
 
-class RangeIterator(IteratorValue):
+class RangeIterator(IteratorValue, iterates=range):
     """Walks a range without listing it."""
 
     __slots__ = ("range", "position")
@@ -281,7 +282,7 @@ class DerivedIterator(IteratorValue):
             return reduced(tracer, reversed, self.inputs, self.counter)
         if self.kind is reversed:
             return reduced(tracer, reversed, [()])
-        return reduced(tracer, iter if sys.version_info < (3, 13) else reversed, [tracer.new_list([])])
+        return reduced(tracer, iter if sys.version_info < (3, 13) else reversed, [make_list([])])
 
     @method
     def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
@@ -373,14 +374,14 @@ def enumerate_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     item = py.next_item(tracer, iterator.inputs[0])
     index = iterator.counter
     iterator.counter = py.binary(tracer, "+", index, 1)
-    return tracer.tuple((index, item))
+    return make_tuple((index, item))
 
 
 def zip_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
     """The next item of a `zip`."""
     if not iterator.inputs:
         raise Exhausted
-    return tracer.tuple([py.next_item(tracer, part) for part in iterator.inputs])
+    return make_tuple([py.next_item(tracer, part) for part in iterator.inputs])
 
 
 def strict_zip_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
@@ -397,7 +398,7 @@ def strict_zip_step(tracer: Tracer, iterator: DerivedIterator) -> Any:
             raise
     if not row:
         raise Exhausted
-    return tracer.tuple(row)
+    return make_tuple(row)
 
 
 def _must_be_exhausted(tracer: Tracer, iterator: Any, position: int) -> None:

@@ -11,13 +11,15 @@ import torch
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.iterators import SequenceIterator
+from framelift.values.containers.slices import has_index_method, plain_slice
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import TupleKey
 from framelift.values.core.lengths import given_length, given_truth
-from framelift.values.core.lookup import class_lookup, defines, name_in_errors, raw_lookup
+from framelift.values.core.lookup import defines, name_in_errors
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.protocol import COMPARE
 
@@ -194,7 +196,7 @@ class TupleValue(SequenceValue, models=tuple):
             self._items = [item if is_constant(item) else tracer.known_object(item) for item in self.concrete]
 
     def make(self, tracer: Tracer, items: list[Any]) -> Any:
-        return tracer.tuple(items)
+        return make_tuple(items)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+" and py.type_of(other) is torch.Size:
@@ -413,33 +415,9 @@ def _position(tracer: Tracer, key: Any, kind: str) -> int | slice:
     """A key of a sequence: an int or a slice of ints."""
     if py.type_of(key) is slice:
         return plain_slice(tracer, key)
-    if not _has_index(tracer, key):
+    if not has_index_method(tracer, key):
         raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_in_errors(py.type_of(key))}")
     return tracer.as_index(key)
-
-
-def plain_slice(tracer: Tracer, key: Any) -> slice:
-    """A slice of ints. The step is asked first for its number."""
-    start, stop, step = [py.attribute(tracer, key, name) for name in ("start", "stop", "step")]
-    step = _bound(tracer, step)
-    if step == 0:
-        raise_error(ValueError, "slice step cannot be zero")
-    return slice(_bound(tracer, start), _bound(tracer, stop), step)
-
-
-def _bound(tracer: Tracer, bound: Any) -> int | None:
-    if py.same(tracer, bound, None):
-        return None
-    if not _has_index(tracer, bound):
-        raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
-    return tracer.as_index(bound)
-
-
-def _has_index(tracer: Tracer, value: Any) -> bool:
-    """Whether a value has an `__index__`; noted if it has none."""
-    return raw_lookup(py.type_of(value), "__index__") is not NotImplemented or (
-        class_lookup(tracer, tracer.type_of(value), "__index__") is not None
-    )
 
 
 def direction(tracer: Tracer, reverse: Any) -> bool:

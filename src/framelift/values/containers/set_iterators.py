@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from framelift.values.containers.iterators import IteratorValue, reduced
 from framelift.values.core.base import Exhausted
+from framelift.values.core.construct import make_list
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method
@@ -45,7 +46,7 @@ class SetIterator(IteratorValue):
 
     @method
     def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return reduced(tracer, iter, [tracer.new_list(self.to_come(tracer))])
+        return reduced(tracer, iter, [make_list(self.to_come(tracer))])
 
     def length_hint(self, tracer: Tracer) -> Any:
         if self.owner is None or len(self.owner.members(tracer)) != len(self.keys):

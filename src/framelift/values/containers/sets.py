@@ -23,7 +23,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, given_key, is_unknown_number, stored_again
 from framelift.values.core.lengths import given_length, given_truth
-from framelift.values.core.lookup import is_fixed, mro_of
+from framelift.values.core.lookup import has_default, is_fixed, mro_of, raw_lookup
 from framelift.values.core.methods import method, method_of
 
 if TYPE_CHECKING:
@@ -462,8 +462,36 @@ class ListedSet(SetValue):
 
 def _sought(tracer: Tracer, item: Any) -> Any:
     """The key of something that is looked for: Python looks for a set as if it were frozen."""
-    inside = tracer.unhashable_set(item)
+    inside = _unhashable_set(tracer, item)
     return py.key_of(tracer, item) if inside is None else frozenset(inside.members(tracer))
+
+
+def _unhashable_set(tracer: Tracer, value: Any) -> SetValue | None:
+    """The members of a set, or of an instance of a subclass without a hash of its own."""
+    if isinstance(value, SetValue):
+        return value if value.kind is set else None
+    if not isinstance(value, Value) or value.base is not set:
+        return None
+    has_hash = not has_default(tracer, value.python_type(), "__hash__", raw_lookup(set, "__hash__"))
+    found: SetValue | None = None if has_hash else value.storage_of(tracer, set)
+    return found
+
+
+def _inside(tracer: Tracer, value: Any) -> Any:
+    """What the C code of sets reads of an instance of a subclass: not by its `__iter__`. Anything else as it is."""
+    inside = value.storage_of(tracer, set) if isinstance(value, Value) else None
+    return value if inside is None else inside
+
+
+def as_set(tracer: Tracer, value: Any) -> SetValue:
+    """The set itself; a set of the items of any other iterable."""
+    return value if isinstance(value, SetValue) else set_of_items(tracer, value)
+
+
+def set_of_items(tracer: Tracer, iterable: Any) -> SetValue:
+    """A set of the items, in no order that is known."""
+    keys = iterable.members(tracer) if isinstance(iterable, SetValue) else py.keys(tracer, iterable)
+    return SetValue(set(keys), ordered=False)
 
 
 def make_set(tracer: Tracer, iterable: Any, kind: type = set) -> SetValue:
@@ -480,7 +508,7 @@ def _is_made_on_the_way(tracer: Tracer, iterable: Any) -> bool:
 
 
 def _is_set(tracer: Tracer, iterable: Any) -> bool:
-    return _as_set(tracer, tracer.set_inside(iterable)) is not None
+    return _as_set(tracer, _inside(tracer, iterable)) is not None
 
 
 def _read_until_met(tracer: Tracer, members: Collection[Any], iterable: Any) -> ListedSet:
@@ -507,7 +535,7 @@ def as_operand(tracer: Tracer, iterable: Any) -> SetValue:
     """Any iterable as the argument of a set's method."""
     if isinstance(iterable, Value):
         iterable.note(tracer)
-    found = _as_set(tracer, tracer.set_inside(iterable))
+    found = _as_set(tracer, _inside(tracer, iterable))
     return ListedSet(py.keys(tracer, iterable)) if found is None or py.has_type(iterable, *_VIEWS) else found
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
+from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lengths import given_length, given_truth
+from framelift.values.core.lookup import class_lookup, raw_lookup
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -41,6 +44,9 @@ class SliceValue(Value, models=slice):
             self._bounds = (start, stop, step)
         return self._bounds
 
+    def subscript(self, tracer: Tracer) -> Any:
+        return plain_slice(tracer, self)
+
     def constant(self, tracer: Tracer) -> Any:
         return slice(*map(tracer.constant, self.bounds(tracer)))
 
@@ -56,7 +62,7 @@ class SliceValue(Value, models=slice):
         if py.type_of(other) is not slice:
             return NotImplemented
         theirs = [py.attribute(tracer, other, name) for name in _BOUNDS]
-        return py.compare(tracer, operator, tracer.tuple(self.bounds(tracer)), tracer.tuple(theirs))
+        return py.compare(tracer, operator, make_tuple(self.bounds(tracer)), make_tuple(theirs))
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return f"slice({', '.join(tracer.text(bound, 'repr') for bound in self.bounds(tracer))})"
@@ -119,3 +125,34 @@ class RangeValue(Value, models=range):
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return repr(self.constant(tracer))
+
+
+def plain_slice(tracer: Tracer, key: Any) -> slice:
+    """A slice of ints. The step is asked first for its number."""
+    start, stop, step = [py.attribute(tracer, key, name) for name in ("start", "stop", "step")]
+    step = _bound(tracer, step)
+    if step == 0:
+        raise_error(ValueError, "slice step cannot be zero")
+    return slice(_bound(tracer, start), _bound(tracer, stop), step)
+
+
+def _bound(tracer: Tracer, bound: Any) -> int | None:
+    if py.same(tracer, bound, None):
+        return None
+    if not has_index_method(tracer, bound):
+        raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
+    return tracer.as_index(bound)
+
+
+def has_index_method(tracer: Tracer, value: Any) -> bool:
+    """Whether a value has an `__index__`; noted if it has none."""
+    return raw_lookup(py.type_of(value), "__index__") is not NotImplemented or (
+        class_lookup(tracer, tracer.type_of(value), "__index__") is not None
+    )
+
+
+def make_slice(start: Any, stop: Any, step: Any) -> Any:
+    """A slice: plain where all its bounds are."""
+    if isinstance(start, Value) or isinstance(stop, Value) or isinstance(step, Value):
+        return SliceValue(start, stop, step)
+    return slice(start, stop, step)

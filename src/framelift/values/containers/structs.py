@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.guards.source import Source
 from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class StructSequenceValue(SequenceValue):
         return self.cls
 
     def make(self, tracer: Tracer, items: list[Any]) -> Any:
-        return tracer.tuple(items)
+        return make_tuple(items)
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         fields = [field for field in dir(self.cls) if not field.startswith("_")]

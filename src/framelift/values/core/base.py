@@ -7,6 +7,7 @@ of objects. What a family does not answer is one generic graph break with a reas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0201, GraphBreak
@@ -35,6 +36,8 @@ class Exhausted(Exception):
 
 # By the identity of the type: hashing a class may run its metaclass.
 MODELS: dict[int, type[Value]] = {}
+# The iterators over constants: over ranges, and over objects of all other types.
+ITERATORS: dict[int, Callable[..., Value]] = {}
 
 
 class Value:
@@ -64,10 +67,14 @@ class Value:
     marks_only = False
     # What its `__class__` says, which `isinstance` believes; None: its type.
     claimed_class: type | None = None
+    # The C type below its class, whose methods act on the storage inside of it.
+    base: type | None = None
 
-    def __init_subclass__(cls, models: type | tuple[type, ...] = ()) -> None:
+    def __init_subclass__(cls, models: type | tuple[type, ...] = (), iterates: type | None = None) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""
         super().__init_subclass__()
+        if iterates is not None:
+            ITERATORS[id(iterates)] = cls
         for kind in models if isinstance(models, tuple) else (models,):
             MODELS[id(kind)] = cls
 
@@ -164,6 +171,10 @@ class Value:
         """What C code keeps in the object, by the descriptor that reads it."""
         self.refuse(f"attribute {descriptor.__name__!r}")
 
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
+        """What C code computes for an attribute; NotImplemented where nothing is known of that."""
+        return NotImplemented
+
     def unary(self, tracer: Tracer, operator: str) -> Any:
         tracer.refuse_operation(self, f"unary {operator}")
 
@@ -218,6 +229,22 @@ class Value:
 
     def as_index(self, tracer: Tracer) -> Any:
         """What `operator.index` gives: something that is an int, or else no index."""
+        return self
+
+    def has_index(self, tracer: Tracer) -> bool:
+        """Whether it is an object of a class written in Python that can be used as an integer."""
+        return False
+
+    def subscript(self, tracer: Tracer) -> Any:
+        """What a constant sequence is indexed by when it is indexed by this, which has no `__index__`."""
+        return tracer.constant(self)
+
+    def storage_of(self, tracer: Tracer, kind: type) -> Any:
+        """What C code of the container `kind` reads of an instance of a subclass; None: this is none."""
+        return None
+
+    def mergeable(self, tracer: Tracer) -> Any:
+        """What `dict.update` reads when given this."""
         return self
 
     def graph_argument(self, tracer: Tracer) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.construct import from_constant, make_tuple
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -80,7 +81,7 @@ class ExceptionValue(Value):
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else None
         if name == "code" and issubclass(self.cls, SystemExit):
-            return self.args[0] if len(self.args) == 1 else tracer.tuple(self.args) if self.args else None
+            return self.args[0] if len(self.args) == 1 else make_tuple(self.args) if self.args else None
         return tracer.instance_attribute(self, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
@@ -116,7 +117,7 @@ class ExceptionValue(Value):
             return self.missing[descriptor.__name__]
         if self.given is None:
             self.refuse(f"attribute {descriptor.__name__!r}")
-        return tracer.from_constant(descriptor.__get__(self._sample()))
+        return from_constant(tracer, descriptor.__get__(self._sample()))
 
     def _sample(self) -> BaseException:
         """A real exception with the attributes that this one has from its arguments."""
@@ -135,11 +136,11 @@ class ExceptionValue(Value):
     def delete_slot(self, tracer: Tracer, descriptor: Any) -> None:
         self.refuse(f"deletion of attribute {descriptor.__name__!r}")
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         """An attribute that C code computes."""
         name = descriptor.__name__
         if name == "args":
-            return tracer.tuple(self.args)
+            return make_tuple(self.args)
         if name == "__cause__":
             return self.cause
         if name == "__context__":
@@ -317,7 +318,7 @@ def plain_text(tracer: Tracer, cls: type, args: Sequence[Any], conversion: str) 
             return ""
         if len(args) == 1:
             return tracer.text(args[0], "repr" if base is KeyError else "str")
-        return tracer.text(tracer.tuple(args), "repr")
+        return tracer.text(make_tuple(args), "repr")
     plain = [tracer.constant(argument) for argument in args]
     try:
         return str(base(*plain))
@@ -405,3 +406,19 @@ def made_from(cls: type, given: tuple[Any, ...]) -> ExceptionValue:
     made = ExceptionValue(type(sample) if cls is base else cls, sample.args)
     made.given = given
     return made
+
+
+def give_context(tracer: Tracer, exception: Any) -> None:
+    """What is being handled when an exception is raised is its context; a circle is cut where it would close."""
+    tracer.journal.touch(exception)
+    handled = tracer.handled
+    if handled is None or handled is exception:
+        return
+    link, seen = handled, {id(handled)}
+    while link.context is not None and link.context is not exception and id(link.context) not in seen:
+        link = link.context
+        seen.add(id(link))
+    if link.context is exception:
+        tracer.journal.touch(link)
+        link.context = None
+    exception.context = handled

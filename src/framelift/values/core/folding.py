@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_list
 from framelift.values.core.lookup import class_lookup, is_fixed
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def fold_call(tracer: Tracer, function: Callable[..., Any], args: list[Any], kwa
         return calculated
     read = _READING.get(getattr(function, "__name__", ""))
     if read is not None:
-        args = [tracer.new_list(read(tracer, item)) if _is_asked_for_items(tracer, item) else item for item in args]
+        args = [make_list(read(tracer, item)) if _is_asked_for_items(tracer, item) else item for item in args]
     plain = [_consumed(tracer, argument) for argument in args]
     return py.fold(tracer, function, *plain, **{name: tracer.constant(argument) for name, argument in kwargs.items()})
 

@@ -15,6 +15,7 @@ from framelift.guards.reading import C_DESCRIPTORS
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import MODELS, Value
+from framelift.values.core.construct import bound_method
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -360,7 +361,7 @@ def _bind_class(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     if inner is not types.FunctionType and defines(inner, "__get__"):  # which some versions ask, and others do not
         raise GraphBreak(FL0203, type=name_of(cls), name=f"classmethod of a {name_of(inner)}")
     function = tracer.wrap(found.raw.__func__, found.source.child("GETATTR", "__func__"))
-    return tracer.bound_method(function, tracer.known_object(cls))
+    return bound_method(function, tracer.known_object(cls))
 
 
 def _bind_slot(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
@@ -372,15 +373,25 @@ def _bind_slot(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
 
 def _bind_getset(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     found.note_identity(tracer)
-    return tracer.getset(found.raw, instance, cls)
+    return get_computed(tracer, found.raw, instance, cls)
+
+
+def get_computed(tracer: Tracer, descriptor: Any, instance: Any, cls: type) -> Any:
+    """Attributes computed in C: the value knows them, if any does."""
+    known = instance.get_computed(tracer, descriptor) if isinstance(instance, Value) else NotImplemented
+    if known is not NotImplemented:
+        return known
+    if descriptor.__name__ == "__class__":
+        return tracer.known_object(type(cls) if instance is None else cls)
+    raise GraphBreak(FL0203, type=name_of(cls), name=descriptor.__name__)
 
 
 def _bind_wrapper(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     found.note_identity(tracer)
     function = tracer.wrap(found.raw, found.source)
     if type(found.raw) is types.ClassMethodDescriptorType:
-        return tracer.bound_method(function, tracer.known_object(cls))
-    return function if instance is None else tracer.bound_method(function, instance)
+        return bound_method(function, tracer.known_object(cls))
+    return function if instance is None else bound_method(function, instance)
 
 
 Binder = Callable[["Tracer", Found, Any, type], Any]

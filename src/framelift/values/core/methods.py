@@ -10,6 +10,7 @@ from framelift.breaks import FL0102, FL0203, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject_method
 from framelift.values.core.base import Value
+from framelift.values.core.construct import bound_method
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import MethodKey
 from framelift.values.core.lookup import name_in_errors, raw_lookup
@@ -44,7 +45,7 @@ def method_of(value: Value, tracer: Tracer, name: str) -> Any:
         return OperatorMethodValue(value, name)
     if tracer.model_of(inherited) is not None:
         owner = tracer.known_object(kind) if type(inherited) is ClassMethodDescriptorType else value
-        return tracer.bound_method(tracer.known_object(inherited), owner)
+        return bound_method(tracer.known_object(inherited), owner)
     raise GraphBreak(FL0203, type=kind.__name__, name=name)
 
 
@@ -126,6 +127,25 @@ class MethodValue(BoundBuiltin):
     def reject(self, args: list[Any], kwargs: dict[str, Any]) -> NoReturn:
         """The arguments do not fit."""
         reject_method(self.owner.python_type(), self.name, args, kwargs, f"{self.owner.describe()}.{self.name}")
+
+
+class ModelMethodValue(BoundBuiltin):
+    """A method whose behaviour is given by a Python callable over values."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
+        super().__init__(owner, name)
+        self.function = function
+
+    def python_type(self) -> type:
+        return MethodWrapperType
+
+    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not Arity(self.function, 0)(args, kwargs):
+            kind = py.type_of(self.owner)
+            reject_method(kind, self.name, args, kwargs, f"{py.describe(self.owner)}.{self.name}")
+        return self.function(*args, **kwargs)
 
 
 class OperatorMethodValue(MethodValue):

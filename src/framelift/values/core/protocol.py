@@ -6,6 +6,7 @@ operator; on a value it first notes the guard that makes the value's model valid
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import operator
 import types
@@ -18,6 +19,7 @@ from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import from_constant, iterator_over, make_frozenset
 from framelift.values.core.exceptions import is_raised, name_missing, raise_error, raised_from
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ def fold(tracer: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any
     except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
         # (A variable for it would be a cycle, by its traceback, that keeps the program's arguments.)
         raise in_program(tracer, error) from None
-    return tracer.from_constant(result)
+    return from_constant(tracer, result)
 
 
 def evaluate(tracer: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -100,7 +102,7 @@ def in_program(tracer: Tracer, error: Exception) -> Raised | GraphBreak:
         return GraphBreak(FL0102, what="something that warns")
     raised = raised_from(error)
     for name, value in vars(error).items():  # a class written in Python may have set attributes
-        raised.value.namespace(tracer).set_key(tracer, name, tracer.from_constant(value))
+        raised.value.namespace(tracer).set_key(tracer, name, from_constant(tracer, value))
     return raised
 
 
@@ -159,9 +161,13 @@ def item(tracer: Tracer, container: Any, key: Any) -> Any:
         return container.item(tracer, key)
     if isinstance(key, Value):
         if is_constant(container) and isinstance(container, (tuple, str, bytes, range)):
-            return fold(tracer, operator.getitem, container, tracer.subscript(key))
+            return fold(tracer, operator.getitem, container, _subscript(tracer, key))
         raise GraphBreak(FL0201, operation=f"indexing by {key.describe()}", type=type(container).__name__)
     return fold(tracer, operator.getitem, container, key)
+
+
+def _subscript(tracer: Tracer, key: Value) -> Any:
+    return tracer.as_index(key) if key.has_index(tracer) else key.subscript(tracer)
 
 
 def set_item(tracer: Tracer, container: Any, key: Any, value: Any) -> None:
@@ -185,7 +191,9 @@ def iterate(tracer: Tracer, value: Any) -> Value:
     if isinstance(value, Value):
         value.note(tracer)
         return value.iterate(tracer)
-    return tracer.constant_iterator(value)
+    if not hasattr(type(value), "__iter__"):
+        raise_error(TypeError, f"'{type(value).__name__}' object is not iterable")
+    return iterator_over(value)
 
 
 def next_item(tracer: Tracer, iterator: Any) -> Any:
@@ -270,7 +278,7 @@ def contains(tracer: Tracer, container: Any, element: Any) -> Any:
         if isinstance(container, (str, bytes)):
             element = tracer.constant(element)
         elif isinstance(container, frozenset):
-            return tracer.as_set(container).contains(tracer, element)
+            return make_frozenset(container).contains(tracer, element)
         elif hasattr(type(container), "__iter__"):
             return any(equal(tracer, element, member) for member in items(tracer, container))
         else:
@@ -313,6 +321,17 @@ def delete_attribute(tracer: Tracer, value: Any, name: str) -> None:
         return
     value.note(tracer)
     value.delete_attribute(tracer, name)
+
+
+def format_value(tracer: Tracer, value: Any, spec: Any) -> str:
+    """`format(value, spec)`."""
+    if isinstance(value, Value):
+        return value.format(tracer, spec)
+    plain = tracer.constant(spec)
+    if plain and type(value) is datetime.date:
+        raise GraphBreak(FL0102, what="date.__format__")  # in the language of the day
+    text: str = fold(tracer, format, value, plain)
+    return text
 
 
 def unary(tracer: Tracer, symbol: str, value: Any) -> Any:
@@ -366,7 +385,7 @@ def binary(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
     if plain == "*" and not (symbol == "*=" and (type_of(left) is list or type_of(left) is deque)):
         # (In place, no object of a class says how often to repeat something: it might be a sequence itself.)
         for sequence, times in ((left, right), (right, left))[: 1 if plain != symbol else 2]:
-            if is_sequence(type_of(sequence)) and isinstance(times, Value) and tracer.has_index(times):
+            if is_sequence(type_of(sequence)) and isinstance(times, Value) and times.has_index(tracer):
                 return binary(tracer, "*", sequence, tracer.as_index(times))
     known = _operands_are_known(left) and _operands_are_known(right)
     if known and not _has_own_ways(symbol, type_of(left), type_of(right)):

@@ -5,21 +5,20 @@ from __future__ import annotations
 import datetime
 import re
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
-from framelift.values.core.arity import reject_method
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_frozenset
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.folding import fold_call, refuse_unsteady
-from framelift.values.core.lookup import class_lookup, is_fixed, is_subclass, name_of, raw_lookup
-from framelift.values.core.methods import Bound, BoundBuiltin
-from framelift.values.core.primitives import Arity
+from framelift.values.core.lookup import class_lookup, get_computed, is_fixed, is_subclass, name_of, raw_lookup
+from framelift.values.core.methods import Bound, BoundBuiltin, ModelMethodValue
+from framelift.values.core.primitives import primitive_of
 from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, 
             if method is not None:
                 return py.call(tracer, tracer.known_object(method), [self.owner, *args], kwargs)
             tracer.type_of(self.owner)
-            if tracer.is_modelled_builtin(self.owner, type(self.concrete.__self__)):
+            if _is_modelled_builtin(self.owner, type(self.concrete.__self__)):
                 return py.call(tracer, py.attribute(tracer, self.owner, self.concrete.__name__), args, kwargs)
         model = tracer.model_of(self.concrete)
         if model is not None:
@@ -107,6 +106,18 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, 
         return f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name
 
 
+def _acts_inside(value: Any, method: Any) -> bool:
+    """Whether a method of a C type acts on the storage inside of an instance, as its class would have it."""
+    if not isinstance(value, Value) or value.base is None:
+        return False
+    return method.__objclass__ is not object and raw_lookup(value.base, method.__name__) is method
+
+
+def _is_modelled_builtin(value: Any, owner: type) -> bool:
+    """Whether a method of the C type `owner` can be looked up on `value` without finding a user's override."""
+    return value.is_exactly(owner) if isinstance(value, Value) else type(value) is owner
+
+
 def _is_bound_method(function: Any) -> bool:
     if type(function) is types.MethodWrapperType:
         return True
@@ -151,10 +162,10 @@ class UnboundMethodValue(
                 refuse_unsteady(method)
                 return fold_call(tracer, method, args[1:], kwargs)
             raise GraphBreak(FL0102, what=f"{owner.__qualname__}.{name}")
-        if args and tracer.inherits_storage(args[0], self.concrete):
+        if args and _acts_inside(args[0], self.concrete):
             args[0].note(tracer)
             return args[0].inherited(tracer, name, args[1:], kwargs)
-        if args and tracer.is_modelled_builtin(args[0], owner):
+        if args and _is_modelled_builtin(args[0], owner):
             found = py.attribute(tracer, args[0], name)
             if not (isinstance(found, BoundMethodValue) and found.function(tracer).concrete is self.concrete):
                 return py.call(tracer, found, args[1:], kwargs)
@@ -166,7 +177,7 @@ class UnboundMethodValue(
         if name == "__get__":
             if type(self.concrete) is types.ClassMethodDescriptorType:
                 self.refuse("__get__() of a method of a class")
-            return tracer.builtin_method(self, name, lambda instance, owner=None, /: self._read(tracer, instance))
+            return ModelMethodValue(self, name, lambda instance, owner=None, /: self._read(tracer, instance))
         return super().attribute(tracer, name)
 
     def _read(self, tracer: Tracer, instance: Any) -> Any:
@@ -182,8 +193,8 @@ class UnboundMethodValue(
         if type(self.concrete) is types.MemberDescriptorType:
             return instance.get_slot(tracer, self.concrete)
         if type(self.concrete) is types.GetSetDescriptorType:
-            return tracer.getset(self.concrete, instance, kind)
-        return tracer.bound_method(self, instance)
+            return get_computed(tracer, self.concrete, instance, kind)
+        return BoundMethodValue(self, instance)
 
 
 _DATA_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -225,8 +236,8 @@ def _number(tracer: Tracer, function: Any, argument: Any) -> Any:
     if is_fixed(kind) or any(is_subclass(kind, base) for base in _KINDS_IN_C):
         return argument
     if function.__name__ in _OF_INTEGERS:
-        return tracer.as_index(argument) if tracer.has_index(argument) else argument
-    says = class_lookup(tracer, kind, "__float__") is not None or tracer.has_index(argument)
+        return tracer.as_index(argument) if argument.has_index(tracer) else argument
+    says = class_lookup(tracer, kind, "__float__") is not None or argument.has_index(tracer)
     return py.call(tracer, tracer.known_object(float), [argument], {}) if says else argument
 
 
@@ -236,35 +247,16 @@ class ConstantMethodValue(BoundBuiltin):
     __slots__ = ()
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        model = tracer.constant_method(type(self.owner), self.name)
+        model = primitive_of(getattr(type(self.owner), self.name, None))
         if model is not None:
             return model(tracer, [self.owner, *args], kwargs)
         if self.name in ("format", "format_map"):
             return tracer.format_by_method(self.owner, self.name, args, kwargs)
         if type(self.owner) is frozenset and any(isinstance(argument, Value) for argument in args):
-            return py.call(tracer, py.attribute(tracer, tracer.frozenset_value(self.owner), self.name), args, kwargs)
+            return py.call(tracer, py.attribute(tracer, make_frozenset(self.owner), self.name), args, kwargs)
         method = getattr(self.owner, self.name)
         refuse_unsteady(method)
         return fold_call(tracer, method, args, kwargs)
-
-
-class ModelMethodValue(BoundBuiltin):
-    """A method whose behaviour is given by a Python callable over values."""
-
-    __slots__ = ("function",)
-
-    def __init__(self, owner: Any, name: str, function: Callable[..., Any]) -> None:
-        super().__init__(owner, name)
-        self.function = function
-
-    def python_type(self) -> type:
-        return types.MethodWrapperType
-
-    def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if not Arity(self.function, 0)(args, kwargs):
-            kind = py.type_of(self.owner)
-            reject_method(kind, self.name, args, kwargs, f"{py.describe(self.owner)}.{self.name}")
-        return self.function(*args, **kwargs)
 
 
 def constant_attribute(tracer: Tracer, value: Any, name: str) -> Any:

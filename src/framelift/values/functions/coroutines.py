@@ -12,8 +12,10 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
 from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
+from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -58,7 +60,7 @@ class CoroutineValue(_NoIterator):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__await__":
-            return tracer.builtin_method(self, name, lambda: AwaitedValue(self))
+            return ModelMethodValue(self, name, lambda: AwaitedValue(self))
         return super().attribute(tracer, name)
 
     def send_value(self, tracer: Tracer, value: Any) -> Any:
@@ -179,13 +181,13 @@ class AsyncGeneratorValue(_NoIterator):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in ("asend", "__anext__"):
-            return tracer.builtin_method(self, name, lambda *sent: AskedValue(self, *sent or (None,)))
+            return ModelMethodValue(self, name, lambda *sent: AskedValue(self, *sent or (None,)))
         if name == "athrow":
-            return tracer.builtin_method(self, name, lambda *given: ThrownValue(self, thrown(tracer, *given)))
+            return ModelMethodValue(self, name, lambda *given: ThrownValue(self, thrown(tracer, *given)))
         if name == "aclose":
-            return tracer.builtin_method(self, name, lambda: ClosedValue(self, ExceptionValue(GeneratorExit, ())))
+            return ModelMethodValue(self, name, lambda: ClosedValue(self, ExceptionValue(GeneratorExit, ())))
         if name == "__aiter__":
-            return tracer.builtin_method(self, name, lambda: self)
+            return ModelMethodValue(self, name, lambda: self)
         return super().attribute(tracer, name)
 
     def state(self) -> Any:
@@ -365,7 +367,7 @@ def awaited(tracer: Tracer, value: Any, method: str | None = None) -> Any:
             raise_error(TypeError, f"object {name_of(kind)} can't be used in 'await' expression")
         what = f"an object from {method} that does not implement __await__"
         raise_error(TypeError, f"'async with' received {what}: {name_of(kind)}")
-    iterator = py.call(tracer, tracer.special_method(value, "__await__", "await"), [], {})
+    iterator = py.call(tracer, method_of_protocol(tracer, value, "__await__", "await"), [], {})
     if isinstance(iterator, CoroutineValue) or _is_iterable_coroutine(iterator):
         raise_error(TypeError, "__await__() returned a coroutine")
     found = tracer.type_of(iterator)
@@ -395,7 +397,7 @@ def async_iterator(tracer: Tracer, value: Any) -> Any:
     kind = tracer.type_of(value)
     if class_lookup(tracer, kind, "__aiter__") is None:
         raise_error(TypeError, f"'async for' requires an object with __aiter__ method, got {name_of(kind)}")
-    iterator = py.call(tracer, tracer.special_method(value, "__aiter__", "async for"), [], {})
+    iterator = py.call(tracer, method_of_protocol(tracer, value, "__aiter__", "async for"), [], {})
     found = tracer.type_of(iterator)
     if class_lookup(tracer, found, "__anext__") is None:
         what = "an object from __aiter__ that does not implement __anext__"
@@ -421,7 +423,7 @@ def _anext(tracer: Tracer, iterator: Any, /) -> Any:
     kind = tracer.type_of(iterator)
     if class_lookup(tracer, kind, "__anext__") is None:
         raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterator")
-    return py.call(tracer, tracer.special_method(iterator, "__anext__", "async for"), [], {})
+    return py.call(tracer, method_of_protocol(tracer, iterator, "__anext__", "async for"), [], {})
 
 
 @primitive(aiter)
@@ -429,7 +431,7 @@ def _aiter(tracer: Tracer, iterable: Any, /) -> Any:
     kind = tracer.type_of(iterable)
     if class_lookup(tracer, kind, "__aiter__") is None:
         raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterable")
-    iterator = py.call(tracer, tracer.special_method(iterable, "__aiter__", "async for"), [], {})
+    iterator = py.call(tracer, method_of_protocol(tracer, iterable, "__aiter__", "async for"), [], {})
     found = tracer.type_of(iterator)
     if class_lookup(tracer, found, "__anext__") is None:
         raise_error(TypeError, f"aiter() returned not an async iterator of type '{name_of(found)}'")

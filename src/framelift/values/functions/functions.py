@@ -15,8 +15,9 @@ from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
-from framelift.values.core.methods import Bound, key_of_method, method_of
+from framelift.values.core.methods import Bound, ModelMethodValue, key_of_method, method_of
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.untraceable import refuse_untraceable
 
@@ -332,9 +333,7 @@ def delete_entry(tracer: Tracer, namespace: DictValue, name: str) -> None:
 def common_attribute(tracer: Tracer, function: FunctionLike, name: str) -> Any:
     """What a function has from its type."""
     if name == "__get__":
-        return tracer.builtin_method(
-            function, name, lambda instance, owner=None: function.bind(tracer, instance, owner)
-        )
+        return ModelMethodValue(function, name, lambda instance, owner=None: function.bind(tracer, instance, owner))
     if name == "__call__":
         return function
     if name == "__class__":
@@ -362,14 +361,14 @@ _CLOSURE_ATTRIBUTES: dict[str, Callable[[ClosureValue, Tracer], Any]] = {
     "__dict__": lambda function, tracer: function.namespace,
     "__globals__": lambda function, tracer: function.globals(tracer),
     "__annotations__": lambda function, tracer: function.annotations_dict(),
-    "__closure__": lambda function, tracer: tracer.tuple(function.cells(tracer)) if function.code.co_freevars else None,
+    "__closure__": lambda function, tracer: make_tuple(function.cells(tracer)) if function.code.co_freevars else None,
     "__defaults__": lambda function, tracer: (
-        tracer.tuple(function.defaults(tracer)) if function.defaults(tracer) else None
+        make_tuple(function.defaults(tracer)) if function.defaults(tracer) else None
     ),
 }
 if "__type_params__" in _FUNCTION_ATTRIBUTES:  # since 3.12; functions that have some are not traced when made
     _READ_AS_ATTRIBUTE |= {"__type_params__"}
-    _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, tracer: tracer.tuple([])
+    _CLOSURE_ATTRIBUTES["__type_params__"] = lambda function, tracer: make_tuple([])
 
 
 # Methods that C code binds to objects in a way of its own.
@@ -435,7 +434,7 @@ class BoundMethodValue(Bound, models=types.MethodType):
         if name == "__call__":
             return self
         if name == "__get__" and name in _OF_METHODS:  # it stays bound as it is (not in every version)
-            return tracer.builtin_method(self, name, lambda instance, owner=None, /: self)
+            return ModelMethodValue(self, name, lambda instance, owner=None, /: self)
         if name in _OF_METHODS:
             return method_of(self, tracer, name)
         if name == "__module__" and type(self.function(tracer).concrete) in _METHODS_OF_C:

@@ -14,8 +14,9 @@ from framelift.values.containers.iterators import IteratorValue, ask_for_length
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
-from framelift.values.core.exceptions import ExceptionValue, as_end, raise_error
+from framelift.values.core.exceptions import ExceptionValue, as_end, give_context, raise_error
 from framelift.values.core.lookup import is_subclass
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.functions.frames import FrameObjectValue
 from framelift.values.functions.generator_rebuild import begin, begin_at_yield, ended, go_to_yield
 from framelift.values.objects.classes import ClassValue
@@ -131,8 +132,12 @@ class GeneratorValue(IteratorValue):
         inside = tracer.handled = outside if self.handled is None else self.handled
         try:
             if exception is not None and self.handled is not None:
-                tracer.give_context(exception)
-            result = tracer.run_frame(frame) if exception is None else tracer.throw_into(frame, exception)
+                give_context(tracer, exception)
+            result = (
+                tracer.run_frame(frame)
+                if exception is None
+                else tracer.run_frame(frame, partial(frame.throw, exception))
+            )
         except Raised as raised:
             self.finished = True
             if self.kind is not types.GeneratorType:
@@ -293,7 +298,7 @@ class Driven(Protocol):
 
 def driver(tracer: Tracer, driven: Any, name: str) -> Value:
     """The method `send`, `throw` or `close` of something driven."""
-    return tracer.builtin_method(driven, name, partial(DRIVERS[name], tracer, driven))
+    return ModelMethodValue(driven, name, partial(DRIVERS[name], tracer, driven))
 
 
 def _send(tracer: Tracer, driven: Driven, value: Any, /) -> Any:
@@ -328,7 +333,7 @@ def thrown(tracer: Tracer, kind: Any, *rest: Any) -> ExceptionValue:
         kind.note(tracer)
         if isinstance(value, ExceptionValue) and issubclass(value.cls, kind.concrete):
             return value
-        made = tracer.call(kind, []) if value is None else None
+        made = py.call(tracer, kind, [], {}) if value is None else None
         if isinstance(made, ExceptionValue):
             return made
     _refuse_throw()

@@ -9,6 +9,7 @@ from framelift.native import _core
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import Found, register_binder
+from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -43,7 +44,7 @@ class LiftedValue(Value, models=_core.Lifted):
 def _bind_lifted(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     value = tracer.wrap(found.raw, found.source)
     value.note(tracer)
-    return value if instance is None else tracer.bound_method(value, instance)
+    return value if instance is None else BoundMethodValue(value, instance)
 
 
 @register_binder(_core.ModuleCall)

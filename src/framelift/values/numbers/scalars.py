@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from framelift.breaks import FL0201, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
 from framelift.values.core.constants import SCALAR_TYPES, plain_text
 from framelift.values.core.lengths import given_length, given_truth
@@ -114,7 +115,7 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         return plain_text(self.constant(tracer), conversion)
 
     def format(self, tracer: Tracer, spec: Any) -> str:
-        return tracer.format(self.constant(tracer), spec)
+        return py.format_value(tracer, self.constant(tracer), spec)
 
     # -- computations stay open on numbers, everything else decides --------------------------------------------------
 

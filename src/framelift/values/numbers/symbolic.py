@@ -119,7 +119,7 @@ class SymbolicValue(SettledValue):
         return tracer.settle(self._ref)
 
     def format(self, tracer: Tracer, spec: Any) -> str:
-        return tracer.format(self.constant(tracer), spec)
+        return py.format_value(tracer, self.constant(tracer), spec)
 
     def truth(self, tracer: Tracer) -> bool:
         if self.python_type() is bool:

@@ -19,6 +19,7 @@ from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
 from framelift.values.numpy.samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
@@ -132,7 +133,7 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
         tensor = self.tensor(tracer)
         descriptor = tensor.ref(tracer).descriptor
         if name == "shape":
-            return tracer.tuple([size_in(tracer, tensor, dim) for dim in range(len(descriptor.shape))])
+            return make_tuple([size_in(tracer, tensor, dim) for dim in range(len(descriptor.shape))])
         if name == "ndim":
             return len(descriptor.shape)
         if name == "size":
@@ -329,7 +330,7 @@ def _for_graph(tracer: Tracer, arg: Any) -> Any:
     if isinstance(arg, ArrayValue):
         return arg.tensor(tracer)
     if type(arg) is TupleValue:
-        return tracer.tuple([_for_graph(tracer, item) for item in py.items(tracer, arg)])
+        return make_tuple([_for_graph(tracer, item) for item in py.items(tracer, arg)])
     if type(arg) is ListValue:
         return ListValue([_for_graph(tracer, item) for item in py.items(tracer, arg)])
     return _constant(tracer, arg)
@@ -373,7 +374,7 @@ def _value_of(tracer: Tracer, path: str, expected: Any, result: Any, samples: li
             _value_of(tracer, path, one, two, samples)
             for one, two in zip(expected, py.items(tracer, result), strict=True)
         ]
-        return tracer.tuple(parts) if type(expected) is tuple else ListValue(parts)
+        return make_tuple(parts) if type(expected) is tuple else ListValue(parts)
     if not isinstance(result, TensorValue):
         raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
     ref = result.ref(tracer)

@@ -105,6 +105,9 @@ class ClassValue(KnownObject, models=type):
             return bind(tracer, on_meta, self, meta)
         raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
 
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
+        return self.get_slot(tracer, descriptor)
+
     def computed(self, tracer: Tracer, name: str) -> Any:
         """Attributes that `type` computes from the class itself."""
         known = tracer.sources.known(self.concrete)

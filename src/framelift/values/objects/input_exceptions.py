@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0102, GraphBreak
+from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import FROM_ARGUMENTS, plain_text
 from framelift.values.core.lookup import qualified_name_of
 from framelift.values.objects.instances import UserObjectValue
@@ -36,9 +37,9 @@ class GivenExceptionValue(UserObjectValue):
     def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         self.refuse(f"assignment of attribute {descriptor.__name__!r}")
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ in ("__dict__", "__class__"):
-            return super().computed(tracer, descriptor)
+            return super().get_computed(tracer, descriptor)
         return self._read(tracer, descriptor)
 
     def _read(self, tracer: Tracer, descriptor: Any) -> Any:
@@ -58,7 +59,7 @@ class GivenExceptionValue(UserObjectValue):
     def plain_text(self, tracer: Tracer, conversion: str) -> str:
         if conversion == "str" and issubclass(self.cls, FROM_ARGUMENTS):
             self.refuse("str()")  # of more than its arguments
-        return plain_text(tracer, self.cls, tracer.items(self.attribute(tracer, "args")), conversion)
+        return plain_text(tracer, self.cls, py.items(tracer, self.attribute(tracer, "args")), conversion)
 
     def trace(self, tracer: Tracer) -> Any:
         """Its traceback."""

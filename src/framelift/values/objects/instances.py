@@ -132,7 +132,10 @@ class UserObjectValue(Value):
             raise_error(AttributeError, descriptor.__name__)
         self.set_slot(tracer, descriptor, DELETED)
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+    def has_index(self, tracer: Tracer) -> bool:
+        return class_lookup(tracer, self.guarded_type(tracer), "__index__") is not None
+
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         """An attribute that C code computes."""
         name = descriptor.__name__
         if name == "__dict__":
@@ -487,3 +490,14 @@ class OpaqueValue(Value):
 
     def describe(self) -> str:
         return name_of(type(self.concrete))
+
+
+def method_of_protocol(tracer: Tracer, value: Any, name: str, what: str) -> Any:
+    """A special method of any value, looked up on its type."""
+    if isinstance(value, UserObjectValue):
+        tracer.type_of(value)
+        method = special_method(tracer, value, value.cls, name)
+        if method is None:
+            raise_error(TypeError, f"'{name_of(value.cls)}' object does not support the {what} protocol")
+        return method
+    return py.attribute(tracer, value, name)

@@ -11,6 +11,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_of, raw_lookup
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.objects import attributes
 from framelift.values.objects.instances import UserObjectValue
 
@@ -57,9 +58,7 @@ class PyModuleValue(Value, models=types.ModuleType):
         if found is not MISSING:
             return found
         if name == "__getattribute__":
-            return tracer.builtin_method(
-                self, name, lambda attribute: self.attribute(tracer, tracer.constant(attribute))
-            )
+            return ModelMethodValue(self, name, lambda attribute: self.attribute(tracer, tracer.constant(attribute)))
         if raw_lookup(types.ModuleType, name) is not NotImplemented:  # annotations are made when they are asked for
             self.refuse(f"attribute {name}")
         fallback = namespace.get_key(tracer, "__getattr__")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import bound_method, make_tuple
 from framelift.values.core.exceptions import (
     FROM_ARGUMENTS,
     ExceptionGroupValue,
@@ -121,7 +122,7 @@ def _exc_info(tracer: Tracer) -> Any:
     handled = tracer.handled_exception()
     if handled is None:
         return (None, None, None)
-    return tracer.tuple([tracer.known_object(tracer.type_of(handled)), handled, handled.trace(tracer)])
+    return make_tuple([tracer.known_object(tracer.type_of(handled)), handled, handled.trace(tracer)])
 
 
 @primitive(sys.exception)
@@ -140,7 +141,7 @@ def _method(tracer: Tracer, function: Any, instance: Any, /) -> Any:
         raise_error(TypeError, "first argument must be callable")
     if instance is None:
         raise_error(TypeError, "instance must not be None")
-    return tracer.bound_method(function, instance)
+    return bound_method(function, instance)
 
 
 def _builtin_subclasses(cls: type[BaseException]) -> list[type[BaseException]]:
@@ -214,7 +215,7 @@ def _group_new(tracer: Tracer, cls: Any, message: Any, exceptions: Any, /) -> An
     elif is_subclass(kind, Exception) and not are_ordinary:
         what = "an ExceptionGroup" if kind is ExceptionGroup else f"'{name_of(kind)}'"
         raise_error(TypeError, f"Cannot nest BaseExceptions in {what}")
-    return ExceptionGroupValue(kind, (message, exceptions), message, tracer.tuple(inner))
+    return ExceptionGroupValue(kind, (message, exceptions), message, make_tuple(inner))
 
 
 primitive(BaseExceptionGroup.__init__)(_exception_init)

@@ -7,6 +7,7 @@ import typing
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core.base import KnownObject
+from framelift.values.core.construct import from_constant
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -24,7 +25,7 @@ class TypeParameterValue(KnownObject, models=_IN_C):
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _SAID and hasattr(self.concrete, name):
             self.note(tracer)
-            return tracer.from_constant(getattr(self.concrete, name))
+            return from_constant(tracer, getattr(self.concrete, name))
         if name == "__class__":
             return tracer.known_object(type(self.concrete))
         return super().attribute(tracer, name)

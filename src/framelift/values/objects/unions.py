@@ -12,7 +12,9 @@ from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class UnionValue(Value, models=types.UnionType):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__args__":
-            return tracer.tuple(self.members(tracer))
+            return make_tuple(self.members(tracer))
         if name == "__class__":
             return tracer.known_object(types.UnionType)
         if not hasattr(types.UnionType, name):
@@ -104,7 +106,7 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         if name == "__class__":
             return tracer.known_object(types.GenericAlias)
         if name == "__mro_entries__":
-            return tracer.builtin_method(self, name, lambda _: tracer.tuple([py.attribute(tracer, self, "__origin__")]))
+            return ModelMethodValue(self, name, lambda _: make_tuple([py.attribute(tracer, self, "__origin__")]))
         return super().attribute(tracer, name)
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -149,7 +151,7 @@ _BUILTIN = (list, dict, tuple, set, frozenset, deque, defaultdict)
 
 @primitive(types.GenericAlias, *(cls.__dict__["__class_getitem__"] for cls in _BUILTIN))
 def _generic_alias(tracer: Tracer, cls: Any, key: Any, /) -> Any:
-    return GenericAliasValue(cls, key if py.type_of(key) is tuple else tracer.tuple([key]))
+    return GenericAliasValue(cls, key if py.type_of(key) is tuple else make_tuple([key]))
 
 
 def _is_none(member: Any) -> bool:

@@ -11,6 +11,7 @@ from framelift.models.output import flush, write
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.tensors.deferred import LaterValue, call_later
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ def stream_base(cls: type) -> type | None:
 class TextStreamValue(Value):
     """A stream that existed before the frame. Writing cannot fail: it is open, and takes the text."""
 
-    __slots__ = ("base",)
+    __slots__ = ("stream_type",)
 
     def __init__(self, source: Any, concrete: Any) -> None:
         super().__init__(source, concrete)
         base = stream_base(type(concrete))
         assert base is not None
-        self.base = base
+        self.stream_type = base
 
     def kept(self) -> Value:
         """Itself, for a call made later."""
@@ -41,10 +42,10 @@ class TextStreamValue(Value):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         model = _METHODS.get(name)
-        default = raw_lookup(self.base, name)
+        default = raw_lookup(self.stream_type, name)
         if model is None or not has_default(tracer, type(self.concrete), name, default) or self._hides(tracer, name):
             self.refuse(f"attribute {name!r}")
-        return tracer.builtin_method(self, name, partial(model, self, tracer))
+        return ModelMethodValue(self, name, partial(model, self, tracer))
 
     def _hides(self, tracer: Tracer, name: str) -> bool:
         """Whether the instance itself has something of that name."""
@@ -67,18 +68,18 @@ class TextStreamValue(Value):
     def _note_open(self, tracer: Tracer) -> None:
         assert self.source is not None
         if (
-            self.base is io.TextIOWrapper
+            self.stream_type is io.TextIOWrapper
             and type(io.TextIOWrapper.__dict__["buffer"].__get__(self.concrete)) not in _BUFFERS
         ):
             self.refuse("write() to something that is not a file")
-        closed = self.base.__dict__["closed"].__get__(self.concrete)
+        closed = self.stream_type.__dict__["closed"].__get__(self.concrete)
         if closed:
             self.refuse("write() after it was closed")
         tracer.guard(self.source.child("GETATTR", "closed"), "IS", False)
 
     def _note_encoding(self, tracer: Tracer, text: Any) -> None:
         """Every encoding has the characters of ASCII; for others it must be one that has them all."""
-        if self.base is io.StringIO or (isinstance(text, str) and text.isascii()):
+        if self.stream_type is io.StringIO or (isinstance(text, str) and text.isascii()):
             return
         assert self.source is not None
         encoding = io.TextIOWrapper.__dict__["encoding"].__get__(self.concrete)

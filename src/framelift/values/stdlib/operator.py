@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.symbolic import SymbolicValue
@@ -131,7 +132,7 @@ def _itemgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
     def run(tracer: Tracer, obj: Any) -> Any:
         if not rest:
             return py.item(tracer, obj, first)
-        return tracer.tuple([py.item(tracer, obj, key) for key in (first, *rest)])
+        return make_tuple([py.item(tracer, obj, key) for key in (first, *rest)])
 
     return OperatorValue(operator.itemgetter, (first, *rest), {}, run)
 
@@ -149,7 +150,7 @@ def _attrgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
 
     def run(tracer: Tracer, obj: Any) -> Any:
         found = [read(tracer, obj, path) for path in paths]
-        return tracer.tuple(found) if rest else found[0]
+        return make_tuple(found) if rest else found[0]
 
     return OperatorValue(operator.attrgetter, tuple(paths), {}, run)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.models.pickling import pickled, recipe_of
 from framelift.values.core import protocol as py
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.deferred import LaterValue
 
@@ -39,4 +40,4 @@ def _pickled(tracer: Tracer, recipe: Any, protocol: Any) -> Any:
 def _recipe_of(tracer: Tracer, data: Any) -> Any:
     if not isinstance(data, PickleValue):
         raise GraphBreak(FL0102, what=f"pickle.loads() of {py.describe(data)}")
-    return tracer.tuple([data.recipe, data.protocol])
+    return make_tuple([data.recipe, data.protocol])

@@ -13,6 +13,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of
 from framelift.values.core.primitives import primitive
+from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -62,7 +63,7 @@ def _fspath(tracer: Tracer, path: Any) -> Any:
         return path
     if class_lookup(tracer, kind, "__fspath__") is None:
         raise_error(TypeError, f"expected str, bytes or os.PathLike object, not {name_of(kind)}")
-    found = py.call(tracer, tracer.special_method(path, "__fspath__", "path"), [], {})
+    found = py.call(tracer, method_of_protocol(tracer, path, "__fspath__", "path"), [], {})
     if not _is_text(py.type_of(found)):
         what = f"expected {name_of(kind)}.__fspath__() to return str or bytes, not {name_of(py.type_of(found))}"
         raise_error(TypeError, what)

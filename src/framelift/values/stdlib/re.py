@@ -14,7 +14,9 @@ from framelift.models.substitution import substituted
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, Raised, Value
+from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.core.lookup import is_subclass
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.stdlib.enum import EnumValue
 
@@ -97,7 +99,7 @@ class MatchValue(Value, models=()):
 def _attribute(tracer: Tracer, owner: Value, name: str) -> Any:
     found = getattr(owner.concrete, name, None)
     if callable(found) and not name.startswith("_"):
-        return tracer.builtin_method(owner, name, lambda *args, **kwargs: _method(tracer, owner, name, args, kwargs))
+        return ModelMethodValue(owner, name, lambda *args, **kwargs: _method(tracer, owner, name, args, kwargs))
     if name not in _DATA:
         owner.refuse(f"attribute {name!r}")
     return py.fold(tracer, getattr, owner.concrete, name)
@@ -108,10 +110,10 @@ _DATA = frozenset({"pattern", "flags", "groups", "string", "pos", "endpos", "las
 
 def _method(tracer: Tracer, owner: Value, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if name in ("sub", "subn") and args and not _is_text(args[0]):
-        if not py.truth(tracer, tracer.call(tracer.known_object(callable), [args[0]])):
+        if not py.truth(tracer, py.call(tracer, tracer.known_object(callable), [args[0]], {})):
             raise GraphBreak(FL0102, what=f"re.{name} with {py.describe(args[0])}")
         text, count = py.items(tracer, py.call(tracer, tracer.known_object(substituted), [owner, *args], kwargs))
-        return text if name == "sub" else tracer.tuple([text, count])
+        return text if name == "sub" else make_tuple([text, count])
     plain = [tracer.constant(argument) for argument in args]
     named = {key: tracer.constant(argument) for key, argument in kwargs.items()}
     result = py.evaluate(tracer, getattr(owner.concrete, name), *plain, **named)
@@ -120,7 +122,7 @@ def _method(tracer: Tracer, owner: Value, name: str, args: tuple[Any, ...], kwar
     if isinstance(result, re.Match):
         assert isinstance(owner, PatternValue)
         return MatchValue(result, None if named else (owner, name, plain))
-    return tracer.from_constant(result)
+    return from_constant(tracer, result)
 
 
 def _is_text(value: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, FL0109, GraphBreak
 from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
-from framelift.values.containers.collections_deque import DequeValue, limit_of
+from framelift.values.containers.collections_deque import DequeValue, deque_inside, limit_of
 from framelift.values.containers.collections_dicts import DefaultDictValue, OrderedDictValue, is_in_order
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.containers.sequences import ListValue
@@ -49,6 +49,7 @@ class ContainerObjectValue(UserObjectValue):
     """An instance whose class inherits from a C container."""
 
     __slots__ = ("base", "_storage")
+    base: type
     # C code takes instances of subclasses in places that the models of the exact types do not know.
     answers_operators = False
 
@@ -66,6 +67,17 @@ class ContainerObjectValue(UserObjectValue):
             self._storage = _STORAGES[self.base].stored(self, tracer)
         return self._storage
 
+    def storage_of(self, tracer: Tracer, kind: type) -> Any:
+        return self.storage(tracer) if is_subclass(self.base, kind) else None
+
+    def mergeable(self, tracer: Tracer) -> Any:
+        """The storage, if the class is a dict with the `__iter__` of dict: then C code does not ask it."""
+        if is_subclass(self.base, dict):
+            self.note(tracer)
+            if has_default(tracer, self.cls, "__iter__", dict.__iter__):
+                return self.storage(tracer)
+        return self
+
     def default(self, name: str) -> Any:
         return raw_lookup(self.base, name)  # C types repeat what `object` has
 
@@ -79,10 +91,10 @@ class ContainerObjectValue(UserObjectValue):
             self.refuse("assignment of default_factory")
         super().set_slot(tracer, descriptor, value)
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__objclass__ is deque:
             return self.storage(tracer).limit
-        return super().computed(tracer, descriptor)
+        return super().get_computed(tracer, descriptor)
 
     def overrides(self, tracer: Tracer, *names: str) -> bool:
         """Whether the class has an own version of one of these methods of its C base; noted."""
@@ -123,11 +135,11 @@ class ContainerObjectValue(UserObjectValue):
     def _on_a_copy(self, tracer: Tracer, operator: str, args: list[Any]) -> Any:
         """What `deque` does for a subclass: its class makes another instance, which C code then changes."""
         limit = self.storage(tracer).limit
-        others = [tracer.deque_inside(argument) if operator == "+=" else argument for argument in args]
+        others = [deque_inside(tracer, argument) if operator == "+=" else argument for argument in args]
         if any(other is None for other in others):
             return NotImplemented
         made = py.call(tracer, tracer.known_object(self.cls), [self] if limit is None else [self, limit], {})
-        items = tracer.deque_inside(made)
+        items = deque_inside(tracer, made)
         if items is None:
             self.refuse("a copy that is no deque")
         if operator and items.binary(tracer, operator, *others) is NotImplemented:
@@ -199,11 +211,12 @@ def _raw(tracer: Tracer, value: Any, base: type, method: str) -> Any:
 
 def _merged(tracer: Tracer, value: ContainerObjectValue) -> DictValue:
     """What C code makes a dict from: the storage, or what `keys` says of a class with an `__iter__` of its own."""
-    storage = keys_are_read_directly(tracer, value)
-    if storage is None:
+    storage = value.mergeable(tracer)
+    if storage is value:
         storage = DictValue({})
         storage.update(tracer, value)
-    return storage
+    found: DictValue = storage
+    return found
 
 
 # -- storages --------------------------------------------------------------------------------------------------------
@@ -495,13 +508,3 @@ def _container_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> An
         raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
     note_instantiable(tracer, kind)
     return ContainerObjectValue(kind)
-
-
-def keys_are_read_directly(tracer: Tracer, value: Any) -> DictValue | None:
-    """The storage that C code merges from without asking the class: a dict with the `__iter__` of dict."""
-    if isinstance(value, ContainerObjectValue) and is_subclass(value.base, dict):
-        value.note(tracer)
-        if has_default(tracer, value.cls, "__iter__", dict.__iter__):
-            storage: DictValue = value.storage(tracer)
-            return storage
-    return None

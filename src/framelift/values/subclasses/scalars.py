@@ -120,8 +120,10 @@ class ScalarObjectValue(UserObjectValue):
     def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         return self._part(tracer, descriptor) if self._is_of_base(descriptor) else super().get_slot(tracer, descriptor)
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
-        return self._part(tracer, descriptor) if self._is_of_base(descriptor) else super().computed(tracer, descriptor)
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
+        return (
+            self._part(tracer, descriptor) if self._is_of_base(descriptor) else super().get_computed(tracer, descriptor)
+        )
 
     def _is_of_base(self, descriptor: Any) -> bool:
         """Whether an attribute is one of plain values, such as `imag`."""

@@ -12,6 +12,7 @@ from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey
 from framelift.values.core.lookup import (
@@ -82,7 +83,7 @@ class TupleObjectValue(SequenceValue):
         return self.cls
 
     def make(self, tracer: Tracer, items: list[Any]) -> Any:
-        return tracer.tuple(items)
+        return make_tuple(items)
 
     def key(self, tracer: Tracer) -> Any:
         """Equal to any tuple with the same items, and yet another object: the dict has the one that came first."""
@@ -201,7 +202,7 @@ def _tuple_new(tracer: Tracer, cls: Any, iterable: Any = (), /) -> Any:
     cls.note(tracer)
     items = py.listed(tracer, iterable)
     if cls.concrete is tuple:
-        return tracer.tuple(items)
+        return make_tuple(items)
     if not is_tuple_class(cls.concrete):
         cls.refuse("tuple.__new__")
     note_tuple_class(tracer, cls.concrete)

@@ -17,6 +17,7 @@ from framelift.graph import TensorRef
 from framelift.values.containers.slices import SliceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import defines
 from framelift.values.numbers.symbolic import SizedTensor, SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
@@ -120,7 +121,7 @@ def part(tracer: Tracer, tensor: SizedTensor, key: Any) -> tuple[Any, Any]:
         refuse_rules(tracer, entry)
     if any(_has_index_object(tracer, part) for part in parts):
         parts = [_without_index_objects(tracer, part) for part in parts]
-        key = tracer.tuple(parts) if is_tuple else parts[0]
+        key = make_tuple(parts) if is_tuple else parts[0]
     if not any(_opens(tracer, entry) for entry in parts):
         return tensor, key
     dims = _dimensions(tracer, tensor, parts)
@@ -142,7 +143,7 @@ def part(tracer: Tracer, tensor: SizedTensor, key: Any) -> tuple[Any, Any]:
         length = py.binary(tracer, "-", stop, start)
         found = tracer.call_tensor_method("narrow", (found, dim, start, length), {})
         parts[index] = slice(None)
-    return found, tracer.tuple(parts)
+    return found, make_tuple(parts)
 
 
 def _has_index_object(tracer: Tracer, entry: Any) -> bool:
@@ -150,7 +151,7 @@ def _has_index_object(tracer: Tracer, entry: Any) -> bool:
     if isinstance(entry, SliceValue):
         return any(_has_index_object(tracer, bound) for bound in entry.parts())
     # Sequences of the program's are for torch to look into.
-    return isinstance(entry, Value) and tracer.has_index(entry) and not defines(py.type_of(entry), "__getitem__")
+    return isinstance(entry, Value) and entry.has_index(tracer) and not defines(py.type_of(entry), "__getitem__")
 
 
 def _without_index_objects(tracer: Tracer, entry: Any) -> Any:

@@ -18,6 +18,7 @@ from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
@@ -120,7 +121,7 @@ def as_it_is(tracer: Tracer, value: Any, around: Sequence[Any] = ()) -> Any:
     if type(value) is ListValue:
         return ListValue([as_it_is(tracer, item, inside) for item in py.items(tracer, value)])
     if type(value) is TupleValue:
-        return tracer.tuple([as_it_is(tracer, item, inside) for item in py.items(tracer, value)])
+        return make_tuple([as_it_is(tracer, item, inside) for item in py.items(tracer, value)])
     if type(value) is DictValue:
         return DictValue({key: as_it_is(tracer, item, inside) for key, item in value.entries(tracer).items()})
     if isinstance(value, ScalarValue):
@@ -171,7 +172,7 @@ def formatted(tracer: Tracer, value: Any, spec: Any) -> Any:
         if tracer.constant(spec):
             raise GraphBreak(FL0201, operation="format() with a specification", type=py.describe(value))
         return text_of(tracer, value, "str")
-    return tracer.format(value, spec)
+    return py.format_value(tracer, value, spec)
 
 
 def _check_format(tracer: Tracer, value: TensorValue, spec: str) -> None:

@@ -22,6 +22,7 @@ from framelift.graph.bodies import Part
 from framelift.graph.differentiated import Plan, differentiated
 from framelift.models import autograd
 from framelift.values.core import protocol as py
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.functions import FunctionValue
 from framelift.values.tensors.tensors import TensorValue
@@ -119,7 +120,7 @@ class _Differentiation:
         if tracer.type_of(output) is not tuple:
             return made[0]
         rest = iter(made)
-        return tracer.tuple([next(rest) if isinstance(result, TensorValue) else result for result in results])
+        return make_tuple([next(rest) if isinstance(result, TensorValue) else result for result in results])
 
     def _cut(self, mark: Any) -> Part:
         try:

@@ -18,6 +18,7 @@ from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import from_constant, make_list, make_tuple
 from framelift.values.core.primitives import Model, primitive
 from framelift.values.functions.functions import FunctionValue
 from framelift.values.objects.instances import UserObjectValue
@@ -152,11 +153,11 @@ def _kept_result(tracer: Tracer, result: Any, is_shared: bool) -> Any:
         return result
     if kind in (tuple, list) and not is_shared:
         items = [_kept_item(tracer, result, i, is_shared) for i in range(len(result))]
-        return tracer.tuple(items) if kind is tuple else tracer.new_list(items)
+        return make_tuple(items) if kind is tuple else make_list(items)
     if kind is dict and not is_shared and all(map(is_constant, result)):
         return DictValue({key: _kept_item(tracer, result, key, is_shared) for key in result})
     if kind is set and not is_shared:
-        return tracer.from_constant(result)
+        return from_constant(tracer, result)
     value = _attribute_of_kept(tracer, result)
     is_new = kind is torch.Tensor and not is_shared and not result.requires_grad and _has_memory_alone(result)
     return tracer.call_torch(torch.clone, (value,), {}) if is_new else value

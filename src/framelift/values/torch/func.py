@@ -19,6 +19,7 @@ from framelift.graph.bodies import Body
 from framelift.graph.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
@@ -97,7 +98,7 @@ class _Function:
         """The result of a transform, with what the function returned besides."""
         if self.aux_tree is None:
             return result
-        return self.lift.tuple([result, self.aux_tree.build(self.lift, aux)])
+        return make_tuple([result, self.aux_tree.build(self.lift, aux)])
 
     @property
     def is_scalar(self) -> bool:
@@ -116,7 +117,7 @@ def _grad(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, args: Any, kwar
 @primitive(grad_and_value_impl)
 def _grad_and_value(tracer: Tracer, func: Any, argnums: Any, has_aux: Any, args: Any, kwargs: Any) -> Any:
     function, gradients, results = _differentiate(tracer, func, argnums, has_aux, args, kwargs)
-    return tracer.tuple([gradients, function.with_aux(results[0], results[1:])])
+    return make_tuple([gradients, function.with_aux(results[0], results[1:])])
 
 
 def _differentiate(
@@ -176,7 +177,7 @@ def _vjp(tracer: Tracer, func: Any, *primals: Any, has_aux: Any = False) -> Any:
     count = function.value_tree.count
     pair = [function.value_tree.build(tracer, results[:count]), PullbackValue(function)]
     aux = [] if function.aux_tree is None else [function.aux_tree.build(tracer, results[count:])]
-    return tracer.tuple([*pair, *aux])
+    return make_tuple([*pair, *aux])
 
 
 @primitive(torch.func.jvp)
@@ -194,7 +195,7 @@ def _jvp(tracer: Tracer, func: Any, primals: Any, tangents: Any, *, strict: Any 
     results = function.run(pushed_forward, len(function.given), count, more=directions)
     parts = [function.value_tree.build(tracer, results[start : start + count]) for start in (0, count)]
     aux = [] if function.aux_tree is None else [function.aux_tree.build(tracer, results[2 * count :])]
-    return tracer.tuple([*parts, *aux])
+    return make_tuple([*parts, *aux])
 
 
 # Jacobians -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.autograd import later
@@ -93,7 +94,7 @@ def _vmap(
 def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any) -> Any:
     if not py.same(tracer, chunk_size, None):
         raise GraphBreak(FL0102, what="torch.vmap in chunks")
-    leaves, tree = flatten(tracer, tracer.tuple(args))
+    leaves, tree = flatten(tracer, make_tuple(args))
     dims = _per_leaf(_per_item(tracer, in_dims, len(args), "in_dims"), tree)
     chosen = [(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not chosen or not all(isinstance(leaf, TensorValue) for leaf, _ in chosen):

@@ -17,6 +17,7 @@ from framelift.effects.modes import autocast_nesting
 from framelift.graph.state import ATTENTION_KERNELS
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ class InferenceContextValue(Value):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
+            return ModelMethodValue(self, name, lambda: self._enter(tracer))
         if name == "__exit__":
-            return tracer.builtin_method(self, name, lambda *_: self._exit(tracer))
+            return ModelMethodValue(self, name, lambda *_: self._exit(tracer))
         return super().attribute(tracer, name)
 
     def _enter(self, tracer: Tracer) -> InferenceContextValue:
@@ -148,9 +149,9 @@ class WithoutOverridesValue(Value):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
+            return ModelMethodValue(self, name, lambda: self._enter(tracer))
         if name == "__exit__":
-            return tracer.builtin_method(self, name, lambda *_: self._exit(tracer))
+            return ModelMethodValue(self, name, lambda *_: self._exit(tracer))
         return super().attribute(tracer, name)
 
     def _enter(self, tracer: Tracer) -> None:

@@ -13,6 +13,7 @@ from torch._C import ScriptObject
 from framelift.breaks import FL0102, GraphBreak
 from framelift.torch_names import TORCH_NAMES
 from framelift.values.core.base import Value
+from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ class IgnoredContextValue(Value):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return tracer.builtin_method(self, name, lambda: self)
+            return ModelMethodValue(self, name, lambda: self)
         if name == "__exit__":
-            return tracer.builtin_method(self, name, lambda *_: None)
+            return ModelMethodValue(self, name, lambda *_: None)
         return super().attribute(tracer, name)
 
 
@@ -52,7 +53,7 @@ class MarkedBlockValue(IgnoredContextValue):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "__enter__":
-            return tracer.builtin_method(self, name, lambda: self._enter(tracer))
+            return ModelMethodValue(self, name, lambda: self._enter(tracer))
         return super().attribute(tracer, name)
 
     def _enter(self, tracer: Tracer) -> MarkedBlockValue:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
+from framelift.values.core.construct import make_tuple
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -49,7 +50,7 @@ class Tree:
         items = [part._take(tracer, leaves) for part in self.parts]
         if self.kind is dict:
             return DictValue(dict(zip(self.keys, items, strict=True)))
-        return tracer.tuple(items) if self.kind is tuple else ListValue(items)
+        return make_tuple(items) if self.kind is tuple else ListValue(items)
 
 
 LEAF = Tree(None)

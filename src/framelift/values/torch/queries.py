@@ -41,6 +41,7 @@ from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
@@ -191,7 +192,7 @@ def _grouped(tracer: Tracer, lists: Any, with_indices: Any = False) -> Any:
     grouped: dict[Any, Any] = {}
     for key, (_, indices) in _group_tensors_by_device_and_dtype(samples, True).items():
         rows = ListValue([ListValue([row[i] for i in indices] if row else []) for row in tensors])
-        grouped[key] = tracer.tuple([rows, ListValue(list(indices) if tracer.constant(with_indices) else [])])
+        grouped[key] = make_tuple([rows, ListValue(list(indices) if tracer.constant(with_indices) else [])])
     return DictValue(grouped)
 
 

@@ -16,8 +16,9 @@ from framelift.guards.source import Source
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.core.lookup import bind, class_lookup, raw_lookup
-from framelift.values.core.methods import method, method_of
+from framelift.values.core.methods import ModelMethodValue, method, method_of
 from framelift.values.objects.classes import ClassValue
 from framelift.values.stdlib.decimal.states import (
     ASSIGNED,
@@ -117,7 +118,7 @@ class DecimalContextValue(Value, models=Context if IN_C else ()):
         model = tracer.model_of(found)
         if model is None:
             return method_of(self, tracer, name)
-        return tracer.builtin_method(self, name, lambda *args, **kwargs: model(tracer, [self, *args], kwargs))
+        return ModelMethodValue(self, name, lambda *args, **kwargs: model(tracer, [self, *args], kwargs))
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         changed = self.settings.context()
@@ -176,7 +177,7 @@ class DecimalContextValue(Value, models=Context if IN_C else ()):
 
     @method
     def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
-        return tracer.from_constant(self.known(tracer).__reduce__())
+        return from_constant(tracer, self.known(tracer).__reduce__())
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return repr(self.known(tracer, exactly=True))
@@ -268,7 +269,7 @@ class SignalsValue(Value):
         return len(SIGNALS)
 
     def iterate(self, tracer: Tracer) -> Any:
-        return py.iterate(tracer, tracer.tuple([tracer.known_object(signal) for signal in SIGNALS]))
+        return py.iterate(tracer, make_tuple([tracer.known_object(signal) for signal in SIGNALS]))
 
     def item(self, tracer: Tracer, key: Any) -> Any:
         signal = _position(tracer, key)

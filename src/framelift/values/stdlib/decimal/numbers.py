@@ -19,10 +19,11 @@ from framelift.guards.equality import has_type
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Identity, Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey
 from framelift.values.core.lookup import is_plain_class, name_of, raw_lookup
-from framelift.values.core.methods import method, method_of
+from framelift.values.core.methods import ModelMethodValue, method, method_of
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
@@ -101,7 +102,7 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     def attribute(self, tracer: Tracer, name: str) -> Any:
         found = raw_lookup(_Decimal, name)
         if has_type(found, _METHODS) and found.__objclass__ is _Decimal and name not in _MODELLED:
-            return tracer.builtin_method(self, name, lambda *args, **kwargs: run(tracer, found, [self, *args], kwargs))
+            return ModelMethodValue(self, name, lambda *args, **kwargs: run(tracer, found, [self, *args], kwargs))
         if type(found) is types.GetSetDescriptorType and found.__objclass__ is _Decimal:
             return run(tracer, found.__get__, [self])
         return method_of(self, tracer, name)
@@ -175,7 +176,7 @@ def _value(tracer: Tracer, result: Any) -> Any:
     if type(result) is _Decimal:
         return DecimalValue(None, result)
     if type(result) is tuple:
-        return tracer.tuple([_value(tracer, item) for item in result])
+        return make_tuple([_value(tracer, item) for item in result])
     if type(result) is decimal.DecimalTuple:
         return py.call(tracer, tracer.known_object(decimal.DecimalTuple), list(result), {})
     raise GraphBreak(FL0201, operation="a result", type=type(result).__name__)

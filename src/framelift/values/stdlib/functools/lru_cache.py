@@ -20,10 +20,12 @@ from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import Found, has_default, name_of, own_entries, register_binder
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
+from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
@@ -145,7 +147,7 @@ def _matches(key: Any, parts: list[Any], named: dict[str, Any]) -> bool:
 @register_binder(functools._lru_cache_wrapper)
 def _bind_cached(tracer: Tracer, found: Found, instance: Any, cls: type) -> Any:
     function = tracer.wrap(found.raw, found.source)
-    return function if instance is None else tracer.bound_method(function, instance)
+    return function if instance is None else BoundMethodValue(function, instance)
 
 
 # -- caches the program made -------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class MadeCachedFunction(Value):
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return py.call(
-            tracer, py.attribute(tracer, self.cache, "call"), [tracer.tuple(args), DictValue(dict(kwargs))], {}
+            tracer, py.attribute(tracer, self.cache, "call"), [make_tuple(args), DictValue(dict(kwargs))], {}
         )
 
     def attribute(self, tracer: Tracer, name: str) -> Any:

@@ -11,6 +11,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.core import protocol as py
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import (
     has_default,
@@ -48,6 +49,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
     """`given` holds `func`, `args` and `keywords`, as far as they were read or given."""
 
     __slots__ = ("given", "base", "has_dict")
+    base: type
 
     def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(cls, source, concrete)
@@ -90,11 +92,11 @@ class PartialValue(UserObjectValue, models=functools.partial):
             raise_error(AttributeError, "readonly attribute")
         super().delete_slot(tracer, descriptor)
 
-    def computed(self, tracer: Tracer, descriptor: Any) -> Any:
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ == "__dict__":
             tracer.journal.touch(self)
             self.has_dict = True
-        return super().computed(tracer, descriptor)
+        return super().get_computed(tracer, descriptor)
 
     def first(self, tracer: Tracer) -> tuple[list[Any], dict[str, Any]]:
         """The arguments it has."""
@@ -150,8 +152,8 @@ class PartialValue(UserObjectValue, models=functools.partial):
         func, args, keywords = (self.part(tracer, name) for name in _PARTS)
         namespace = self.namespace(tracer)
         has_names = self.has_dict or (namespace is not None and py.truth(tracer, namespace))
-        state = tracer.tuple([func, args, keywords, namespace if has_names else None])
-        return tracer.tuple([tracer.known_object(self.cls), tracer.tuple([func]), state])
+        state = make_tuple([func, args, keywords, namespace if has_names else None])
+        return make_tuple([tracer.known_object(self.cls), make_tuple([func]), state])
 
     def set_state(self, tracer: Tracer, state: Any) -> None:
         parts = py.items(tracer, state) if is_subclass(tracer.type_of(state), tuple) else []
@@ -162,7 +164,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
             self.refuse("__setstate__()")
         tracer.journal.touch(self)
         if not py.has_type(args, tuple):
-            args = tracer.tuple(py.items(tracer, args))
+            args = make_tuple(py.items(tracer, args))
         if keywords is None or not py.has_type(keywords, dict):
             keywords = DictValue({} if keywords is None else dict(pairs(tracer, keywords)))
         self.given = {"func": func, "args": args, "keywords": keywords}
@@ -244,7 +246,7 @@ def _new(tracer: Tracer, cls: Any, /, *args: Any, **keywords: Any) -> Any:
         function = function.part(tracer, "func")
     note_instantiable(tracer, cls.concrete)
     made = PartialValue(cls.concrete)
-    made.given = {"func": function, "args": tracer.tuple(first), "keywords": DictValue(dict(keywords))}
+    made.given = {"func": function, "args": make_tuple(first), "keywords": DictValue(dict(keywords))}
     return made
 
 

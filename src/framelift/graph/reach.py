@@ -19,8 +19,8 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.utils.hooks import RemovableHandle
 
-from framelift.graph.metadata import Descriptor, Ref, TensorRef
-from framelift.graph.record import Record
+from framelift.graph.metadata import Descriptor
+from framelift.graph.record import Record, Ref, TensorRef
 
 Masks = dict[int, int]
 Edge = tuple[Any, int]

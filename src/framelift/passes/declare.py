@@ -41,7 +41,7 @@ from torch.fx import Graph, Node
 
 from framelift.passes.build import Builder, Site
 from framelift.passes.effects import Effects, Memory
-from framelift.passes.modes import Modes
+from framelift.passes.modes import RegionModes
 from framelift.passes.options import PassOptions
 
 # exact: the same bits. approx: the same up to the rounding of floating point. semantic: other results, on request only.
@@ -93,7 +93,7 @@ class Work(Site, Protocol):
     def effects(self) -> Effects: ...
 
     @property
-    def modes(self) -> Modes: ...
+    def modes(self) -> RegionModes: ...
 
     @property
     def ancestors(self) -> dict[Node, int]: ...

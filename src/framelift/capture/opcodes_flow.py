@@ -11,7 +11,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Intrinsic
 from framelift.capture.frame import LEAVE, Frame
 from framelift.capture.program import control, opcode
-from framelift.models.exception_groups import matched, raised_together
+from framelift.models.exceptions import matched, raised_together
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised

@@ -10,20 +10,22 @@ that the call is not traced.
 from __future__ import annotations
 
 from framelift.models import (  # noqa: F401  (register their models)
-    caching,
-    collecting,
-    descriptors,
-    dispatching,
-    exception_groups,
-    generics,
-    iteration,
-    json_text,
-    leaving,
-    notes,
-    ordering,
-    output,
-    pickling,
-    reduction,
+    bisect,
+    builtins,
+    collections,
+    copyreg,
+    exceptions,
+    functools,
+    heapq,
+    itertools,
+    json,
+    logging,
+    math,
+    operator,
+    pickle,
+    sys,
+    typing,
+    warnings,
 )
 from framelift.models.registry import inner_model, is_of_models, kind_of_generators, model_function, models
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models.by_items import asked
+from framelift.models.builtins import asked
 from framelift.values.containers.collections_deque import DequeIterator, DequeValue
 from framelift.values.containers.dict_views import DictIterator, DictView
 from framelift.values.containers.dicts import MISSING, DictValue

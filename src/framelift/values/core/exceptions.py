@@ -245,7 +245,7 @@ _HISTORY: dict[str, tuple[type, str]] = {
 
 
 class ExceptionGroupValue(ExceptionValue):
-    """A group of exceptions the program made; what it does with them is in `models/exception_groups.py`."""
+    """A group of exceptions the program made; what it does with them is in `models/exceptions.py`."""
 
     __slots__ = ("message", "exceptions")
 

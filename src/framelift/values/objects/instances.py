@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0102, FL0202, FL0203, FL0306, GraphBreak
 from framelift.guards.source import Source
-from framelift.models.by_items import by_items
+from framelift.models.builtins import by_items
 from framelift.native import _core
 from framelift.values.containers.dicts import DELETED, MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue

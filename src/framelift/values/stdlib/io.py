@@ -7,7 +7,7 @@ import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framelift.models.output import flush, write
+from framelift.models.side_effects import flush, write
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import has_default, is_subclass, raw_lookup

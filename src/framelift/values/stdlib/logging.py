@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0110, GraphBreak
 from framelift.guards.source import Source
-from framelift.models.output import told
+from framelift.models.side_effects import told
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import instance_dict, is_subclass, mro_of, own_entries

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
-from framelift.models.output import AFTERWARDS, PACKAGE, Caller, find_caller, shown
+from framelift.models.side_effects import AFTERWARDS, PACKAGE, Caller, find_caller, shown
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py

@@ -20,7 +20,7 @@ from framelift.effects.journal import Journal
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.differentiated import Plan, differentiated
-from framelift.models import autograd
+from framelift.models import torch_autograd
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
@@ -45,12 +45,12 @@ def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     has_setup = not py.same(tracer, py.attribute(tracer, function, "setup_context"), default)
     given = _with_defaults(tracer, function, list(args)) if has_setup else list(args)
     needs = tuple([_requires_grad(tracer, arg) for arg in given])
-    context = py.call(tracer, tracer.known_object(autograd.Context), [needs], {})
+    context = py.call(tracer, tracer.known_object(torch_autograd.Context), [needs], {})
     what = f"the autograd function {function.concrete.__qualname__}"
     if torch.is_grad_enabled() and any(needs):
         _refuse_ways_of_backward(tracer, function, what)
         return _Differentiation(tracer, function, context, what).run(has_setup, given)
-    run = tracer.known_object(autograd.forward_only)
+    run = tracer.known_object(torch_autograd.forward_only)
     output = py.call(tracer, run, [function, context, has_setup, *given], {})
     results = _results(tracer, output, what)
     if any(result is arg for result in results for arg in given if isinstance(result, TensorValue)):
@@ -107,7 +107,7 @@ class _Differentiation:
         tracer = self.lift
         mark = tracer.graph.mark()
         with torch.no_grad():
-            run = tracer.known_object(autograd.forward)
+            run = tracer.known_object(torch_autograd.forward)
             output = py.call(tracer, run, [self.function, self.context, has_setup, *args], {})
         results = _results(tracer, output, self.what)
         outputs = [result.ref(tracer) for result in results if isinstance(result, TensorValue)]

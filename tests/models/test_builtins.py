@@ -118,4 +118,22 @@ def intersections_one_after_the_other(x):
     return x + 1, members, list(first), list(second), {1, 2, 3}.intersection([3, 1], iter([1]))
 
 
+@programs()
+def tees(x):
+    a, b, c = itertools.tee(iter([1, 2, 3]), 3)
+    first = next(a)
+    return x + first, list(b), list(a), list(c), list(a)
+
+
+@programs()
+def next_methods(x):
+    following = iter([1]).__next__
+    found = [following()]
+    try:
+        following()
+    except StopIteration:
+        found.append("end")
+    return x + 1, found, list(following.__self__)
+
+
 test_programs = programs.test()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from framelift.models.by_items import asked
+from framelift.models.builtins import asked
 from framelift.models.registry import goes_by, models
 
 

@@ -1,4 +1,4 @@
-"""Models of exception groups: their methods, and what `except*` does with the exception at hand."""
+"""Models of exceptions: notes, the methods of groups, and what `except*` does with the exception at hand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from framelift import controls
 from framelift.models.registry import models
 
 Accepts = Callable[[BaseException], Any]
+
+
+@models(BaseException.add_note)
+def add_note(error: Any, note: Any, /) -> None:
+    if not isinstance(note, str):
+        raise TypeError(f"note must be a str, not '{type(note).__name__}'")
+    if not hasattr(error, "__notes__"):
+        error.__notes__ = []
+    if not isinstance(error.__notes__, list):
+        raise TypeError("Cannot add note: __notes__ is not a list")
+    error.__notes__.append(note)
 
 
 @models(BaseExceptionGroup.derive)

@@ -1,4 +1,4 @@
-"""`functools.singledispatch`: implementations are found as Python finds them, also when some are added later."""
+"""`functools`: `singledispatch` finds implementations as Python does, also when some are added later; `cmp_to_key`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+import framelift
 from tests.values.programs import Programs, follow, x
 
 programs = Programs()
@@ -238,6 +239,32 @@ def with_a_cache_that_is_seen(x):
     finally:
         weakref.WeakKeyDictionary = original
     return x + 1, show(1), x + 2, show("a"), show(2), seen
+
+
+@programs()
+def comparison_functions(x):
+    longest_first = functools.cmp_to_key(lambda a, b: len(b) - len(a))
+    return x + 1, sorted(["a", "ccc", "bb"], key=longest_first), max(["a", "ccc"], key=longest_first)
+
+
+@programs()
+def keys_of_comparison_functions(x):
+    make = functools.cmp_to_key(mycmp=lambda a, b: a - b)
+    said = [type(make).__name__, type(make(1)) is type(make), make.obj, make(obj=3).obj]
+    for wrong in (lambda: make(1) < 1, lambda: make < make, lambda: hash(make(1)), lambda: 1 == make(1)):
+        try:
+            wrong()
+        except (TypeError, AttributeError) as error:
+            said.append(str(error))
+    return x + 1, said, make(1) < make(2), make(1) == make(2), make(2) >= make(2)
+
+
+@programs(expect_breaks=None, expect_ops=0)
+def keys_of_comparison_functions_behind_a_break(x):
+    make = functools.cmp_to_key(lambda a, b: b - a)
+    one = make(1)
+    framelift.graph_break()
+    return x + 1, sorted([1, 3, 2], key=make), one < make(0), type(one)
 
 
 test_programs = programs.test()

@@ -1,58 +1,17 @@
-"""Models of functions that take an iterable and give a result."""
+"""Models of `operator`: searching, concatenation, hints of lengths, calls."""
 
 from __future__ import annotations
 
-import functools
-import math
 import operator
-from collections import _count_elements  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from framelift.models.by_items import asked
+from framelift.models.builtins import walk
 from framelift.models.registry import models
 
 
-class _Missing:
-    """Stands for an argument that was not given."""
-
-
-def _walk(iterable: Any) -> Any:
-    """An iterator; None for what has none: the caller raises, so that the error has no other as its context."""
-    try:
-        return asked(iterable)
-    except TypeError:
-        return None
-
-
-@models(functools.reduce)
-def reduce(function: Callable[..., Any], iterable: Iterable[Any], initial: Any = _Missing, /) -> Any:
-    iterator = _walk(iterable)
-    if iterator is None:
-        raise TypeError("reduce() arg 2 must support iteration")
-    if initial is _Missing:
-        for first in iterator:
-            result = first
-            break
-        else:
-            raise TypeError("reduce() of empty iterable with no initial value")
-    else:
-        result = initial
-    for item in iterator:
-        result = function(result, item)
-    return result
-
-
-@models(math.prod)
-def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
-    result = start
-    for item in iterable:
-        result = result * item
-    return result
-
-
 def _searched(iterable: Any) -> Any:
-    iterator = _walk(iterable)
+    iterator = walk(iterable)
     if iterator is None:
         raise TypeError(f"argument of type '{type(iterable).__name__}' is not iterable")
     return iterator
@@ -123,10 +82,3 @@ def length_hint(obj: Any, default: Any = 0, /) -> int:
 @models(operator.call) if hasattr(operator, "call") else (lambda function: function)
 def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
-
-
-@models(_count_elements)
-def count_elements(mapping: Any, iterable: Iterable[Any], /) -> None:
-    get = mapping.get
-    for item in iterable:
-        mapping[item] = get(item, 0) + 1

@@ -6,11 +6,7 @@ import copyreg
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
-from framelift.models.registry import models
-
-
-class _Missing:
-    """Stands for what is not there."""
+from framelift.models.registry import Missing, models
 
 
 def holds_more_than(obj: Any, slots: Any) -> bool:
@@ -51,8 +47,8 @@ def _plain_reduce(self: Any, protocol: Any) -> Any:
 
 def _new_arguments(self: Any) -> tuple[Any, Any]:
     """What `__new__` is to be called with, besides the class; None for nothing."""
-    extended = getattr(type(self), "__getnewargs_ex__", _Missing)
-    if extended is not _Missing:
+    extended = getattr(type(self), "__getnewargs_ex__", Missing)
+    if extended is not Missing:
         found = self.__getnewargs_ex__()
         if not isinstance(found, tuple):
             raise TypeError(f"__getnewargs_ex__ should return a tuple, not '{type(found).__name__}'")
@@ -68,7 +64,7 @@ def _new_arguments(self: Any) -> tuple[Any, Any]:
                 f"second item of the tuple returned by __getnewargs_ex__ must be a dict, not '{type(kwargs).__name__}'"
             )
         return args, kwargs
-    if getattr(type(self), "__getnewargs__", _Missing) is not _Missing:
+    if getattr(type(self), "__getnewargs__", Missing) is not Missing:
         args = self.__getnewargs__()
         if not isinstance(args, tuple):
             raise TypeError(f"__getnewargs__ should return a tuple, not '{type(args).__name__}'")
@@ -89,8 +85,8 @@ def _plain_state(self: Any, all_of_it: bool) -> Any:
     state = getattr(self, "__dict__", None) or None
     slots = {}
     for name in names:
-        found = getattr(self, name, _Missing)
-        if found is not _Missing:
+        found = getattr(self, name, Missing)
+        if found is not Missing:
             slots[name] = found
     return (state, slots) if slots else state
 

@@ -10,20 +10,16 @@ from weakref import WeakKeyDictionary
 
 from framelift.controls import graph_break
 from framelift.models.builtins import walk
-from framelift.models.registry import models, models_inner
+from framelift.models.registry import Missing, models, models_inner
 from framelift.models.side_effects import afterwards
 
 
-class _Missing:
-    """Stands for what was not given or is not there, and for the border between arguments and keywords in a key."""
-
-
 @models(functools.reduce)
-def reduce(function: Callable[..., Any], iterable: Iterable[Any], initial: Any = _Missing, /) -> Any:
+def reduce(function: Callable[..., Any], iterable: Iterable[Any], initial: Any = Missing, /) -> Any:
     iterator = walk(iterable)
     if iterator is None:
         raise TypeError("reduce() arg 2 must support iteration")
-    if initial is _Missing:
+    if initial is Missing:
         for first in iterator:
             result = first
             break
@@ -54,8 +50,8 @@ class Cache:
             self.misses += 1
             return self.function(*args, **kwargs)
         key = _key(args, kwargs, self.typed)
-        found = self.results.get(key, _Missing)
-        if found is not _Missing:
+        found = self.results.get(key, Missing)
+        if found is not Missing:
             self.hits += 1
             if self.maxsize is not None:
                 self.results[key] = self.results.pop(key)
@@ -84,7 +80,7 @@ def _key(args: tuple[Any, ...], kwargs: dict[str, Any], typed: Any) -> Any:
         return args[0]
     key = args
     if kwargs:
-        key += (_Missing, *[part for item in kwargs.items() for part in item])
+        key += (Missing, *[part for item in kwargs.items() for part in item])
     if typed:
         key += (*[type(value) for value in args], *[type(value) for value in kwargs.values()])
     return key
@@ -105,8 +101,8 @@ def cached_property_get(descriptor: Any, instance: Any, owner: Any = None) -> An
     if descriptor.attrname is None:
         raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
     cache = instance.__dict__
-    found = cache.get(descriptor.attrname, _Missing)
-    if found is _Missing:
+    found = cache.get(descriptor.attrname, Missing)
+    if found is Missing:
         found = descriptor.func(instance)
         cache[descriptor.attrname] = found
     return found

@@ -9,11 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from framelift.models.builtins import asked
-from framelift.models.registry import goes_by, models
-
-
-class _Missing:
-    """Stands for an argument that was not given."""
+from framelift.models.registry import Missing, goes_by, models
 
 
 @models(itertools.chain)
@@ -29,12 +25,12 @@ def chain_from_iterable(cls: type, iterables: Iterable[Iterable[Any]], /) -> Ite
 
 
 @models(itertools.repeat)
-def repeat(object: Any, times: int = _Missing) -> Iterator[Any]:  # type: ignore[assignment]
-    return _repeated(object, times if times is _Missing else operator.index(times))
+def repeat(object: Any, times: int = Missing) -> Iterator[Any]:  # type: ignore[assignment]
+    return _repeated(object, times if times is Missing else operator.index(times))
 
 
 def _repeated(object: Any, times: Any) -> Iterator[Any]:
-    if times is _Missing:
+    if times is Missing:
         while True:
             yield object
     for _ in range(times):
@@ -93,10 +89,10 @@ def _accumulated(iterator: Iterator[Any], function: Callable[[Any, Any], Any], t
 
 
 @models(itertools.islice)
-def islice(iterable: Iterable[Any], first: Any, second: Any = _Missing, third: Any = None, /) -> Iterator[Any]:
-    start, stop, step = (None, first, None) if second is _Missing else (first, second, third)
+def islice(iterable: Iterable[Any], first: Any, second: Any = Missing, third: Any = None, /) -> Iterator[Any]:
+    start, stop, step = (None, first, None) if second is Missing else (first, second, third)
     if not _is_position(stop):
-        what = "Stop argument" if second is _Missing else "Indices"
+        what = "Stop argument" if second is Missing else "Indices"
         raise ValueError(f"{what} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
     if not _is_position(start):
         raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
@@ -338,9 +334,9 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterator[Any]:
     """Groups share the iterator with the whole: each one is over when the next one is asked for."""
     # The key of the last group that was given; the key and the value of the last item that was read.
-    given: Any = _Missing
-    found: Any = _Missing
-    value: Any = _Missing
+    given: Any = Missing
+    found: Any = Missing
+    value: Any = Missing
     number = 0
 
     def read() -> bool:
@@ -354,16 +350,16 @@ def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterat
     def group(own_number: int, own_key: Any) -> Iterator[Any]:
         nonlocal value
         while own_number == number:
-            if value is _Missing and not read():
+            if value is Missing and not read():
                 return
             if not (own_key is found or own_key == found):
                 return
-            item, value = value, _Missing
+            item, value = value, Missing
             yield item
 
     while True:
         number += 1
-        while found is _Missing or (given is not _Missing and (given is found or given == found)):
+        while found is Missing or (given is not Missing and (given is found or given == found)):
             if not read():
                 return
         given = found

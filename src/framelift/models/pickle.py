@@ -16,11 +16,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from framelift import controls
-from framelift.models.registry import models
-
-
-class _Missing:
-    """Stands for what is not there."""
+from framelift.models.registry import Missing, models
 
 
 def pickled(recipe: Any, protocol: int) -> bytes:
@@ -111,8 +107,8 @@ class Recorder:
         elif kind is BuiltinFunctionType and type(obj.__self__) is ModuleType:
             reduced = obj.__qualname__
         else:
-            reduce: Any = copyreg.dispatch_table.get(kind, _Missing)
-            if reduce is not _Missing:
+            reduce: Any = copyreg.dispatch_table.get(kind, Missing)
+            if reduce is not Missing:
                 reduced = reduce(obj)
             elif issubclass(kind, type):
                 return self._record_global(obj, None)
@@ -171,9 +167,9 @@ def _renamed(module: str, name: str, names: dict[Any, Any], modules: dict[str, s
 
 
 def _find(module: str, name: str) -> Any:
-    found = sys.modules.get(module, _Missing)
+    found = sys.modules.get(module, Missing)
     for part in name.split("."):
-        found = _Missing if part == "<locals>" else getattr(found, part, _Missing)
+        found = Missing if part == "<locals>" else getattr(found, part, Missing)
     return found
 
 
@@ -219,7 +215,7 @@ class Player:
         if self.protocol < 3:
             module, name = _renamed(module, name, _compat_pickle.NAME_MAPPING, _compat_pickle.IMPORT_MAPPING)
         found = _find(module, name)
-        if found is _Missing:
+        if found is Missing:
             controls.graph_break("unpickling of what is not found by its name")
         return found
 
@@ -240,8 +236,8 @@ class Player:
         return obj
 
     def _append(self, obj: Any, items: list[Any]) -> None:
-        extend: Any = getattr(obj, "extend", _Missing)
-        if extend is not _Missing:
+        extend: Any = getattr(obj, "extend", Missing)
+        if extend is not Missing:
             extend(items)
             return
         for item in items:
@@ -249,8 +245,8 @@ class Player:
 
 
 def _set_state(obj: Any, state: Any) -> None:
-    own: Any = getattr(obj, "__setstate__", _Missing)
-    if own is not _Missing:
+    own: Any = getattr(obj, "__setstate__", Missing)
+    if own is not Missing:
         own(state)
         return
     slots = None

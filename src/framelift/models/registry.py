@@ -14,6 +14,10 @@ _FOLDER = os.path.join(os.path.dirname(__file__), "")
 _MODELS: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
 
+class Missing:
+    """Stands, in models, for an argument that was not given and for what is not there."""
+
+
 def models(*targets: Any) -> Callable[[F], F]:
     """Register a Python function as the behaviour of `targets`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import framelift.values.builtins.containers
 import framelift.values.containers.collections_dicts
 import framelift.values.stdlib.operator  # noqa: F401
 from framelift.breaks import FL0102, GraphBreak
-from framelift.values.builtins.number_methods import HasMethods, by_method, divmod_of_objects, plain_number
 from framelift.values.classes.statements import make_type
 from framelift.values.classes.subclass_checks import own_check, subclass_check
 from framelift.values.containers.dicts import MISSING
@@ -28,19 +28,17 @@ from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.functions.cells import EMPTY, CellValue
-from framelift.values.numbers.numpy_floats import NumpyFloatValue
-from framelift.values.numbers.scalars import derive, is_number
+from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.numpy.arrays import ArrayValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
+from framelift.values.objects.number_slots import by_method, like
 from framelift.values.objects.unions import UnionValue
-from framelift.values.stdlib.decimal.numbers import DecimalValue
 from framelift.values.stdlib.enum import EnumValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
-from framelift.values.tensors.data_dependent import as_number, is_data, truth_from_data
+from framelift.values.subclasses.tuples import TupleObjectValue
+from framelift.values.tensors.data_dependent import is_data, truth_from_data
 from framelift.values.tensors.deferred import formatted, text_of
-from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -245,73 +243,24 @@ def _super(tracer: Tracer, cls: Any = MISSING, instance: Any = None, /) -> Any:
 
 @primitive(int)
 def _int(tracer: Tracer, value: Any = 0, /, base: Any = MISSING) -> Any:
-    return _number(tracer, int, "__int__", value, base)
+    if base is MISSING:
+        return py.number(tracer, "__int__", value)
+    return py.fold(tracer, int, tracer.constant(value), tracer.constant(base))
 
 
 @primitive(float)
 def _float(tracer: Tracer, value: Any = 0.0, /) -> Any:
-    return _number(tracer, float, "__float__", value, MISSING)
-
-
-def _number(tracer: Tracer, kind: type, name: str, value: Any, base: Any) -> Any:
-    if isinstance(value, TensorValue):
-        return as_number(tracer, value, name)
-    if isinstance(value, UserObjectValue):
-        is_text = scalar_base(tracer.type_of(value)) in (str, bytes)
-        if base is not MISSING:
-            if not is_text:
-                raise GraphBreak(FL0102, what="int() of an object with a base")
-            return py.fold(tracer, kind, tracer.constant(value), tracer.constant(base))
-        if class_lookup(tracer, value.cls, name) is None:
-            if kind is int and class_lookup(tracer, value.cls, "__trunc__") is not None:
-                raise GraphBreak(FL0102, what="int() of an object with __trunc__()")  # older versions ask it, and warn
-            if is_text and class_lookup(tracer, value.cls, "__index__") is None:
-                return py.fold(tracer, kind, tracer.constant(value))
-            return py.fold(tracer, kind, plain_number(tracer, kind, value, ["__index__"]))
-        result = by_method(tracer, kind, value, [name])
-        if not is_subclass(py.type_of(result), kind):
-            owner = f"{name_of(value.cls)}." if kind is float else ""
-            what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
-            raise_error(TypeError, f"{owner}{name} returned {what}")
-        if py.type_of(result) is not kind:
-            raise GraphBreak(FL0102, what=f"{name}() that gives {py.describe(result)}")  # Python warns
-        return result
-    if base is MISSING and isinstance(value, ArrayValue):
-        return value.number(tracer, name)
-    if base is MISSING and isinstance(value, SymbolicValue) and (kind is float or value.python_type() is int):
-        return value if value.python_type() is kind else py.binary(tracer, "*", value, 1.0)
-    if base is MISSING and isinstance(value, (SymbolicValue, DecimalValue)):
-        calculated = tracer.calculate(kind, value)
-        if calculated is not None:
-            return calculated
-    if base is MISSING and isinstance(value, NumpyFloatValue):
-        return py.fold(tracer, kind, value.plain())
-    if base is MISSING and isinstance(value, Value) and is_number(value) and py.type_of(value) in (kind, bool):
-        return derive(tracer, kind, value)
-    rest = [] if base is MISSING else [tracer.constant(base)]
-    _refuse_named_tuple(value)
-    return py.fold(tracer, kind, tracer.constant(value), *rest)
-
-
-def _refuse_named_tuple(value: Any) -> None:
-    """No number is made of one: Python says so of its class, which is not that of the constant."""
-    if is_subclass(py.type_of(value), tuple) and py.type_of(value) is not tuple:
-        raise GraphBreak(FL0102, what=f"a number made of a {py.describe(value)}")
+    return py.number(tracer, "__float__", value)
 
 
 @primitive(complex)
 def _complex(tracer: Tracer, real: Any = 0, imag: Any = MISSING) -> Any:
-    if any(isinstance(part, ScalarObjectValue) and _is_own_complex(tracer, part.cls) for part in (real, imag)):
-        raise GraphBreak(FL0102, what="complex() of a number that says itself what it is")
-    if imag is MISSING and type(real) is UserObjectValue:
-        return py.fold(tracer, complex, plain_number(tracer, complex, real, ["__complex__", "__float__", "__index__"]))
-    _refuse_named_tuple(real)
-    return fold_call(tracer, complex, [real] if imag is MISSING else [real, imag], {})
-
-
-def _is_own_complex(tracer: Tracer, cls: type) -> bool:
-    found = class_lookup(tracer, cls, "__complex__")
-    return found is not None and found.raw is not raw_lookup(complex, "__complex__")
+    if imag is MISSING:
+        return py.number(tracer, "__complex__", real)
+    for part in (real, imag):
+        if isinstance(part, ScalarObjectValue):
+            part.number(tracer, "__complex__")  # breaks where that is its own
+    return fold_call(tracer, complex, [real, imag], {})
 
 
 @primitive(str)
@@ -341,33 +290,27 @@ def _format(tracer: Tracer, value: Any, spec: Any = "", /) -> Any:
 
 @primitive(abs, operator.abs)
 def _abs(tracer: Tracer, value: Any, /) -> Any:
-    return _dunder(tracer, abs, "__abs__", torch.abs, value)
+    return py.number(tracer, "__abs__", value)
 
 
 @primitive(round)
 def _round(tracer: Tracer, number: Any, ndigits: Any = None) -> Any:
-    if isinstance(number, TensorValue):
-        kwargs = {} if ndigits is None else {"decimals": ndigits}
-        return tracer.call_torch(torch.round, (number,), kwargs)
-    if isinstance(number, HasMethods):
-        return by_method(tracer, round, number, ["__round__"], *([] if py.same(tracer, ndigits, None) else [ndigits]))
-    calculated = tracer.calculate(round, number) if ndigits is None else tracer.calculate(round, number, ndigits)
-    if calculated is not None:
-        return calculated
-    return py.fold(tracer, round, tracer.constant(number), tracer.constant(ndigits))
+    return py.number(tracer, "__round__", number, *([] if ndigits is None else [ndigits]))
 
 
-def _dunder(tracer: Tracer, function: Any, name: str, torch_function: Any, value: Any) -> Any:
-    if isinstance(value, TensorValue):
-        return tracer.call_torch(torch_function, (value,), {})
-    if isinstance(value, HasMethods):
-        return by_method(tracer, function, value, [name])
-    if isinstance(value, Value) and is_number(value):
-        return derive(tracer, function, value)
-    calculated = tracer.calculate(function, value)
-    if calculated is not None:
-        return calculated
-    return py.fold(tracer, function, tracer.constant(value))
+@primitive(math.floor)
+def _floor(tracer: Tracer, value: Any, /) -> Any:
+    return py.number(tracer, "__floor__", value)
+
+
+@primitive(math.ceil)
+def _ceil(tracer: Tracer, value: Any, /) -> Any:
+    return py.number(tracer, "__ceil__", value)
+
+
+@primitive(math.trunc)
+def _trunc(tracer: Tracer, value: Any, /) -> Any:
+    return py.number(tracer, "__trunc__", value)
 
 
 def _is_container(value: Any) -> bool:
@@ -380,11 +323,37 @@ def _divmod(tracer: Tracer, left: Any, right: Any, /) -> Any:
     if symbolic and all(isinstance(operand, SymbolicValue) or is_number(operand) for operand in (left, right)):
         return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
     if any(isinstance(operand, UserObjectValue) or _is_container(operand) for operand in (left, right)):
-        return divmod_of_objects(tracer, left, right)
+        return _divmod_of_objects(tracer, left, right)
     calculated = tracer.calculate(divmod, left, right)
     if calculated is not None:
         return calculated
     return py.fold(tracer, divmod, tracer.constant(left), tracer.constant(right))
+
+
+def _divmod_of_objects(tracer: Tracer, left: Any, right: Any) -> Any:
+    """`divmod(left, right)` where one of them is of a class written in Python."""
+    mine, theirs = tracer.type_of(left), tracer.type_of(right)
+    asked = [(left, "__divmod__", right)]
+    if mine is not theirs:
+        asked.append((right, "__rdivmod__", left))
+        if is_subclass(theirs, mine) and raw_lookup(theirs, "__rdivmod__") is not raw_lookup(mine, "__rdivmod__"):
+            asked.reverse()
+    for value, name, other in asked:
+        if not isinstance(value, UserObjectValue | TupleObjectValue):
+            result = _answer_of_number(tracer, value, name, other)
+        else:
+            method = special_method(tracer, value, value.cls, name)
+            result = NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, [other], {}))
+        if result is not NotImplemented:
+            return result
+    return py.fold(tracer, divmod, like(left), like(right))
+
+
+def _answer_of_number(tracer: Tracer, number: Any, name: str, other: Any) -> Any:
+    """What a plain number says to an object with a number inside."""
+    if py.type_of(number) not in (int, bool, float) or scalar_base(py.type_of(other)) is None:
+        return NotImplemented
+    return py.fold(tracer, getattr(py.type_of(number), name), tracer.constant(number), tracer.constant(other))
 
 
 def _register_constant_functions() -> None:

@@ -100,6 +100,12 @@ class SequenceValue(Value):
     def next(self, tracer: Tracer) -> Any:
         raise_error(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
 
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        """No number is made of one: Python says so of its class, which is not that of the constant."""
+        if slot in ("__int__", "__float__", "__complex__") and self.kind is tuple and self.python_type() is not tuple:
+            raise GraphBreak(FL0102, what=f"a number made of a {self.describe()}")
+        return NotImplemented
+
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+" and is_sequence(other, self.kind):
             return self.make(tracer, self.items(tracer) + py.items(tracer, other))

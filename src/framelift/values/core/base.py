@@ -178,6 +178,13 @@ class Value:
     def unary(self, tracer: Tracer, operator: str) -> Any:
         tracer.refuse_operation(self, f"unary {operator}")
 
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        """What a function that asks for a number slot gets, such as `int()` for `__int__`.
+
+        NotImplemented: the same as of the plain constant that this value is.
+        """
+        return NotImplemented
+
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         """`self <operator> other`, or NotImplemented."""
         return NotImplemented

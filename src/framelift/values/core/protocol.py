@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import operator
 import types
 import warnings
@@ -58,6 +59,18 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 COMPARE = COMPARISONS
 MIRRORED = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">": "<", ">=": "<="}
 UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+
+# The functions that ask a number for one slot of its type.
+NUMBER_SLOTS: dict[str, Callable[..., Any]] = {
+    "__int__": int,
+    "__float__": float,
+    "__complex__": complex,
+    "__abs__": abs,
+    "__round__": round,
+    "__floor__": math.floor,
+    "__ceil__": math.ceil,
+    "__trunc__": math.trunc,
+}
 
 # A warning is about the program's line, and is heard in each call: none may be given while capturing, from here.
 # Python takes no such registry of warnings, whatever the filters say: an operation that warns fails (see `in_program`).
@@ -342,6 +355,19 @@ def unary(tracer: Tracer, symbol: str, value: Any) -> Any:
         return fold(tracer, UNARY[symbol], value)
     value.note(tracer)
     return value.unary(tracer, symbol)
+
+
+def number(tracer: Tracer, slot: str, value: Any, *args: Any) -> Any:
+    """`int(value)`, `round(value, *args)` and their like, by the slot that they ask for."""
+    if isinstance(value, Value):
+        value.note(tracer)
+        result = value.number(tracer, slot, *args)
+        if result is not NotImplemented:
+            return result
+    calculated = tracer.calculate(NUMBER_SLOTS[slot], value, *args)
+    if calculated is not None:
+        return calculated
+    return fold(tracer, NUMBER_SLOTS[slot], *map(tracer.constant, (value, *args)))
 
 
 def binary(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:

@@ -12,7 +12,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import Model
-from framelift.values.core.protocol import BINARY, UNARY
+from framelift.values.core.protocol import BINARY, NUMBER_SLOTS, UNARY
 
 try:
     import numpy
@@ -87,9 +87,10 @@ class NumpyFloatValue(Value):
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.concrete)
 
-    def plain(self) -> float:
-        """`float(self)`."""
-        return float(self.concrete)
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        if slot not in ("__int__", "__float__"):
+            return NotImplemented
+        return py.fold(tracer, NUMBER_SLOTS[slot], float(self.concrete))
 
     def rebuild(self, emit: Emitter) -> None:
         emit.callable(numpy.float64)

@@ -18,7 +18,7 @@ from framelift.values.core.base import Raised, Value
 from framelift.values.core.constants import SCALAR_TYPES, plain_text
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.operator_methods import COMPARE_METHODS
-from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, UNARY, fold
+from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, NUMBER_SLOTS, UNARY, fold
 from framelift.values.numbers.specialise import SettledValue
 
 if TYPE_CHECKING:
@@ -123,6 +123,12 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         if type(self.concrete) in _NUMBERS:
             return derive(tracer, UNARY[operator], self)
         return fold(tracer, UNARY[operator], self.constant(tracer))
+
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        of_any = slot == "__abs__" and is_number(self)
+        if of_any or type(self.concrete) in _CONVERTED.get(slot, ()):
+            return derive(tracer, NUMBER_SLOTS[slot], self)
+        return NotImplemented
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         return self._combine(tracer, operator, self, other)
@@ -252,6 +258,10 @@ def _note_outcomes(tracer: Tracer, operand: Any, *outcomes: tuple[str, int, bool
         return
     for outcome in outcomes:
         tracer.guard(operand.source, "COMPARE", outcome)
+
+
+# The types from which the conversion to a number raises nothing.
+_CONVERTED = {"__int__": (int, bool), "__float__": (float, bool)}
 
 
 def is_number(value: Any) -> bool:

@@ -143,6 +143,11 @@ class SymbolicValue(SettledValue):
         calculated = tracer.calculate(UNARY[operator], self)
         return fold(tracer, UNARY[operator], self.constant(tracer)) if calculated is None else calculated
 
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        if slot == "__float__":
+            return self if self.python_type() is float else py.binary(tracer, "*", self, 1.0)
+        return self if slot == "__int__" and self.python_type() is int else NotImplemented
+
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         return self._combine(tracer, operator, self, other)
 

@@ -108,11 +108,12 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
     def as_index(self, tracer: Tracer) -> Any:
         return as_number(tracer, self.tensor(tracer), "__index__")
 
-    def number(self, tracer: Tracer, method: str) -> Any:
-        """`int(array)` or `float(array)`, by the name of the method."""
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        if slot not in ("__int__", "__float__"):
+            return NotImplemented
         if self.tensor(tracer).ref(tracer).descriptor.shape:
-            self.refuse(f"{method}()")
-        return as_number(tracer, self.tensor(tracer), method)
+            self.refuse(f"{slot}()")
+        return as_number(tracer, self.tensor(tracer), slot)
 
     def length(self, tracer: Tracer) -> Any:
         if not self.tensor(tracer).ref(tracer).descriptor.shape:

@@ -36,6 +36,7 @@ from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHO
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import attributes
 from framelift.values.objects.module_labels import label_with
+from framelift.values.objects.number_slots import number_of
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -334,6 +335,9 @@ class UserObjectValue(Value):
 
     def unary(self, tracer: Tracer, operator: str) -> Any:
         return self._required(tracer, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
+
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        return number_of(tracer, self, slot, *args)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         name = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]

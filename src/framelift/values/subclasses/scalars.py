@@ -18,7 +18,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.folding import fold_call, refuse_unsteady
-from framelift.values.core.lookup import has_default, is_fixed, name_of, raw_lookup, scalar_base
+from framelift.values.core.lookup import class_lookup, has_default, is_fixed, name_of, raw_lookup, scalar_base
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.scalars import ScalarValue
@@ -64,6 +64,8 @@ _OPERATORS = frozenset(
     [*COMPARE_METHODS.values(), *UNARY_METHODS.values(), *[name for pair in BINARY_METHODS.values() for name in pair]]
 )
 _NUMBERS = (int, float, complex, bool)
+# A number is made of the text where the class has none of these.
+_MADE_OF_TEXT = {"__int__": ("__int__", "__trunc__", "__index__"), "__float__": ("__float__", "__index__")}
 # A sequence type has no reflected addition: the left operand's own method takes the object as what it is.
 _NOT_REFLECTED = frozenset({"__radd__", "__rmul__"})
 
@@ -184,6 +186,17 @@ class ScalarObjectValue(UserObjectValue):
     def unary(self, tracer: Tracer, operator: str) -> Any:
         plain = self.plain(tracer, UNARY_METHODS[operator])
         return super().unary(tracer, operator) if plain is NotImplemented else py.unary(tracer, operator, plain)
+
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        if slot == "__complex__":
+            found = class_lookup(tracer, self.cls, slot)
+            if found is not None and found.raw is not raw_lookup(complex, slot):
+                raise GraphBreak(FL0102, what="complex() of a number that says itself what it is")
+            return NotImplemented
+        if self.base in (str, bytes) and slot in _MADE_OF_TEXT:
+            if all(class_lookup(tracer, self.cls, name) is None for name in _MADE_OF_TEXT[slot]):
+                return NotImplemented
+        return super().number(tracer, slot, *args)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         plain = self.plain(tracer, COMPARE_METHODS[operator])

@@ -28,6 +28,7 @@ from framelift.values.core.lookup import (
 from framelift.values.core.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import Model, primitive
 from framelift.values.objects.instances import plain_answer
+from framelift.values.objects.number_slots import number_of
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -122,6 +123,10 @@ class TupleObjectValue(SequenceValue):
     def unary(self, tracer: Tracer, operator: str) -> Any:
         own = self._own_method(tracer, UNARY_METHODS[operator])
         return super().unary(tracer, operator) if own is None else py.call(tracer, own, [], {})
+
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        own = super().number(tracer, slot, *args)
+        return number_of(tracer, self, slot, *args) if own is NotImplemented else own
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         own = self._own_method(tracer, INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0])

@@ -335,6 +335,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def unary(self, tracer: Tracer, operator: str) -> Any:
         return tracer.call_torch(UNARY[operator], (self,), {})
 
+    def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
+        function = _NUMBER_FUNCTIONS.get(slot)
+        if function is not None:
+            return tracer.call_torch(function, (self,), {"decimals": args[0]} if args else {})
+        return as_number(tracer, self, slot) if slot in ("__int__", "__float__") else NotImplemented
+
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, NumpyFloatValue):
             other = float(other.concrete)  # here torch takes it for a float
@@ -388,6 +394,10 @@ def _is_of_torch(raw: Any) -> bool:
 
 def _known(size: Any) -> int | None:
     return size if type(size) is int else None
+
+
+# What torch computes where a builtin function asks for the slot.
+_NUMBER_FUNCTIONS = {"__abs__": torch.abs, "__round__": torch.round}
 
 
 class GradientFunctionValue(Value):

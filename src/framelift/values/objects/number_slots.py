@@ -1,0 +1,77 @@
+"""The number slots of an object of a class written in Python: `int(obj)`, `round(obj)`, `math.floor(obj)`.
+
+What Python says of an object without the method it looks for is asked of it, about an object of an empty class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
+from framelift.values.core.exceptions import raise_error
+from framelift.values.core.lookup import class_lookup, is_subclass, name_in_errors, name_of, special_method
+
+if TYPE_CHECKING:
+    from framelift.values.core.tracer import Tracer
+
+# What the functions ask an object for that has no method of their own; what they are given then they take as a number.
+_INSTEAD = {
+    "__int__": ("__index__",),
+    "__float__": ("__index__",),
+    "__complex__": ("__float__", "__index__"),
+    "__floor__": ("__float__", "__index__"),
+    "__ceil__": ("__float__", "__index__"),
+}
+# What these methods must give; Python warns of subclasses and refuses all else.
+_KINDS = {"__complex__": complex, "__float__": float, "__index__": int}
+
+
+def number_of(tracer: Tracer, value: Any, slot: str, *args: Any) -> Any:
+    """What the function that asks for `slot` gets of an object with a class `cls`."""
+    function = py.NUMBER_SLOTS[slot]
+    tracer.type_of(value)
+    if slot == "__complex__":
+        return py.fold(tracer, complex, _plain_number(tracer, complex, value, (slot, *_INSTEAD[slot])))
+    if slot in _INSTEAD and class_lookup(tracer, value.cls, slot) is None:
+        if slot == "__int__" and class_lookup(tracer, value.cls, "__trunc__") is not None:
+            raise GraphBreak(FL0102, what="int() of an object with __trunc__()")  # older versions ask it, and warn
+        return py.fold(tracer, function, _plain_number(tracer, function, value, _INSTEAD[slot]))
+    result = by_method(tracer, function, value, [slot], *[arg for arg in args if not py.same(tracer, arg, None)])
+    return _checked(value.cls, function, slot, result) if slot in ("__int__", "__float__") else result
+
+
+def _checked(cls: type, kind: Any, slot: str, result: Any) -> Any:
+    """A number that `int()` or `float()` may give."""
+    if not is_subclass(py.type_of(result), kind):
+        owner = f"{name_of(cls)}." if kind is float else ""
+        what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
+        raise_error(TypeError, f"{owner}{slot} returned {what}")
+    if py.type_of(result) is not kind:
+        raise GraphBreak(FL0102, what=f"{slot}() that gives {py.describe(result)}")  # Python warns
+    return result
+
+
+def by_method(tracer: Tracer, function: Callable[..., Any], value: Any, names: Sequence[str], *args: Any) -> Any:
+    """What `function(value, *args)` gets from the first of these methods that the class of `value` has."""
+    tracer.type_of(value)
+    for name in names:
+        if class_lookup(tracer, value.cls, name) is not None:
+            return py.call(tracer, special_method(tracer, value, value.cls, name), list(args), {})
+    return py.fold(tracer, function, like(value), *[like(arg) if isinstance(arg, Value) else arg for arg in args])
+
+
+def _plain_number(tracer: Tracer, function: Callable[..., Any], value: Any, names: Sequence[str]) -> Any:
+    """The same, as a number of the kind that the method is there for; what Python says of others is left to it."""
+    result = by_method(tracer, function, value, names)
+    asked = next(name for name in names if class_lookup(tracer, value.cls, name) is not None)
+    if py.type_of(result) is not _KINDS[asked]:
+        raise GraphBreak(FL0102, what=f"{asked}() that gives {py.describe(result)}")
+    return tracer.constant(result)
+
+
+def like(value: Any) -> Any:
+    """An object that can do nothing, of a class of the same name."""
+    return type(name_in_errors(py.type_of(value)), (), {})()

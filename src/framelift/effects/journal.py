@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_
 from typing import Any, Protocol, cast
 
 from framelift.guards.source import Source
@@ -61,7 +63,7 @@ class Journal:
             return
         self._touched.add(id(value))
         self._saved.append((value, value.state()))
-        if value.source is not None and not any(other is value for other in self.changed):
+        if value.source is not None and not any(map(is_, self.changed, repeat(value))):
             # Only values have a source: modes are of the process, not of an input.
             self.changed.append(cast("Replayed", value))
 
@@ -69,7 +71,7 @@ class Journal:
         """Have `call` replayed here, in the order of the program."""
         if self._watched is not None:
             self._watched.append(call)
-        self._saved.append((call, None))
+        self._saved.append((call, ()))
         self.changed.append(call)
 
     @contextmanager

@@ -31,6 +31,7 @@ class MadeDescriptor(Value):
     """`kind(*given)`."""
 
     __slots__ = ("kind", "given", "name")
+    assigns = ("name",)
 
     def __init__(self, kind: Callable[..., Any], given: Sequence[Any]) -> None:
         super().__init__()
@@ -116,12 +117,6 @@ class MadeDescriptor(Value):
         if self.kind is not staticmethod:
             self.refuse("calling")
         return py.call(tracer, self.given[0], args, kwargs)
-
-    def state(self) -> Any:
-        return self.name
-
-    def restore(self, state: Any) -> None:
-        self.name = state
 
     def parts(self) -> list[Any]:
         return self.given

@@ -25,6 +25,7 @@ class DequeValue(ListValue, models=deque):
     """A list that is short at both ends: what does not fit leaves at the other side."""
 
     __slots__ = ("limit", "structure")
+    assigns: tuple[str, ...] = ("structure",)
     item_access = "DEQUE_ITEM"
     kind: type = deque
 
@@ -153,13 +154,6 @@ class DequeValue(ListValue, models=deque):
         items = super().change(tracer)
         self.structure += 1
         return items
-
-    def state(self) -> Any:
-        return super().state(), self.structure
-
-    def restore(self, state: Any) -> None:
-        items, self.structure = state
-        super().restore(items)
 
     def add(self, tracer: Tracer, new: list[Any]) -> None:
         self.note(tracer)
@@ -312,6 +306,7 @@ class DequeIterator(IteratorValue):
     """Walks a deque that must not change meanwhile: but for items that are replaced."""
 
     __slots__ = ("owner", "structure", "position", "backwards")
+    assigns = ("position",)
 
     def __init__(self, owner: DequeValue, backwards: bool = False) -> None:
         super().__init__()
@@ -335,12 +330,6 @@ class DequeIterator(IteratorValue):
             raise Exhausted
         self.position += 1
         return items[-self.position if self.backwards else self.position - 1]
-
-    def state(self) -> Any:
-        return self.position
-
-    def restore(self, state: Any) -> None:
-        self.position = state
 
     def parts(self) -> list[Any]:
         return [self.owner]

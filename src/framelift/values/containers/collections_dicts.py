@@ -49,6 +49,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
     """
 
     __slots__ = ("reordered", "_namespace")
+    assigns = (*DictValue.assigns, "reordered")
     kind = OrderedDict
     looks_ahead = True
     halves = staticmethod(_unpacked)
@@ -149,13 +150,6 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         entries.clear()
         entries.update({**rest, found: value} if at_end else {found: value, **rest})
 
-    def state(self) -> Any:
-        return super().state(), self.reordered
-
-    def restore(self, state: Any) -> None:
-        before, self.reordered = state
-        super().restore(before)
-
     def replay(self, emit: Emitter) -> None:
         super().replay(emit)
         if self.reordered:
@@ -180,6 +174,7 @@ class DefaultDictValue(DictValue, models=defaultdict):
     """A dict that makes what it misses."""
 
     __slots__ = ("_factory", "factory_is_new")
+    assigns = (*DictValue.assigns, "_factory", "factory_is_new")
     kind = defaultdict
 
     def __init__(
@@ -241,13 +236,6 @@ class DefaultDictValue(DictValue, models=defaultdict):
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return f"defaultdict({tracer.text(self.factory(tracer), 'repr')}, {super().text(tracer, 'repr')})"
-
-    def state(self) -> Any:
-        return super().state(), self._factory, self.factory_is_new
-
-    def restore(self, state: Any) -> None:
-        before, self._factory, self.factory_is_new = state
-        super().restore(before)
 
     def replay(self, emit: Emitter) -> None:
         super().replay(emit)

@@ -119,6 +119,7 @@ class DictIterator(IteratorValue):
     """Iterates a dict and notices a change of its size."""
 
     __slots__ = ("owner", "part", "keys", "position", "structure", "backwards")
+    assigns = ("owner", "position")
 
     def __init__(self, owner: ViewedDict, part: str, tracer: Tracer, backwards: bool = False) -> None:
         super().__init__()
@@ -160,12 +161,6 @@ class DictIterator(IteratorValue):
     @method
     def __reduce__(self, tracer: Tracer) -> Any:  # type: ignore[override]  # noqa: PLE0302  (a model)
         return reduced(tracer, iter, [make_list(self.to_come(tracer))])
-
-    def state(self) -> Any:
-        return self.owner, self.position
-
-    def restore(self, state: Any) -> None:
-        self.owner, self.position = state
 
     def parts(self) -> list[Any]:
         return [] if self.owner is None else [self.owner]

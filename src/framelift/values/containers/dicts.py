@@ -83,6 +83,8 @@ class DictValue(Value, models=dict):
     """`overlay` holds what the program wrote or read; `complete` says that it holds every key, in order."""
 
     __slots__ = ("overlay", "complete", "written", "structure", "_plain", "_objects")
+    assigns: tuple[str, ...] = ("complete",)
+    mutates = ("overlay", "written")
     kind: type = dict
     # Whether its iterators know the next key beforehand: they end with the last, whatever happens to the dict then.
     looks_ahead = False
@@ -362,14 +364,8 @@ class DictValue(Value, models=dict):
             raise_error(KeyError, key)
         self.delete_key(tracer, found)
 
-    def state(self) -> Any:
-        return dict(self.overlay), self.complete, dict(self.written)
-
-    def restore(self, state: Any) -> None:
-        self.overlay, self.complete, self.written = state
-
     def is_as_it_was(self, state: Any) -> bool:
-        overlay, _, written = state
+        *_, overlay, written = state
         return all(
             key in written or (not replace and self._holds_as_before(key, overlay))
             for key, replace in self.written.items()

@@ -44,6 +44,7 @@ class WalkingIterator(IteratorValue, models=WALKING):
     """
 
     __slots__ = ("asked", "through", "ended", "_ahead")
+    assigns = ("asked", "through", "ended")
 
     def __init__(self, source: Source, concrete: Any) -> None:
         super().__init__(source, concrete)
@@ -98,12 +99,6 @@ class WalkingIterator(IteratorValue, models=WALKING):
         if any(changed is value for changed in tracer.journal.changed):
             self.refuse("next() after what it walks was changed")
 
-    def state(self) -> Any:
-        return self.asked, self.through, self.ended
-
-    def restore(self, state: Any) -> None:
-        self.asked, self.through, self.ended = state
-
     def replay(self, emit: Emitter) -> None:
         _replay_asking(emit, self.source, self.asked - self.through)
 
@@ -116,6 +111,7 @@ class ComposedIterator(DerivedIterator, models=COMPOSED):
     """
 
     __slots__ = ("asked", "through")
+    assigns = (*DerivedIterator.assigns, "asked", "through")
 
     def __init__(self, source: Source, concrete: Any) -> None:
         super().__init__(type(concrete), _STEPS[type(concrete)], [])
@@ -161,13 +157,6 @@ class ComposedIterator(DerivedIterator, models=COMPOSED):
             for leaf, asked in zip(leaves, before, strict=True):
                 tracer.journal.touch(leaf)
                 leaf.through += leaf.asked - asked
-
-    def state(self) -> Any:
-        return super().state(), self.asked, self.through
-
-    def restore(self, state: Any) -> None:
-        inner, self.asked, self.through = state
-        super().restore(inner)
 
     def replay(self, emit: Emitter) -> None:
         _replay_asking(emit, self.source, self.asked - self.through)

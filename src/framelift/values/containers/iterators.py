@@ -94,6 +94,7 @@ class SequenceIterator(IteratorValue, iterates=object):
     """
 
     __slots__ = ("items", "position", "kind", "owner", "born")
+    assigns = ("items", "position")
 
     def __init__(self, items: list[Any], kind: type = _ListIterator, owner: Value | None = None) -> None:
         super().__init__()
@@ -138,12 +139,6 @@ class SequenceIterator(IteratorValue, iterates=object):
         if self.items is not None:
             self.position = position if self.kind is _ListIterator else min(position, len(self.items))
 
-    def state(self) -> Any:
-        return self.items, self.position
-
-    def restore(self, state: Any) -> None:
-        self.items, self.position = state
-
     def remaining(self) -> list[Any]:
         return [] if self.items is None else self.items[self.position :]
 
@@ -183,6 +178,7 @@ class RangeIterator(IteratorValue, iterates=range):
     """Walks a range without listing it."""
 
     __slots__ = ("range", "position")
+    assigns = ("position",)
 
     def __init__(self, numbers: range) -> None:
         super().__init__()
@@ -217,12 +213,6 @@ class RangeIterator(IteratorValue, iterates=range):
         tracer.journal.touch(self)
         self.position = min(max(0, tracer.as_index(index)), len(self.range))
 
-    def state(self) -> Any:
-        return self.position
-
-    def restore(self, state: Any) -> None:
-        self.position = state
-
     def rebuild(self, emit: Emitter) -> None:
         emit.constant(self.range[self.position :])
         emit.get_iter()
@@ -244,6 +234,7 @@ class DerivedIterator(IteratorValue):
     """
 
     __slots__ = ("kind", "step", "inputs", "counter", "finished")
+    assigns: tuple[str, ...] = ("counter", "finished")
 
     def __init__(
         self, kind: type, step: Callable[[Tracer, DerivedIterator], Any], inputs: list[Any], counter: Any = None
@@ -292,12 +283,6 @@ class DerivedIterator(IteratorValue):
         tracer.journal.touch(self)
         if not self.finished:
             self.counter = min(max(-1, tracer.as_index(index)), last)
-
-    def state(self) -> Any:
-        return self.counter, self.finished
-
-    def restore(self, state: Any) -> None:
-        self.counter, self.finished = state
 
     def parts(self) -> list[Any]:
         return self.inputs if self.counter is None else [*self.inputs, self.counter]

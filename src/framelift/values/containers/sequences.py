@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -271,10 +272,12 @@ class ListValue(SequenceValue, models=list):
         (self._appended if self._items is None else self._items).extend(new)
 
     def state(self) -> Any:
-        return None if self._items is None else list(self._items), list(self._appended)
+        items = None if self._items is None else list(self._items)
+        return items, list(self._appended), *map(getattr, repeat(self), self.assigns)
 
     def restore(self, state: Any) -> None:
-        items, self._appended = state
+        items, self._appended, *others = state
+        super().restore(others)
         if items is None or self._items is None:
             self._items = items
         else:

@@ -34,6 +34,7 @@ class SetIterator(IteratorValue):
     """Walks a set and notices a change of its size."""
 
     __slots__ = ("owner", "keys", "position")
+    assigns = ("owner", "position")
 
     def __init__(self, owner: WalkedSet, keys: list[Any]) -> None:
         super().__init__()
@@ -67,12 +68,6 @@ class SetIterator(IteratorValue):
             raise Exhausted
         self.position += 1
         return from_key(self.keys[self.position - 1])
-
-    def state(self) -> Any:
-        return self.owner, self.position
-
-    def restore(self, state: Any) -> None:
-        self.owner, self.position = state
 
     def rest(self) -> list[Any]:
         return [] if self.owner is None else [from_key(key) for key in self.keys[self.position :]]

@@ -8,6 +8,8 @@ of objects. What a family does not answer is one generic graph break with a reas
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0201, GraphBreak
@@ -16,6 +18,9 @@ from framelift.guards.source import Source
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
+
+
+_copied = methodcaller("copy")
 
 
 class Raised(Exception):
@@ -69,6 +74,9 @@ class Value:
     claimed_class: type | None = None
     # The C type below its class, whose methods act on the storage inside of it.
     base: type | None = None
+    # What the program can change about it: attributes that are assigned, and those with containers changed in place.
+    assigns: tuple[str, ...] = ()
+    mutates: tuple[str, ...] = ()
 
     def __init_subclass__(cls, models: type | tuple[type, ...] = (), iterates: type | None = None) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""
@@ -276,10 +284,15 @@ class Value:
 
     def state(self) -> Any:
         """A copy of everything the program can change about this value, for undoing."""
-        return None
+        return (
+            *map(getattr, repeat(self), self.assigns),
+            *map(_copied, map(getattr, repeat(self), self.mutates)),
+        )
 
     def restore(self, state: Any) -> None:
         """Go back to what `state()` returned."""
+        for name, value in zip((*self.assigns, *self.mutates), state, strict=True):
+            setattr(self, name, value)
 
     def is_as_it_was(self, state: Any) -> bool:
         """Whether nobody could tell the present state from what `state()` returned; False where that is not known."""

@@ -44,6 +44,7 @@ class ExceptionValue(Value):
         "real",
         "missing",
     )
+    assigns = ("args", "cause", "context", "suppress_context", "traceback", "given")
 
     def __init__(self, cls: type[BaseException], args: tuple[Any, ...]) -> None:
         super().__init__()
@@ -194,12 +195,6 @@ class ExceptionValue(Value):
         """Go on to the caller of the frame that raised it."""
 
     # -- change and the way back ----------------------------------------------------------------------------------
-
-    def state(self) -> Any:
-        return self.args, self.cause, self.context, self.suppress_context, self.traceback, self.given
-
-    def restore(self, state: Any) -> None:
-        self.args, self.cause, self.context, self.suppress_context, self.traceback, self.given = state
 
     def parts(self) -> list[Any]:
         return list(self.args)

@@ -20,6 +20,7 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
     """A cell the program made, or a cell of an input function's closure."""
 
     __slots__ = ("_contents",)
+    assigns = ("_contents",)
 
     def __init__(self, contents: Any = EMPTY, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
@@ -69,12 +70,6 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
         if name != "cell_contents":
             return super().delete_attribute(tracer, name)
         self.set(tracer, EMPTY)
-
-    def state(self) -> Any:
-        return self._contents
-
-    def restore(self, state: Any) -> None:
-        self._contents = state
 
     def replay(self, emit: Emitter) -> None:
         if self._contents is EMPTY:

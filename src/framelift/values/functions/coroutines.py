@@ -167,6 +167,7 @@ class AsyncGeneratorValue(_NoIterator):
     """What a call of an `async def` with a `yield` gives."""
 
     __slots__ = ("asked", "closed")
+    assigns = (*_NoIterator.assigns, "asked", "closed")
     noun = "async generator"
     prefix = "ag_"
     takes_throws = False
@@ -190,13 +191,6 @@ class AsyncGeneratorValue(_NoIterator):
             return ModelMethodValue(self, name, lambda: self)
         return super().attribute(tracer, name)
 
-    def state(self) -> Any:
-        return super().state(), self.asked, self.closed
-
-    def restore(self, state: Any) -> None:
-        super().restore(state[0])
-        self.asked, self.closed = state[1:]
-
     def rebuild(self, emit: Emitter) -> None:
         if self.started or self.finished:
             self._refuse_rebuilding()
@@ -207,6 +201,7 @@ class _Step(DrivenBelow):
     """An awaitable of an asynchronous generator, done once the generator has yielded."""
 
     __slots__ = ("generator", "given", "begun", "done")
+    assigns = ("begun", "done")
     # What errors call it: of one that is done, and of one whose generator is busy.
     names = ("", "")
 
@@ -274,12 +269,6 @@ class _Step(DrivenBelow):
     def _end(self) -> None:
         self.done = True
         self.generator.asked = False
-
-    def state(self) -> Any:
-        return self.begun, self.done
-
-    def restore(self, state: Any) -> None:
-        self.begun, self.done = state
 
     def parts(self) -> list[Any]:
         return [self.generator, self.given]

@@ -200,6 +200,8 @@ class ClosureValue(FunctionLike):
     """A function defined while tracing. `written` holds what was assigned to attributes like `__name__`."""
 
     __slots__ = ("code", "_globals", "_cells", "_defaults", "_keyword_defaults", "annotations", "written", "namespace")
+    assigns = ("_defaults",)
+    mutates = ("written",)
 
     def __init__(self, code: types.CodeType, globals: DictValue) -> None:
         super().__init__()
@@ -270,12 +272,6 @@ class ClosureValue(FunctionLike):
         if name in _FUNCTION_ATTRIBUTES:
             self.refuse(f"deletion of {name}")
         delete_entry(tracer, self.namespace, name)
-
-    def state(self) -> Any:
-        return dict(self.written), self._defaults
-
-    def restore(self, state: Any) -> None:
-        self.written, self._defaults = state
 
     def describe(self) -> str:
         return f"function {self.code.co_qualname}"

@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
@@ -30,6 +31,7 @@ class GeneratorValue(IteratorValue):
     """A generator whose frame is traced as far as items are asked for."""
 
     __slots__ = ("frame", "started", "finished", "running", "handled", "born", "kind", "left", "sequence")
+    assigns: tuple[str, ...] = ("started", "finished", "handled", "left")
     # What errors call it, and what the names of its attributes begin with.
     noun = "generator"
     prefix = "gi_"
@@ -234,10 +236,11 @@ class GeneratorValue(IteratorValue):
         return not changed and tracer.graph.mark() == graph
 
     def state(self) -> Any:
-        return self.frame.snapshot(), self.started, self.finished, self.handled, self.left
+        return self.frame.snapshot(), *map(getattr, repeat(self), self.assigns)
 
     def restore(self, state: Any) -> None:
-        snapshot, self.started, self.finished, self.handled, self.left = state
+        snapshot, *others = state
+        super().restore(others)
         self.frame.restore(snapshot)
 
     def parts(self) -> list[Any]:

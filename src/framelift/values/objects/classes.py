@@ -55,6 +55,7 @@ class ClassValue(KnownObject, models=type):
     """A class that existed before the frame; guarded by identity."""
 
     __slots__ = ("written",)
+    mutates = ("written",)
     has_twins = False
 
     def __init__(self, source: Source | None, concrete: Any) -> None:
@@ -172,12 +173,6 @@ class ClassValue(KnownObject, models=type):
         tracer.journal.touch(self)
         tracer.made.assign(name)
         self.written[name] = value
-
-    def state(self) -> Any:
-        return dict(self.written)
-
-    def restore(self, state: Any) -> None:
-        self.written = state
 
     def replay(self, emit: Emitter) -> None:
         for name, value in self.written.items():

@@ -65,6 +65,8 @@ class UserObjectValue(Value):
     """An instance: a class, a namespace, perhaps slots. Operators go through the methods of its class."""
 
     __slots__ = ("cls", "_namespace", "slots", "written")
+    assigns: tuple[str, ...] = ("_namespace",)
+    mutates: tuple[str, ...] = ("slots", "written")
     death_shows = True
 
     def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
@@ -395,12 +397,6 @@ class UserObjectValue(Value):
         return _plain_text(tracer, self._special(tracer, name), f"{name} returned non-string (type {{type}})")
 
     # -- change and the way back ----------------------------------------------------------------------------------
-
-    def state(self) -> Any:
-        return dict(self.slots), set(self.written), self._namespace
-
-    def restore(self, state: Any) -> None:
-        self.slots, self.written, self._namespace = state
 
     def replay(self, emit: Emitter) -> None:
         for descriptor in self.slots:

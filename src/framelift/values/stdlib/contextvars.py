@@ -40,6 +40,8 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
     """`steps` lead from what the real variable holds to what it holds in the program: values with their tokens."""
 
     __slots__ = ("steps", "now", "name", "default")
+    assigns = ("now",)
+    mutates = ("steps",)
 
     def __init__(self, source: Source | None, concrete: Any, name: str = "", default: Any = MISSING) -> None:
         super().__init__(source, concrete)
@@ -123,12 +125,6 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         self.now = token.before
         token.is_used = True
 
-    def state(self) -> Any:
-        return list(self.steps), self.now
-
-    def restore(self, state: Any) -> None:
-        self.steps, self.now = state
-
     def replay(self, emit: Emitter) -> None:
         for token, value in self.steps:
             emit.value(self)
@@ -171,6 +167,7 @@ class TokenValue(Value):
     """What `set()` gives; the real one exists once the variable is set in residual code."""
 
     __slots__ = ("variable", "before", "context", "is_used")
+    assigns = ("is_used",)
 
     def __init__(self, variable: ContextVarValue, before: Any, context: ContextCopyValue | None) -> None:
         super().__init__()
@@ -192,12 +189,6 @@ class TokenValue(Value):
             return before
         return method_of(self, tracer, name)
 
-    def state(self) -> Any:
-        return self.is_used
-
-    def restore(self, state: Any) -> None:
-        self.is_used = state
-
     def parts(self) -> list[Any]:
         return [self.variable]
 
@@ -212,6 +203,7 @@ class ContextCopyValue(Value):
     """`copy_context()`: what the variables hold in it that the program has set, by the identity of the variable."""
 
     __slots__ = ("held", "is_entered")
+    assigns = ("held", "is_entered")
 
     def __init__(self, held: dict[int, tuple[ContextVarValue, Any]]) -> None:
         super().__init__()
@@ -242,7 +234,7 @@ class ContextCopyValue(Value):
         tracer.contexts.current = self
         for variable in tracer.contexts.variables:
             tracer.journal.touch(variable)
-            variable.restore(([], self.held.get(id(variable), (variable, _AS_BEFORE))[1]))
+            variable.steps, variable.now = [], self.held.get(id(variable), (variable, _AS_BEFORE))[1]
 
     def _leave(
         self, tracer: Tracer, outside: ContextCopyValue | None, before: list[tuple[ContextVarValue, Any]]
@@ -250,7 +242,7 @@ class ContextCopyValue(Value):
         self.held = _held(tracer)
         tracer.contexts.current = outside
         for variable in tracer.contexts.variables:
-            variable.restore(([], _AS_BEFORE))  # of those that it set first
+            variable.steps, variable.now = [], _AS_BEFORE  # of those that it set first
         for variable, state in before:
             variable.restore(state)
         self.is_entered = False
@@ -281,12 +273,6 @@ class ContextCopyValue(Value):
         if self.is_entered:
             self.refuse("copy() while it runs")
         return ContextCopyValue(dict(self.held))
-
-    def state(self) -> Any:
-        return self.held, self.is_entered
-
-    def restore(self, state: Any) -> None:
-        self.held, self.is_entered = state
 
     def parts(self) -> list[Any]:
         return [part for variable, value in self.held.values() for part in (variable, value)]

@@ -23,6 +23,7 @@ class DigestValue(Value):
     """What `make(*args, **kwargs)` gave, and what it was fed since: `concrete` has all of it inside."""
 
     __slots__ = ("make", "given", "named", "fed")
+    assigns = ("concrete", "fed")
 
     def __init__(self, concrete: Any, make: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> None:
         super().__init__(None, concrete)
@@ -59,12 +60,6 @@ class DigestValue(Value):
         made = DigestValue(self.concrete.copy(), self.make, self.given, self.named)
         made.fed = self.fed
         return made
-
-    def state(self) -> Any:
-        return self.concrete, self.fed
-
-    def restore(self, state: Any) -> None:
-        self.concrete, self.fed = state
 
     def rebuild(self, emit: Emitter) -> None:
         if self.named:

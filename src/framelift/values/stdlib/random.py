@@ -60,6 +60,7 @@ class RandomValue(Value, models=random.Random):
     """`known` is a generator in the same state, where that is known; it is replaced, never changed."""
 
     __slots__ = ("known", "draws", "before")
+    assigns = ("known", "draws", "before")
 
     def __init__(self, source: Source | None, concrete: Any, known: random.Random | None = None) -> None:
         super().__init__(source, concrete)
@@ -133,12 +134,6 @@ class RandomValue(Value, models=random.Random):
         self.known = known
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
-
-    def state(self) -> Any:
-        return self.known, self.draws, self.before
-
-    def restore(self, state: Any) -> None:
-        self.known, self.draws, self.before = state
 
     def replay(self, emit: Emitter) -> None:
         """All numbers are drawn, used or not."""

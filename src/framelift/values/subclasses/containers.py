@@ -393,6 +393,7 @@ class DequeStorage(Storage, DequeValue):
     """The items of an instance of a subclass of deque."""
 
     __slots__ = ("owner",)
+    assigns = (*DequeValue.assigns, "limit")
 
     @classmethod
     def fresh(cls, owner: ContainerObjectValue) -> Any:
@@ -420,13 +421,6 @@ class DequeStorage(Storage, DequeValue):
         self.limit = limit
         items.clear()
         self.extend(tracer, iterable)
-
-    def state(self) -> Any:
-        return super().state(), self.limit
-
-    def restore(self, state: Any) -> None:
-        before, self.limit = state
-        super().restore(before)
 
     def rebuild_filling(self, emit: Emitter) -> None:
         if self.limit is not None:

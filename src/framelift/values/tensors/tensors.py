@@ -59,6 +59,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     is_tensor = True
     __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable")
+    assigns = ("_new_gradient", "_ref", "_differentiable", "source", "concrete")
     shared = False  # each graph output has a variable of its own
 
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
@@ -313,12 +314,6 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         tracer.journal.touch(self)
         self._ref, self._differentiable = self._differentiable, None
         return True
-
-    def state(self) -> Any:
-        return self._new_gradient, self._ref, self._differentiable, self.source, self.concrete
-
-    def restore(self, state: Any) -> None:
-        self._new_gradient, self._ref, self._differentiable, self.source, self.concrete = state
 
     def replay(self, emit: Emitter) -> None:
         if self._differentiable is not None:

@@ -86,6 +86,7 @@ class InferenceContextValue(Value):
     """The object that switches inference mode between its `__enter__` and its `__exit__`."""
 
     __slots__ = ("mode", "token")
+    assigns = ("token",)
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -119,12 +120,6 @@ class InferenceContextValue(Value):
         tracer.graph.call_function(grad_mode._exit_inference_mode, (self.token,), {}, tracer.program_point())
         self.token = None
 
-    def state(self) -> Any:
-        return self.token
-
-    def restore(self, state: Any) -> None:
-        self.token = state
-
 
 @primitive(_InferenceMode)
 def _inference_mode(tracer: Tracer, mode: Any) -> InferenceContextValue:
@@ -138,6 +133,7 @@ class WithoutOverridesValue(Value):
     """
 
     __slots__ = ("born", "outside")
+    assigns = ("outside",)
 
     def __init__(self, born: int) -> None:
         super().__init__()
@@ -165,12 +161,6 @@ class WithoutOverridesValue(Value):
             self.refuse("leaving a block that was not entered")
         tracer.journal.touch(tracer.modes)
         tracer.modes.without_overrides = self.outside
-
-    def state(self) -> Any:
-        return self.outside
-
-    def restore(self, state: Any) -> None:
-        self.outside = state
 
     def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)

@@ -45,6 +45,7 @@ class OperatorsValue(
     """A namespace of operators, an operator with its overloads, or one overload."""
 
     __slots__ = ("written",)
+    mutates = ("written",)
 
     def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
@@ -77,12 +78,6 @@ class OperatorsValue(
         tracer.journal.touch(self)
         self._namespace(tracer).set_key(tracer, name, value)
         self.written.add(name)
-
-    def state(self) -> Any:
-        return set(self.written)
-
-    def restore(self, state: Any) -> None:
-        self.written = state
 
     def _namespace(self, tracer: Tracer) -> DictValue:
         assert self.source is not None

@@ -45,6 +45,7 @@ class MarkedBlockValue(IgnoredContextValue):
     """A block with a mark. If the graph ends inside of it, Python goes on in a block whose mark has ended."""
 
     __slots__ = ("given", "entered")
+    assigns = ("entered",)
 
     def __init__(self, given: list[Any]) -> None:
         super().__init__(torch.autograd.profiler.record_function)
@@ -60,12 +61,6 @@ class MarkedBlockValue(IgnoredContextValue):
         tracer.journal.touch(self)
         self.entered = True
         return self
-
-    def state(self) -> Any:
-        return self.entered
-
-    def restore(self, state: Any) -> None:
-        self.entered = state
 
     def parts(self) -> list[Any]:
         return self.given

@@ -72,6 +72,7 @@ class DecimalContextValue(Value, models=Context if IN_C else ()):
     """
 
     __slots__ = ("settings", "flags", "inherited", "maker", "_at_entry", "_views")
+    assigns = ("settings", "flags", "inherited")
     marks_only = True  # comparisons raise flags, and do nothing else to it
 
     def __init__(
@@ -191,12 +192,6 @@ class DecimalContextValue(Value, models=Context if IN_C else ()):
         return change(self.settings.context(), None, before, tuple(self.flags.items()))
 
     # -- the journal, the way back -----------------------------------------------------------------------------------
-
-    def state(self) -> Any:
-        return self.settings, self.flags, self.inherited
-
-    def restore(self, state: Any) -> None:
-        self.settings, self.flags, self.inherited = state
 
     def is_as_it_was(self, state: Any) -> bool:
         return bool(state == self.state())

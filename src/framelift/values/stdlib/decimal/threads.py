@@ -41,6 +41,7 @@ class ThreadValue(Value, models=_Thread):
     """Which context the thread computes in: its own, until the program sets another."""
 
     __slots__ = ("chosen",)
+    assigns = ("chosen",)
 
     def __init__(self, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(source, concrete)
@@ -60,14 +61,8 @@ class ThreadValue(Value, models=_Thread):
         tracer.journal.touch(self)
         self.chosen = None if context is self.own(tracer) else context
 
-    def state(self) -> Any:
-        return self.chosen
-
-    def restore(self, state: Any) -> None:
-        self.chosen = state
-
     def is_as_it_was(self, state: Any) -> bool:
-        return state is self.chosen
+        return state[0] is self.chosen
 
     def replay(self, emit: Emitter) -> None:
         if self.chosen is not None:

@@ -50,6 +50,8 @@ class PartialValue(UserObjectValue, models=functools.partial):
 
     __slots__ = ("given", "base", "has_dict")
     base: type
+    assigns = (*UserObjectValue.assigns, "has_dict")
+    mutates = (*UserObjectValue.mutates, "given")
 
     def __init__(self, cls: type, source: Source | None = None, concrete: Any = None) -> None:
         super().__init__(cls, source, concrete)
@@ -178,13 +180,6 @@ class PartialValue(UserObjectValue, models=functools.partial):
         )
 
     # -- change and the way back ---------------------------------------------------------------------------------
-
-    def state(self) -> Any:
-        return super().state(), dict(self.given), self.has_dict
-
-    def restore(self, state: Any) -> None:
-        inner, self.given, self.has_dict = state
-        super().restore(inner)
 
     def parts(self) -> list[Any]:
         return [*super().parts(), *self.given.values()]

@@ -21,6 +21,7 @@ class LockValue(Value):
     """`make()`: how often it was acquired and not released is all there is to it."""
 
     __slots__ = ("make", "held")
+    assigns = ("held",)
 
     def __init__(self, make: Any) -> None:
         super().__init__()
@@ -69,12 +70,6 @@ class LockValue(Value):
         if self.is_recursive:
             self.refuse("locked()")
         return bool(self.held)
-
-    def state(self) -> Any:
-        return self.held
-
-    def restore(self, state: Any) -> None:
-        self.held = state
 
     def rebuild(self, emit: Emitter) -> None:
         if self.held:

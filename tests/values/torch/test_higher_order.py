@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import pytest
@@ -142,6 +143,60 @@ def not_a_number(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("function", [remembers, asks_layout, wrong_dims, not_a_number])
 def test_left_to_python(function: Any) -> None:
     check(function, X, expect_breaks=None, expect_ops=0)
+
+
+def says_again(x: torch.Tensor, said: Any) -> torch.Tensor:
+    def row_sum(row: torch.Tensor) -> torch.Tensor:
+        said["a"] = said["a"]
+        return row.sum()
+
+    return vmap(row_sum)(x)
+
+
+def says_another(x: torch.Tensor, said: Any) -> torch.Tensor:
+    def row_sum(row: torch.Tensor) -> torch.Tensor:
+        said["a"] = 7
+        return row.sum()
+
+    return vmap(row_sum)(x)
+
+
+def moves(x: torch.Tensor, said: OrderedDict[str, int]) -> torch.Tensor:
+    def row_sum(row: torch.Tensor) -> torch.Tensor:
+        said.move_to_end("a")
+        return row.sum()
+
+    return vmap(row_sum)(x)
+
+
+def counts_in_floats(x: torch.Tensor, said: defaultdict[str, float]) -> torch.Tensor:
+    def row_sum(row: torch.Tensor) -> torch.Tensor:
+        said.default_factory = float
+        return row.sum()
+
+    return vmap(row_sum)(x)
+
+
+PLAIN, ORDERED, COUNTING = {"a": 1, "b": 2}, OrderedDict(a=1, b=2), defaultdict(int, a=1, b=2)
+
+
+@pytest.mark.parametrize("said", [PLAIN, ORDERED, COUNTING], ids=["dict", "OrderedDict", "defaultdict"])
+def test_a_dict_that_is_as_it_was(said: Any) -> None:
+    assert len(check(says_again, X, said).graphs) == 1
+
+
+CHANGES = [
+    (says_another, PLAIN),
+    (says_another, ORDERED),
+    (says_another, COUNTING),
+    (moves, ORDERED),
+    (counts_in_floats, COUNTING),
+]
+
+
+@pytest.mark.parametrize("function, said", CHANGES)
+def test_a_dict_that_is_another(function: Any, said: Any) -> None:
+    check(function, X, said, expect_breaks=None, expect_ops=0)
 
 
 def choose(x: torch.Tensor) -> Any:

@@ -150,6 +150,9 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         entries.clear()
         entries.update({**rest, found: value} if at_end else {found: value, **rest})
 
+    def is_as_it_was(self, state: Any) -> bool:
+        return not self.reordered and super().is_as_it_was(state)
+
     def replay(self, emit: Emitter) -> None:
         super().replay(emit)
         if self.reordered:
@@ -236,6 +239,9 @@ class DefaultDictValue(DictValue, models=defaultdict):
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return f"defaultdict({tracer.text(self.factory(tracer), 'repr')}, {super().text(tracer, 'repr')})"
+
+    def is_as_it_was(self, state: Any) -> bool:
+        return not self.factory_is_new and super().is_as_it_was(state)
 
     def replay(self, emit: Emitter) -> None:
         super().replay(emit)

@@ -44,6 +44,20 @@ def test_errors():
     check(f, X, fullgraph=True)
 
 
+def test_wrong_arguments_of_methods():
+    def f(x):
+        said = []
+        made = hashlib.md5(b"a")
+        for wrong in (lambda: made.update(), lambda: made.update(b"a", b"b"), lambda: made.digest(3)):
+            try:
+                wrong()
+            except TypeError as error:
+                said.append(str(error))
+        return x + 1, said, made.hexdigest(), hashlib.shake_128(b"a").hexdigest(length=3), type(made.digest)
+
+    check(f, X, fullgraph=True)
+
+
 def test_one_that_is_returned():
     def f(x):
         made = hashlib.md5(b"a")
@@ -53,3 +67,17 @@ def test_one_that_is_returned():
     lifted = framelift.compile(f, backend="eager", fullgraph=True)
     assert lifted(X)[1].hexdigest() == f(X)[1].hexdigest()
     assert lifted(X)[1] is not lifted(X)[1]
+
+
+def test_several_that_are_returned():
+    def f(x):
+        empty, named, more = hashlib.sha256(), hashlib.new("md5"), hashlib.new("sha1", b"a")
+        named.update(b"a")
+        named.update(b"b")
+        copied = named.copy()
+        copied.update(b"c")
+        more.update(b"b")
+        return x + 1, empty, named, copied, more
+
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    assert [made.hexdigest() for made in lifted(X)[1:]] == [made.hexdigest() for made in f(X)[1:]]

@@ -127,3 +127,26 @@ def test_counts_and_flags_by_place():
         return x + 1, re.sub("a", "b", "aaA", 2), re.subn("a", "b", "aaA", 0, re.I), re.split(",", "a,b,c", 1)
 
     check(f, torch.ones(3), fullgraph=True)
+
+
+def test_what_patterns_and_matches_are():
+    def fn(x):
+        pattern = re.compile("b", re.I)
+        match = pattern.search("ab")
+        try:
+            pattern.nothing
+        except AttributeError as error:
+            return x + 1, pattern.__class__, type(pattern.match), match.re is pattern, type(match.group), str(error)
+
+    check(fn, torch.ones(3), fullgraph=True)
+
+
+def test_a_match_leaves_with_its_pattern():
+    def fn(x):
+        pattern = re.compile("(?P<letter>b+)")
+        return x + 1, pattern, pattern.search("abb", 1), re.match("a", "ab")
+
+    lifted = framelift.compile(fn, backend="eager", fullgraph=True)
+    _, pattern, match, other = lifted(torch.ones(2))
+    assert match.re is pattern and match["letter"] == "bb" and match.pos == 1
+    assert other.span() == (0, 1)

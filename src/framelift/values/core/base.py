@@ -7,7 +7,7 @@ of objects. What a family does not answer is one generic graph break with a reas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 
 _copied = methodcaller("copy")
+
+# What makes an object again: a function, and its arguments, which are constants or values.
+Call = tuple[Callable[..., Any], Sequence[Any]]
 
 
 class Raised(Exception):
@@ -306,9 +309,20 @@ class Value:
 
     # -- the way back -----------------------------------------------------------------------------------------------
 
+    def made_by(self) -> Call | None:
+        """The call that makes this object again, where that is all there is to it."""
+        return None
+
     def rebuild(self, emit: Emitter) -> None:
         """Emit code that leaves this object on the stack, for values the program made."""
-        raise GraphBreak(FL0107, what=self.describe())
+        call = self.made_by()
+        if call is None:
+            raise GraphBreak(FL0107, what=self.describe())
+        function, args = call
+        emit.callable(function)
+        for argument in args:
+            emit.value(argument)
+        emit.call(len(args))
 
     def parts(self) -> list[Any]:
         """The values this one refers to and that `rebuild` needs."""

@@ -6,84 +6,42 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0107, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
-from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.stdlib.made_by_call import MadeByCall, constants
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
-_FACTS = frozenset({"digest_size", "block_size", "name"})
 
+class DigestValue(MadeByCall):
+    """What a function of `hashlib` gave. What it is fed, the function could have been given at once."""
 
-class DigestValue(Value):
-    """What `make(*args, **kwargs)` gave, and what it was fed since: `concrete` has all of it inside."""
+    __slots__ = ()
+    data = frozenset({"digest_size", "block_size", "name"})
+    methods = frozenset({"update", "digest", "hexdigest", "copy"})
+    changes = frozenset({"update"})
 
-    __slots__ = ("make", "given", "named", "fed")
-    assigns = ("concrete", "fed")
+    def change(self, tracer: Tracer, name: str, *args: Any, **kwargs: Any) -> Any:
+        super().change(tracer, name, *args, **kwargs)
+        if self._made_by is not None:
+            function, given = self._made_by
+            named = 1 if function is hashlib.new else 0
+            self._made_by = function, (*given[:named], b"".join([*given[named:], *args, *kwargs.values()]))
 
-    def __init__(self, concrete: Any, make: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        super().__init__(None, concrete)
-        self.make = make
-        self.given = given
-        self.named = named
-        self.fed = b""
-
-    def python_type(self) -> type:
-        return type(self.concrete)
-
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        return getattr(self.concrete, name) if name in _FACTS else method_of(self, tracer, name)
-
-    @method
-    def update(self, tracer: Tracer, data: Any, /) -> None:
-        plain = tracer.constant(data)
-        longer = self.concrete.copy()
-        py.evaluate(tracer, longer.update, plain)
-        tracer.journal.touch(self)
-        self.concrete = longer
-        self.fed += plain
-
-    @method
-    def digest(self, tracer: Tracer, *length: Any) -> Any:
-        return py.fold(tracer, self.concrete.digest, *map(tracer.constant, length))
-
-    @method
-    def hexdigest(self, tracer: Tracer, *length: Any) -> Any:
-        return py.fold(tracer, self.concrete.hexdigest, *map(tracer.constant, length))
-
-    @method
-    def copy(self, tracer: Tracer) -> Any:
-        made = DigestValue(self.concrete.copy(), self.make, self.given, self.named)
-        made.fed = self.fed
-        return made
-
-    def rebuild(self, emit: Emitter) -> None:
-        if self.named:
-            raise GraphBreak(FL0107, what=self.describe())
-        emit.callable(self.make)
-        for argument in self.given:
-            emit.constant(argument)
-        emit.call(len(self.given))
-        emit.remember(self)
-        if self.fed:
-            emit.copy_top()
-            emit.load_method("update")
-            emit.constant(self.fed)
-            emit.call(1)
-            emit.pop_top()
+    def answer(self, tracer: Tracer, name: str, args: tuple[Any, ...] | None, result: Any) -> Any:
+        if name == "copy":
+            return DigestValue(None, result, self._made_by)
+        return super().answer(tracer, name, args, result)
 
 
 def _register() -> None:
     for function in (hashlib.new, *[getattr(hashlib, name) for name in sorted(hashlib.algorithms_guaranteed)]):
 
         def make(tracer: Tracer, *args: Any, _function: Callable[..., Any] = function, **kwargs: Any) -> Any:
-            given = tuple(map(tracer.constant, args))
-            named = {name: tracer.constant(value) for name, value in kwargs.items()}
-            return DigestValue(py.evaluate(tracer, _function, *given, **named), _function, given, named)
+            plain, named = constants(tracer, list(args), kwargs)
+            made = py.evaluate(tracer, _function, *plain, **named)
+            return DigestValue(None, made, None if named else (_function, plain))
 
         primitive(function)(make)
 

@@ -18,9 +18,10 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.stdlib.made_by_call import MadeByCall
 from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.tensors import TensorValue
 
@@ -56,11 +57,11 @@ _SEEDS = (int, float, str, bytes)
 _CALLS_PER_NUMBER = 50
 
 
-class RandomValue(Value, models=random.Random):
-    """`known` is a generator in the same state, where that is known; it is replaced, never changed."""
+class RandomValue(MadeByCall, models=random.Random):
+    """A generator; the state of one that existed before the frame is not known until it is seeded."""
 
-    __slots__ = ("known", "draws", "before")
-    assigns = ("known", "draws", "before")
+    __slots__ = ("draws", "before")
+    assigns = (*MadeByCall.assigns, "draws", "before")
 
     def __init__(self, source: Source | None, concrete: Any, known: random.Random | None = None) -> None:
         super().__init__(source, concrete)
@@ -80,19 +81,20 @@ class RandomValue(Value, models=random.Random):
 
     # -- drawing -----------------------------------------------------------------------------------------------------
 
-    def run(self, tracer: Tracer, name: str, *args: Any, **kwargs: Any) -> Any:
+    def change(self, tracer: Tracer, name: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of a generator whose state is known, on plain arguments."""
         if self.known is None:
             raise GraphBreak(FL0102, what=f"random.{name} in a state that is not known")
         _note_methods(tracer)
-        tracer.journal.touch(self)
-        self.known = _in_state(self.known.getstate())
-        return py.fold(tracer, getattr(self.known, name), *args, **kwargs)
+        return super().change(tracer, name, *args, **kwargs)
+
+    def copied(self) -> random.Random:
+        return _in_state(self.known.getstate())
 
     def number(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """One number, by a method and plain arguments."""
         if self.known is not None:
-            return self.run(tracer, name, *args, **kwargs)
+            return self.change(tracer, name, *args, **kwargs)
         _note_methods(tracer)
         example = py.fold(tracer, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
         if not _fits(name, args, kwargs):
@@ -161,11 +163,8 @@ class RandomValue(Value, models=random.Random):
         emit.builder.call(2)
         emit.builder.pop_top()
 
-    def rebuild(self, emit: Emitter) -> None:
-        assert self.known is not None
-        emit.builder.load_callable(_in_state)
-        emit.constant(self.known.getstate())
-        emit.builder.call(1)
+    def made_by(self) -> Call:
+        return _in_state, [self.known.getstate()]
 
 
 def _note_methods(tracer: Tracer) -> None:
@@ -286,7 +285,7 @@ def _seed(tracer: Tracer, generator: Any, a: Any = None, version: Any = 2) -> No
 
 @primitive(random.Random.getstate)
 def _getstate(tracer: Tracer, generator: Any) -> Any:
-    return _generator(generator, "getstate").run(tracer, "getstate")
+    return _generator(generator, "getstate").change(tracer, "getstate")
 
 
 @primitive(random.Random.setstate)
@@ -299,7 +298,7 @@ def _setstate(tracer: Tracer, generator: Any, state: Any) -> None:
 
 @primitive(random.Random._randbelow)  # type: ignore[attr-defined]
 def _randbelow(tracer: Tracer, generator: Any, n: Any) -> Any:
-    return _generator(generator, "_randbelow").run(tracer, "_randbelow", tracer.constant(n))
+    return _generator(generator, "_randbelow").change(tracer, "_randbelow", tracer.constant(n))
 
 
 # -- of sequences: the same numbers choose among positions, where it is known which -----------------------------------
@@ -313,7 +312,7 @@ def _choice(tracer: Tracer, generator: Any, seq: Any) -> Any:
         raise GraphBreak(FL0102, what="random.choice of nothing")
     if chooser.known is None:
         return chooser.chosen(tracer, "choice", _plain(tracer, seq))[0]
-    return py.item(tracer, seq, chooser.run(tracer, "choice", range(count)))
+    return py.item(tracer, seq, chooser.change(tracer, "choice", range(count)))
 
 
 @primitive(random.Random.shuffle)
@@ -328,7 +327,7 @@ def _shuffle(tracer: Tracer, generator: Any, x: Any) -> None:
         shuffled = chooser.chosen(tracer, "shuffle", _plain(tracer, x))
     else:
         positions = list(range(len(items)))
-        chooser.run(tracer, "shuffle", positions)
+        chooser.change(tracer, "shuffle", positions)
         shuffled = [items[position] for position in positions]
     for position, item in enumerate(shuffled):
         py.set_item(tracer, x, position, item)
@@ -342,7 +341,7 @@ def _sample(tracer: Tracer, generator: Any, population: Any, k: Any) -> Any:
     if chooser.known is None:
         return ListValue(chooser.chosen(tracer, "sample", _plain(tracer, population), tracer.constant(k)))
     count = tracer.constant(py.length(tracer, population))
-    return _at(tracer, population, chooser.run(tracer, "sample", range(count), tracer.constant(k)))
+    return _at(tracer, population, chooser.change(tracer, "sample", range(count), tracer.constant(k)))
 
 
 @primitive(random.Random.choices)
@@ -360,7 +359,7 @@ def _choices(
     }
     if chooser.known is None:
         return ListValue(chooser.chosen(tracer, "choices", _plain(tracer, population), **plain))
-    return _at(tracer, population, chooser.run(tracer, "choices", range(count), **plain))
+    return _at(tracer, population, chooser.change(tracer, "choices", range(count), **plain))
 
 
 def _plain(tracer: Tracer, population: Any) -> Any:

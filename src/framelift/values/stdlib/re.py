@@ -1,7 +1,4 @@
-"""Regular expressions: a compiled pattern is known when it is guarded, and matching a constant runs while capturing.
-
-A pattern or match that leaves the frame is made again by the call that made it.
-"""
+"""Regular expressions: a compiled pattern is known when it is guarded, and matching a constant runs while capturing."""
 
 from __future__ import annotations
 
@@ -13,116 +10,72 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.models.re import substituted
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
-from framelift.values.core.base import KnownObject, Raised, Value
-from framelift.values.core.construct import from_constant, make_tuple
+from framelift.values.core.base import KnownObject, Raised
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import is_subclass
-from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.stdlib.enum import EnumValue
+from framelift.values.stdlib.made_by_call import MadeByCall
 
 if TYPE_CHECKING:
-    from framelift.guards.source import Source
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
-# Templates warn about whoever called the caller of `sub`.
-__warningregistry__ = py.__warningregistry__
+class _OfRegex(MadeByCall):
+    """A pattern or a match."""
+
+    __slots__ = ()
+
+    def key(self, tracer: Tracer) -> Any:
+        self.refuse("use as a key")
+
+    def text(self, tracer: Tracer, conversion: str) -> str:
+        return repr(self.known)
 
 
-class PatternValue(KnownObject, models=re.Pattern):
+class PatternValue(_OfRegex, KnownObject, models=re.Pattern):
     """A compiled pattern: an input, guarded by identity, or compiled by the program from constants."""
 
-    __slots__ = ("flags",)
-
-    def __init__(self, source: Source | None, concrete: re.Pattern[Any], flags: int = 0) -> None:
-        super().__init__(source, concrete)
-        self.flags = flags  # as they were given, for `re` to find it in its cache
+    __slots__ = ()
+    data = frozenset({"pattern", "flags", "groups"})
+    methods = frozenset({"match", "fullmatch", "search", "findall", "finditer", "scanner", "split", "sub", "subn"})
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not isinstance(other, PatternValue):
             return NotImplemented
         other.note(tracer)
-        return py.fold(tracer, py.COMPARE[operator], self.concrete, other.concrete)
+        return py.fold(tracer, py.COMPARE[operator], self.known, other.known)
 
-    def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
-
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        return _attribute(tracer, self, name)
-
-    def text(self, tracer: Tracer, conversion: str) -> str:
-        return repr(self.concrete)
-
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(re.compile)
-        emit.constant(self.concrete.pattern)
-        emit.constant(self.flags)
-        emit.call(2)
-
-
-class MatchValue(Value, models=()):
-    """What matching a constant gave; `made_by` is the pattern, the method and its arguments."""
-
-    __slots__ = ("made_by",)
-
-    def __init__(self, concrete: Any, made_by: tuple[PatternValue, str, list[Any]] | None) -> None:
-        super().__init__(None, concrete)
-        self.made_by = made_by
-
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "re" and self.made_by is not None:
-            return self.made_by[0]
-        return _attribute(tracer, self, name)
-
-    def item(self, tracer: Tracer, key: Any) -> Any:
-        return py.fold(tracer, self.concrete.__getitem__, tracer.constant(key))
-
-    def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
-
-    def text(self, tracer: Tracer, conversion: str) -> str:
-        return repr(self.concrete)
-
-    def rebuild(self, emit: Emitter) -> None:
-        if self.made_by is None:
-            super().rebuild(emit)
-            return
-        pattern, method, args = self.made_by
-        emit.value(pattern)
-        emit.load_method(method)
-        for argument in args:
-            emit.constant(argument)
-        emit.call(len(args))
-
-
-def _attribute(tracer: Tracer, owner: Value, name: str) -> Any:
-    found = getattr(owner.concrete, name, None)
-    if callable(found) and not name.startswith("_"):
-        return ModelMethodValue(owner, name, lambda *args, **kwargs: _method(tracer, owner, name, args, kwargs))
-    if name not in _DATA:
-        owner.refuse(f"attribute {name!r}")
-    return py.fold(tracer, getattr, owner.concrete, name)
-
-
-_DATA = frozenset({"pattern", "flags", "groups", "string", "pos", "endpos", "lastindex", "lastgroup", "regs"})
-
-
-def _method(tracer: Tracer, owner: Value, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if name in ("sub", "subn") and args and not _is_text(args[0]):
+    def run(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if name not in ("sub", "subn") or not args or _is_text(args[0]):
+            return super().run(tracer, name, args, kwargs)
         if not py.truth(tracer, py.call(tracer, tracer.known_object(callable), [args[0]], {})):
             raise GraphBreak(FL0102, what=f"re.{name} with {py.describe(args[0])}")
-        text, count = py.items(tracer, py.call(tracer, tracer.known_object(substituted), [owner, *args], kwargs))
+        text, count = py.items(tracer, py.call(tracer, tracer.known_object(substituted), [self, *args], kwargs))
         return text if name == "sub" else make_tuple([text, count])
-    plain = [tracer.constant(argument) for argument in args]
-    named = {key: tracer.constant(argument) for key, argument in kwargs.items()}
-    result = py.evaluate(tracer, getattr(owner.concrete, name), *plain, **named)
-    if name == "finditer":
-        return SequenceIterator([MatchValue(match, None) for match in result], type(iter(int, 1)))
-    if isinstance(result, re.Match):
-        assert isinstance(owner, PatternValue)
-        return MatchValue(result, None if named else (owner, name, plain))
-    return from_constant(tracer, result)
+
+    def answer(self, tracer: Tracer, name: str, args: tuple[Any, ...] | None, result: Any) -> Any:
+        if name == "finditer":
+            return SequenceIterator([MatchValue(None, match) for match in result], type(iter(int, 1)))
+        if not isinstance(result, re.Match):
+            return super().answer(tracer, name, args, result)
+        return MatchValue(None, result, None if args is None else (getattr(re.Pattern, name), (self, *args)))
+
+
+class MatchValue(_OfRegex):
+    """What matching a constant gave."""
+
+    __slots__ = ()
+    data = frozenset({"string", "pos", "endpos", "lastindex", "lastgroup", "regs"})
+    methods = frozenset({"group", "groups", "groupdict", "start", "end", "span", "expand"})
+
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        if name == "re" and self._made_by is not None:
+            return self._made_by[1][0]
+        return super().attribute(tracer, name)
+
+    def item(self, tracer: Tracer, key: Any) -> Any:
+        return self.run(tracer, "__getitem__", [key], {})
 
 
 def _is_text(value: Any) -> bool:
@@ -135,15 +88,12 @@ def _compile(tracer: Tracer, pattern: Any, flags: Any = 0) -> Any:
         if _flags(tracer, flags):
             pattern.refuse("compile() with flags")
         return pattern
-    return PatternValue(None, _compiled(tracer, pattern, flags), _flags(tracer, flags))
-
-
-def _compiled(tracer: Tracer, pattern: Any, flags: Any) -> Any:
     plain = tracer.constant(pattern)
     if type(plain) not in (str, bytes):
         raise GraphBreak(FL0102, what=f"re.compile of {py.describe(pattern)}")
+    given = plain, _flags(tracer, flags)  # as they were given, for `re` to find them in its cache
     try:
-        return py.evaluate(tracer, re.compile, plain, _flags(tracer, flags))
+        return PatternValue(None, py.evaluate(tracer, re.compile, *given), (re.compile, given))
     except Raised as raised:
         raise GraphBreak(FL0102, what=f"re.compile, which fails: {py.describe(raised.value)}") from None
 
@@ -163,7 +113,7 @@ def _register_functions() -> None:
     for function in (re.match, re.fullmatch, re.search, re.findall, re.finditer):
 
         def search(tracer: Tracer, pattern: Any, string: Any, flags: Any = 0, _name: str = function.__name__) -> Any:
-            return _method(tracer, _compile(tracer, pattern, flags), _name, (string,), {})
+            return _compile(tracer, pattern, flags).run(tracer, _name, [string], {})
 
         primitive(function)(search)
 
@@ -197,7 +147,7 @@ def _register_changes() -> None:
                 raise GraphBreak(FL0102, what=f"re.{_name} with these arguments")
             given_flags = args[_given + 1] if len(args) > _given + 1 else flags
             rest += args[_given : _given + 1]  # the count
-            return _method(tracer, _compile(tracer, pattern, given_flags), _name, tuple(rest), named)
+            return _compile(tracer, pattern, given_flags).run(tracer, _name, rest, named)
 
         primitive(function)(change)
 

@@ -248,7 +248,15 @@ PROGRAMS: dict[str, Callable[[Decimal, Decimal], Any]] = {
     ),
     "pickled": lambda a, b: pickle.loads(pickle.dumps(a)),
     "classes": lambda a, b: (isinstance(a, Decimal), isinstance(a, numbers.Number), isinstance(a, numbers.Real)),
-    "attributes": lambda a, b: (a.real, a.imag, a.__class__ is Decimal, hasattr(a, "spam"), Decimal.sqrt(a)),
+    "attributes": lambda a, b: (
+        a.real,
+        a.imag,
+        a.__class__ is Decimal,
+        hasattr(a, "spam"),
+        type(a.sqrt),
+        type(a.__add__),
+        Decimal.sqrt(a),
+    ),
     "no numbers": lambda a, b: (Decimal("nan") == Decimal("nan"), (lambda n: (n in [n], {n: 1}[n]))(Decimal("nan"))),
     "bools": lambda a, b: (a + True, True * a),
     "what is refused": lambda a, b: [

@@ -15,40 +15,46 @@ from decimal import Context
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0201, GraphBreak
-from framelift.guards.equality import has_type
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Identity, Value
+from framelift.values.core.base import Call, Identity, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey
 from framelift.values.core.lookup import is_plain_class, name_of, raw_lookup
-from framelift.values.core.methods import ModelMethodValue, method, method_of
+from framelift.values.core.methods import method
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.stdlib.decimal.contexts import DecimalContextValue
 from framelift.values.stdlib.decimal.states import IN_C
 from framelift.values.stdlib.decimal.threads import run_in_contexts
+from framelift.values.stdlib.made_by_call import MadeByCall
 from framelift.values.subclasses.scalars import ScalarObjectValue
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 _Decimal = decimal.Decimal
 
 
-class DecimalValue(Value, models=_Decimal if IN_C else ()):
-    """`concrete` is the number, be it an input or not."""
+_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+# Methods that are not run: what they give depends on more than the number, or is the number itself.
+_MODELLED = frozenset({"__format__", "__copy__", "__deepcopy__", "__hash__", "__getattribute__"})
+
+
+class DecimalValue(MadeByCall, models=_Decimal if IN_C else ()):
+    """A number, which never changes, be it an input or not."""
 
     __slots__ = ()
+    data = frozenset({"real", "imag"})
+    methods = frozenset(name for name, raw in vars(_Decimal).items() if isinstance(raw, _METHODS)) - _MODELLED
     answers_operators = False  # what it says of others is said by Python
 
     def note_facts(self, tracer: Tracer) -> None:
         super().note_facts(tracer)
         assert self.source is not None
-        where, text = self.source.child("REDUCED").child("TUPLE_ITEM", 1), self.concrete.__reduce__()[1][0]
+        where, text = self.source.child("REDUCED").child("TUPLE_ITEM", 1), self.known.__reduce__()[1][0]
         if not tracer.policy.is_steady(self.source.name, text):
             self.refuse("use, after many others in its place,")
         tracer.guard(where.child("TUPLE_ITEM", 0), "EQUALS", text)
@@ -56,7 +62,7 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     # -- operators ---------------------------------------------------------------------------------------------------
 
     def truth(self, tracer: Tracer) -> bool:
-        return bool(self.concrete)
+        return bool(self.known)
 
     def unary(self, tracer: Tracer, operator: str) -> Any:
         return run(tracer, py.UNARY[operator], [self])
@@ -84,7 +90,7 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     # -- what containers and conversions ask -------------------------------------------------------------------------
 
     def key(self, tracer: Tracer) -> Any:
-        if self.concrete.is_qnan():  # equal to nothing, and told by its address
+        if self.known.is_qnan():  # equal to nothing, and told by its address
             return Identity(self)
         return EqualKey(tracer, self, run(tracer, hash, [self]))
 
@@ -99,13 +105,11 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
         text: str = run(tracer, format, [self, plain])
         return text
 
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        found = raw_lookup(_Decimal, name)
-        if has_type(found, _METHODS) and found.__objclass__ is _Decimal and name not in _MODELLED:
-            return ModelMethodValue(self, name, lambda *args, **kwargs: run(tracer, found, [self, *args], kwargs))
-        if type(found) is types.GetSetDescriptorType and found.__objclass__ is _Decimal:
-            return run(tracer, found.__get__, [self])
-        return method_of(self, tracer, name)
+    def run(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return run(tracer, raw_lookup(_Decimal, name), [self, *args], kwargs)
+
+    def answer(self, tracer: Tracer, name: str, args: tuple[Any, ...] | None, result: Any) -> Any:
+        return self if result is self.known else _value(tracer, result)
 
     @method
     def __format__(self, tracer: Tracer, spec: Any) -> str:  # type: ignore[override]  # noqa: PLE0302  (a model)
@@ -119,15 +123,10 @@ class DecimalValue(Value, models=_Decimal if IN_C else ()):
     def __deepcopy__(self, tracer: Tracer, memo: Any) -> Any:  # noqa: PLE0302  (a model)
         return self
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(_Decimal)
-        emit.constant(str(self.concrete))
-        emit.call(1)
+    def made_by(self) -> Call:
+        return _Decimal, [str(self.known)]
 
 
-_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
-# Methods that are not run: what they give depends on more than the number, or is the number itself.
-_MODELLED = frozenset({"__format__", "__copy__", "__deepcopy__", "__hash__", "__getattribute__"})
 _PLAIN = (int, bool, float, complex, str, bytes, type(None))
 
 
@@ -143,14 +142,14 @@ def run(tracer: Tracer, function: Callable[..., Any], args: list[Any], kwargs: d
     decimals = [arg for arg in [*args, *(kwargs or {}).values()] if isinstance(arg, DecimalValue)]
     named = {} if kwargs is None else {name: _plain(tracer, arg) for name, arg in kwargs.items()}
     result = run_in_contexts(tracer, function, [_plain(tracer, arg) for arg in args], named)
-    same = next((value for value in decimals if value.concrete is result), None)
+    same = next((value for value in decimals if value.known is result), None)
     return _value(tracer, result) if same is None else same
 
 
 def _plain(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, DecimalValue):
         value.note(tracer)
-        return value.concrete
+        return value.known
     return value if isinstance(value, DecimalContextValue) else tracer.constant(value)
 
 

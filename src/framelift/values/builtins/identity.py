@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.hash_keys import NumberKey
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
@@ -67,13 +66,10 @@ class IdentityNumber(Value):
     def parts(self) -> list[Any]:
         return list(self.of)
 
-    def rebuild(self, emit: Emitter) -> None:
+    def made_by(self) -> Call:
         if any(not isinstance(part, Value) and _may_be_two(part) for part in self.of):
             raise GraphBreak(FL0107, what="the id() of a constant")
-        emit.callable(self.function)
-        for part in self.of:
-            emit.value(part)
-        emit.call(len(self.of))
+        return self.function, self.of
 
 
 @primitive(id)

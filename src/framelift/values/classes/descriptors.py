@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.methods import ModelMethodValue
@@ -121,11 +121,11 @@ class MadeDescriptor(Value):
     def parts(self) -> list[Any]:
         return self.given
 
+    def made_by(self) -> Call:
+        return self.kind, self.given
+
     def rebuild(self, emit: Emitter) -> None:
-        emit.callable(self.kind)
-        for part in self.given:
-            emit.value(part)
-        emit.call(len(self.given))
+        super().rebuild(emit)
         if self.name is not None:
             emit.remember(self)
             emit.load_method("__set_name__")

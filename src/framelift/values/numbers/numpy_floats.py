@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.primitives import Model
 from framelift.values.core.protocol import BINARY, NUMBER_SLOTS, UNARY
 
@@ -20,7 +20,6 @@ except ImportError:
     numpy = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 # How functions of NumPy's behave that are given an array, by name; NotImplemented: they were given none.
@@ -92,10 +91,8 @@ class NumpyFloatValue(Value):
             return NotImplemented
         return py.fold(tracer, NUMBER_SLOTS[slot], float(self.concrete))
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(numpy.float64)
-        emit.constant(float(self.concrete))
-        emit.call(1)
+    def made_by(self) -> Call:
+        return numpy.float64, [float(self.concrete)]
 
 
 def number(tracer: Tracer, value: Any) -> Any:

@@ -18,7 +18,7 @@ from framelift.native import _core
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
@@ -29,7 +29,6 @@ from framelift.values.tensors.sizes import size_in
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 _BINARY = {
@@ -178,10 +177,8 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
     def parts(self) -> list[Any]:
         return [] if self._tensor is None else [self._tensor]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(as_scalar if self.is_scalar else as_array)
-        emit.value(self._tensor)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return as_scalar if self.is_scalar else as_array, [self._tensor]
 
 
 def as_array(tensor: torch.Tensor) -> Any:
@@ -245,10 +242,8 @@ class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(
     def key(self, tracer: Tracer) -> Any:
         self.refuse("use as a key")
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(numpy.dtype)
-        emit.constant(self.concrete.str)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return numpy.dtype, [self.concrete.str]
 
 
 def _numpy_dtype(dtype: torch.dtype) -> Any:

@@ -11,7 +11,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import ModelMethodValue
@@ -137,11 +137,8 @@ class GenericAliasValue(Value, models=types.GenericAlias):
     def parts(self) -> list[Any]:
         return [self.origin, self.args]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(types.GenericAlias)
-        emit.value(self.origin)
-        emit.value(self.args)
-        emit.call(2)
+    def made_by(self) -> Call:
+        return types.GenericAlias, [self.origin, self.args]
 
 
 _OWN = ("__origin__", "__args__", "__unpacked__")

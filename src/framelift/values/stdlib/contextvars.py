@@ -13,7 +13,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
@@ -141,14 +141,10 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
         default = [] if self.default is MISSING else [self.default]
         return default + [value for _, value in self.steps if value is not _RESET]
 
-    def rebuild(self, emit: Emitter) -> None:
+    def made_by(self) -> Call:
         if self.steps:
             raise GraphBreak(FL0107, what="a new context variable that was set")
-        emit.callable(_make_variable)
-        emit.constant(self.name)
-        if self.default is not MISSING:
-            emit.value(self.default)
-        emit.call(1 + (self.default is not MISSING))
+        return _make_variable, [self.name] if self.default is MISSING else [self.name, self.default]
 
 
 def _make_variable(name: str, *default: Any) -> contextvars.ContextVar[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import bind, class_lookup, special_method
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.functions import BoundMethodValue, FunctionLike
@@ -86,10 +86,8 @@ class SignatureValue(Value):
     def parts(self) -> list[Any]:
         return [self.function]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(inspect.signature)
-        emit.value(self.function)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return inspect.signature, [self.function]
 
 
 class ParametersValue(DictValue):

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.hash_keys import ReferenceKey
 from framelift.values.core.lookup import mro_of, name_of, qualified_name_of, raw_lookup
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.lifetimes import input_is_held, is_held
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
@@ -138,10 +137,8 @@ class MadeWeakReference(ReferenceValue):
     def parts(self) -> list[Any]:
         return [self.referent]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(weakref.ref)
-        emit.value(self.referent)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return weakref.ref, [self.referent]
 
 
 class WeakProxyValue(MadeWeakReference):
@@ -209,10 +206,8 @@ class WeakProxyValue(MadeWeakReference):
             self.refuse("repr(), which shows addresses,")
         return tracer.text(self.alive(tracer), conversion)
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(weakref.proxy)
-        emit.value(self.referent)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return weakref.proxy, [self.referent]
 
 
 @primitive(weakref.ReferenceType)

@@ -17,7 +17,7 @@ from framelift.models.side_effects import AFTERWARDS, PACKAGE, Caller, find_call
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.primitives import primitive
@@ -72,11 +72,8 @@ class LaterValue(Value):
     def parts(self) -> list[Any]:
         return self.operands
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(self.function)
-        for operand in self.operands:
-            emit.value(operand)
-        emit.call(len(self.operands))
+    def made_by(self) -> Call:
+        return self.function, self.operands
 
 
 def joined(parts: Sequence[Any]) -> Any:

@@ -12,12 +12,11 @@ from torch._C import ScriptObject
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.torch_names import TORCH_NAMES
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
@@ -65,11 +64,8 @@ class MarkedBlockValue(IgnoredContextValue):
     def parts(self) -> list[Any]:
         return self.given
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(_block_with_its_mark_behind_it if self.entered else self.cls)
-        for part in self.given:
-            emit.value(part)
-        emit.call(len(self.given))
+    def made_by(self) -> Call:
+        return _block_with_its_mark_behind_it if self.entered else self.cls, self.given
 
 
 def _block_with_its_mark_behind_it(name: Any, args: Any) -> Any:
@@ -94,9 +90,8 @@ class HandleValue(Value):
     def python_type(self) -> type:
         return ScriptObject
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(_handle_of_left_block)
-        emit.call(0)
+    def made_by(self) -> Call:
+        return _handle_of_left_block, []
 
 
 def _handle_of_left_block() -> Any:

@@ -6,13 +6,12 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method_of
 from framelift.values.core.primitives import Arity, primitive
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 # Of one type are what makes keys and the keys, which are made of an object.
@@ -59,11 +58,8 @@ class ComparisonKey(Value):
     def parts(self) -> list[Any]:
         return [self.function] if self.obj is _ABSENT else [self.function, self.obj]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(functools.cmp_to_key if self.obj is _ABSENT else _made_key)
-        for part in self.parts():
-            emit.value(part)
-        emit.call(len(self.parts()))
+    def made_by(self) -> Call:
+        return functools.cmp_to_key if self.obj is _ABSENT else _made_key, self.parts()
 
 
 def _made_key(function: Any, obj: Any) -> Any:

@@ -18,7 +18,7 @@ from framelift.models.functools import Cache, ask_again
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
@@ -198,13 +198,13 @@ class MadeCachedFunction(Value):
     def parts(self) -> list[Any]:
         return [self.cache, self.namespace, *self.made_of]
 
+    def made_by(self) -> Call:
+        return self.kind, self.made_of
+
     def rebuild(self, emit: Emitter) -> None:
         if any(emit.tracer.constant(py.attribute(emit.tracer, self.cache, name)) for name in ("hits", "misses")):
             raise GraphBreak(FL0107, what="a cache that was used")
-        emit.callable(self.kind)
-        for part in self.made_of:
-            emit.value(part)
-        emit.call(len(self.made_of))
+        super().rebuild(emit)
         emit.remember(self)
         emit.fill_namespace(self.namespace)
 

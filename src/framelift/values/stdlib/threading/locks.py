@@ -7,13 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
@@ -71,11 +70,10 @@ class LockValue(Value):
             self.refuse("locked()")
         return bool(self.held)
 
-    def rebuild(self, emit: Emitter) -> None:
+    def made_by(self) -> Call:
         if self.held:
             raise GraphBreak(FL0107, what="a lock that is held")
-        emit.callable(self.make)
-        emit.call(0)
+        return self.make, []
 
 
 @primitive(_thread.RLock)

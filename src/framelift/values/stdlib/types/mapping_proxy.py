@@ -9,13 +9,12 @@ from framelift.guards.reading import mapping_of
 from framelift.guards.source import Source
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
+from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
 
 if TYPE_CHECKING:
-    from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
@@ -112,10 +111,8 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
     def parts(self) -> list[Any]:
         return [] if self._mapping is None else [self._mapping]
 
-    def rebuild(self, emit: Emitter) -> None:
-        emit.callable(types.MappingProxyType)
-        emit.value(self._mapping)
-        emit.call(1)
+    def made_by(self) -> Call:
+        return types.MappingProxyType, [self._mapping]
 
 
 def _behind(tracer: Tracer, value: Any) -> Any:

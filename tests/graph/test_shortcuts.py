@@ -176,7 +176,7 @@ def test_shortcuts_say_what_fake_tensors_say(target: Any) -> None:
 def test_each_has_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the tables is there in vain: with contiguous arguments, no fake tensor is asked."""
 
-    def run(self: Any, record: Any, tensors: Any) -> Any:
+    def run(self: Any, record: Any) -> Any:
         raise AssertionError(f"{record.name} was run on fake tensors")
 
     monkeypatch.setattr(GraphBuilder, "_run", run)
@@ -218,7 +218,7 @@ def test_operations_that_write_or_draw_or_look_are_run(
 ) -> None:
     ran: list[str] = []
     run = GraphBuilder._run
-    monkeypatch.setattr(GraphBuilder, "_run", lambda self, r, t: (ran.append(r.name), run(self, r, t))[1])
+    monkeypatch.setattr(GraphBuilder, "_run", lambda self, r: (ran.append(r.name), run(self, r))[1])
     call(MetadataMemo(), target, arguments)
     assert ran
 

@@ -197,7 +197,8 @@ class _Capture:
             else:
                 compiled = backend.compile(module, graph.example_inputs, original if writes else None)
                 if backend.derives and torch.is_grad_enabled():
-                    compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, graph.changes)
+                    changes = graph.propagation.changes
+                    compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, changes)
         if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))

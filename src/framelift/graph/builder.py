@@ -15,26 +15,25 @@ Operations are recorded as they come, with the metadata of their results; FX nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
-from torch.utils import _pytree as pytree
 from torch.utils._sympy.printers import PythonPrinter
 
 from framelift.graph.bodies import Body, Part
 from framelift.graph.emit import GraphWriter, alive
-from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
+from framelift.graph.errors import MemoMismatch, MetadataFailure
 from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
-from framelift.graph.materialise import Materialiser, bind_fake, known_fake, written_storages
+from framelift.graph.materialise import Materialiser, bind_fake
 from framelift.graph.memo import MetadataMemo, Template
-from framelift.graph.metadata import Descriptor, Interner
-from framelift.graph.names import input_base, unspellable, words_of
-from framelift.graph.nest import NotAConstant, map_result, scan
-from framelift.graph.out_arguments import check_given, check_written, given_results, without_them
+from framelift.graph.metadata import Interner
+from framelift.graph.names import input_base
+from framelift.graph.nest import NotAConstant, scan
+from framelift.graph.propagation import Propagation
 from framelift.graph.pruning import prune_dead_arguments
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import (
@@ -49,19 +48,18 @@ from framelift.graph.record import (
     operation_name,
 )
 from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
+from framelift.graph.shared_memory import InputStorages
 from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
 from framelift.graph.torch_caches import release_source
 from framelift.graph.writes import can_be_put_back
-from framelift.interrupts import let_signals_in
-from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols, settled
-from framelift.shapes.unbacked import Unlikely, bindings_of
+from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols
+from framelift.shapes.unbacked import Unlikely
 from framelift.torch_names import is_absent
 
 # Generates its code when it is first called or printed.
 LazyGraphModule = GraphModule if is_absent(_LazyGraphModule) else _LazyGraphModule
 _SIZE = torch.ops.aten.sym_size.int
-_GIVEN_HISTORY = "it is about memory that was given a history elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +88,11 @@ class GraphBuilder:
         self._states = memo.states if memo is not None else StateReader()
         self._materialiser = Materialiser(self.fakes, self._descriptors, self._states)
         self._input_by_example: dict[int, TensorRef] = {}
-        # The storages of inputs, by the address of the real ones: several where some inputs in it have symbolic sizes.
-        self._storages_of_examples: dict[int, list[Storage]] = {}
-        # Metadata an operation changed in place: (tensor, what it was before), oldest first.
-        self._changes: list[tuple[TensorRef, Descriptor]] = []
+        self._storages = InputStorages()
+        materialiser, check_apart = self._materialiser, self._storages.check_apart
+        self.propagation = Propagation(self.fakes, self._descriptors, materialiser, check_apart)
         self._finished = False
         self._has_bodies = False
-        # Symbols for what depends on data, and the records whose results they came with.
-        self._bound: dict[Any, Record] = {}
         # How often the program asked how a tensor lies in memory.
         self.layout_questions = 0
         # How often an operation gave its argument because that lies in memory as was asked for.
@@ -127,7 +122,7 @@ class GraphBuilder:
     def can_be_undone(self) -> bool:
         """Whether copies of the inputs it writes to are enough to take back everything the graph did to them."""
         mutated = self.mutated
-        return not any(ref in mutated for ref, _ in self._changes) and can_be_put_back(mutated)
+        return not any(ref in mutated for ref, _ in self.propagation.changes) and can_be_put_back(mutated)
 
     @property
     def may_raise_after_writing(self) -> bool:
@@ -146,11 +141,6 @@ class GraphBuilder:
     def raises_too_late(self) -> bool:
         """Whether what the last operation brought along is checked after something was written for good."""
         return bool(self.records) and bool(self.records[-1].bindings) and not self.can_be_undone
-
-    @property
-    def changes(self) -> Sequence[tuple[TensorRef, Descriptor]]:
-        """The tensors whose metadata operations changed, and what these were before, oldest first."""
-        return self._changes
 
     @property
     def uses_rng(self) -> bool:
@@ -180,7 +170,7 @@ class GraphBuilder:
         problem = problem_with(example) or (f"it is a {opaque} tensor" if opaque else None)
         if problem is not None:
             raise MetadataFailure("unsupported", source_name or name or "an input", problem)
-        storage = self._storage_of_example(example, source_name, layout is not None)
+        storage = self._storages.of(example, source_name, layout is not None)
         fake = None if layout is None else self.fakes.with_layout(example, layout)
         descriptor = self._descriptors.of(example if fake is None else fake)
         ref = TensorRef(descriptor, storage, None, (), self._materialiser.fake_of)
@@ -204,27 +194,6 @@ class GraphBuilder:
         ref.source_name = source_name
         self.numbers.append(ref)
         return ref
-
-    def _storage_of_example(self, example: torch.Tensor, source_name: str | None, is_symbolic: bool) -> Storage:
-        """Where an input lives. Next to one with symbolic sizes each has a storage of its own, as nothing tells where
-        in a common one it would begin: that does not matter as long as nobody writes to it."""
-        untyped = storage_of(example)
-        if untyped is None:
-            return Storage()
-        found = self._storages_of_examples.setdefault(untyped._cdata, [])
-        apart = bool(found) and (is_symbolic or any(ref.layout is not None for one in found for ref in one.refs))
-        if apart and any(one.changes for one in found):
-            raise NeedsNumbers([source_name, *_names_in(found)])
-        if apart or not found:
-            found.append(Storage())
-            return found[-1]
-        return found[0]
-
-    def _check_apart(self, changed: Sequence[Storage]) -> None:
-        """What is written to memory that inputs have in common is written to all of them: they need numbers."""
-        for storages in self._storages_of_examples.values():
-            if len(storages) > 1 and any(one is storage for one in storages for storage in changed):
-                raise NeedsNumbers(_names_in(storages))
 
     def release(self) -> None:
         """Let go of the real tensors, which cycles among the values would keep until the collector comes by."""
@@ -337,14 +306,14 @@ class GraphBuilder:
         parts: list[Any] = []
         record = self._record(op, target, args, kwargs, location, parts)
         record.must_run = must_run
-        if self._changes and any(map(self.is_outdated, record.tensors)):
-            raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
+        if self.propagation.changes:
+            self.propagation.check_history(record)
         if target is _SIZE and type(args[0]) is TensorRef:
             return self._size(record, args[0].descriptor.shape[args[1]])
         tensors: list[TensorRef] = record.uses  # type: ignore[assignment]
         memo = self._memo
         if memo is None:
-            return self._run(record, tensors)
+            return self._run(record)
         key = memo.key(record, parts, tensors)
         if key is None and self.symbols and self._memo_for_symbols is not None:
             memo = self._memo_for_symbols
@@ -352,12 +321,12 @@ class GraphBuilder:
             tensors = record.tensors
         if key is None:
             memo.bypassed += 1
-            return self._run(record, tensors)
+            return self._run(record)
         template = memo.get(key)
         if template is None:
             template = template_of(record, tensors, memo.interner) if memo is self._memo else None
             if template is None:
-                result = self._run(record, tensors)
+                result = self._run(record)
                 memo.put(key, record, tensors)
                 return result
             memo.keep(key, template)
@@ -368,20 +337,9 @@ class GraphBuilder:
             self._commit(record)
         return record.result
 
-    def is_outdated(self, ref: TensorRef) -> bool:
-        """Whether autograd knows more of an input than is known here: another in its memory was given a history."""
-        return (
-            ref.is_input and self._is_given_history(ref.storage) and all(ref is not given for given, _ in self._changes)
-        )
-
-    def _is_given_history(self, storage: Storage) -> bool:
-        """Whether the graph so far has given one of several inputs that share memory a history."""
-        given = [ref for ref, was in self._changes if ref.descriptor.requires_grad != was.requires_grad]
-        return any(ref.storage is storage for ref in given) and sum(ref.is_input for ref in storage.refs) > 1
-
     def _checked(self, template: Template, record: Record, tensors: list[TensorRef]) -> Any:
         """Runs an operation the memo knows and compares what it does with what the memo says."""
-        result = self._run(record, tensors)
+        result = self._run(record)
         if record.changed:
             raise MemoMismatch(f"{record.name}: remembered as writing nothing, but it writes")
         difference = template.difference(Template.of(record, tensors))
@@ -389,45 +347,9 @@ class GraphBuilder:
             raise MemoMismatch(f"{record.name}: {difference}")
         return result
 
-    def _run(self, record: Record, tensors: list[TensorRef]) -> Any:
+    def _run(self, record: Record) -> Any:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
-        if any(type(ref) is TokenRef for ref in record.uses):
-            raise MetadataFailure("argument", record.name, "the result of a mode switch cannot be computed with")
-        word = unspellable(words_of(record.target, record.kwargs))
-        if word is not None:
-            raise MetadataFailure("argument", record.name, f"the code of a graph cannot have {word!r} as a name")
-        let_signals_in()
-        tensors = record.tensors
-        storages = list({id(ref.storage): ref.storage for ref in tensors}.values())
-        # All aliases too: if the operation writes, autograd must know them.
-        self._materialiser.materialise([ref for storage in storages for ref in storage.refs])
-        given = given_results(record)
-        if given:
-            self._check_given(record, given)
-        result, seen = self._materialiser.run(record)
-        record.writes = written_storages(record, seen)
-        record.is_random = seen.is_random
-        before = len(self._changes)
-        try:
-            if given:
-                check_written(record, given, pytree.tree_leaves(result), seen)
-            self._bind(record, result)
-            if any(ref.is_new for storage in record.writes for ref in storage.refs):
-                _check_new(record)
-            if self._changes and any(map(self._is_given_history, record.writes)):
-                raise MetadataFailure("unsupported", record.name, _GIVEN_HISTORY)
-            self._redescribe(storages, record)
-            if record.changed:
-                self._check_apart(record.changed)
-            record.result = self._wrap(result, record, tensors, storages)
-        except MetadataFailure:
-            self._restore(before)
-            self._materialiser.forget(storages)
-            raise
-        # Where a result is given another size, torch warns: that is heard although nobody may use the result.
-        record.is_effect = bool(record.writes) and any(
-            tuple(map(str, ref.descriptor.shape)) != tuple(map(str, was.shape)) for ref, was in self._changes[before:]
-        )
+        self.propagation.run(record)
         is_new = any(ref.record is record for ref in record.outputs)
         if is_new or record.changed or record.is_random:
             self._commit(record)
@@ -435,35 +357,16 @@ class GraphBuilder:
                 storage.changes.append(record)
         return record.result
 
-    def _check_given(self, record: Record, given: list[TensorRef]) -> None:
-        """Look at what an operation makes when it is given no tensors to write its results to."""
-        made, _ = self._materialiser.run(without_them(record))
-        self.shape_env.pending_fresh_unbacked_symbols.clear()
-        tensors = [leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)]
-        check_given(record, given, [self._descriptors.of(tensor) for tensor in tensors])
-
-    def _bind(self, record: Record, result: Any) -> None:
-        """Takes up the symbols that came with a result, for sizes and numbers that depend on data."""
-        env = self.shape_env
-        try:
-            record.bindings = bindings_of(env, result, self._bound)
-            env.presume_sizes(result)
-        except Unlikely as error:
-            raise MetadataFailure("data-dependent", record.name, str(error)) from None
-        if record.bindings:
-            record.must_run = True  # what is presumed about a symbol is checked where it comes from
-            self._bound.update(dict.fromkeys(record.bindings, record))
-
     @property
     def depends_on_data(self) -> bool:
         """Whether sizes or numbers of the graph are known only when it runs."""
-        return bool(self._bound) or bool(self.symbols.unbacked)
+        return bool(self.propagation.bound) or bool(self.symbols.unbacked)
 
     def origin_of(self, ref: NumberRef) -> str:
         """Where a number that depends on data comes from, for a user: `n.item() > 3` is `u0 > 3, u0 being item`."""
         expression = ref.known_fake.node.expr
         origins = {
-            symbol: f"what {record.name} gives" for symbol, record in self._bound.items()
+            symbol: f"what {record.name} gives" for symbol, record in self.propagation.bound.items()
         } | self.symbols.unbacked
         symbols = sorted(expression.free_symbols & origins.keys(), key=str)
         where = [f"{symbol} is {origins[symbol]}" for symbol in symbols]
@@ -476,111 +379,36 @@ class GraphBuilder:
         except Unlikely as error:
             raise MetadataFailure("data-dependent", "a check", str(error)) from None
 
-    def _wrap(self, result: Any, record: Record, tensors: list[TensorRef], storages: list[Storage]) -> Any:
-        """The result with a TensorRef for each tensor: an argument's own where the operation returned it."""
-        by_fake = {id(ref.known_fake): ref for ref in tensors}
-        by_address = {s.untyped._cdata: s for s in storages if s.untyped is not None}
-        created: list[TensorRef] = []
-
-        def wrap(tensor: Any, path: tuple[int | str, ...]) -> Any:
-            if isinstance(tensor, SYMBOLIC):
-                return self._number(tensor, record, path)
-            ref = by_fake.get(id(tensor))
-            if ref is None:
-                if problem_with(tensor) is not None:
-                    raise NotAConstant(tensor)
-                untyped = storage_of(tensor)
-                storage = None if untyped is None else by_address.get(untyped._cdata)
-                if storage is None:
-                    storage = Storage()
-                    storage.untyped = untyped
-                    if untyped is not None:
-                        by_address[untyped._cdata] = storage
-                descriptor = self._descriptors.of(tensor)
-                opaque = None if descriptor.is_complete else opaque_kind(tensor)
-                if opaque is not None:
-                    raise MetadataFailure("opaque", record.name, opaque)
-                ref = TensorRef(descriptor, storage, record, path, self._materialiser.fake_of)
-                ref.known_fake = tensor
-                by_fake[id(tensor)] = ref
-                created.append(ref)
-            record.outputs.append(ref)
-            return ref
-
-        try:
-            return map_result(result, wrap)
-        except (NotAConstant, MetadataFailure) as error:
-            for ref in created:
-                ref.storage.refs.remove(ref)
-            if isinstance(error, MetadataFailure):
-                raise
-            reason = f"{error} cannot be a result in a graph"
-            raise MetadataFailure("result", record.name, reason) from None
-
-    def _number(self, symbolic: Any, record: Record, path: tuple[int | str, ...]) -> Any:
-        """A symbolic number among the results of an operation; a plain one where it is known."""
-        known = settled(symbolic)
-        if known is not None:
-            return known
-        ref = NumberRef(record, path, symbolic)
-        record.outputs.append(ref)
-        return ref
-
     def _size(self, record: Record, size: Any) -> Any:
         """The size of a tensor, which its metadata tell."""
-        record.result = self._number(size, record, ()) if isinstance(size, SYMBOLIC) else size
+        record.result = self.propagation.number(size, record, ()) if isinstance(size, SYMBOLIC) else size
         if record.outputs:
             self._commit(record)
         return record.result
 
-    def _redescribe(self, storages: list[Storage], record: Record) -> None:
-        """Takes up what an operation changed in the metadata of its arguments and their aliases."""
-        changed: dict[int, Storage] = {id(storage): storage for storage in record.writes}
-        for storage in storages:
-            for ref in storage.refs:
-                fake = known_fake(ref)
-                descriptor = self._descriptors.of(fake)
-                if not descriptor.agrees(ref.descriptor):
-                    self._changes.append((ref, ref.descriptor))
-                    ref.descriptor = descriptor
-                    changed[id(storage)] = storage
-                    if not record.writes and (descriptor.is_view or len(storage.refs) > 1):
-                        # What requires_grad_() on a view means for its base depends on who looks at them when.
-                        raise MetadataFailure("unsupported", record.name, "it changes a tensor that has aliases")
-                    untyped = storage_of(fake)
-                    if untyped is not None and storage.untyped is not None and untyped._cdata != storage.untyped._cdata:
-                        raise MetadataFailure("unsupported", record.name, "it moves a tensor to another storage")
-        record.changed = tuple(changed.values())
-
     # Taking back
 
     def mark(self) -> Mark:
-        return Mark(len(self.records), len(self._changes))
+        return Mark(len(self.records), len(self.propagation.changes))
 
     def rollback(self, mark: Mark) -> None:
         """Takes back every operation since the mark. Inputs stay: those without a use are not in the graph."""
         self._check_open()
         dropped = self.records[mark.records :]
         del self.records[mark.records :]
-        self._restore(mark.changes)
+        self.propagation.restore(mark.changes)
         changed: dict[int, Storage] = {}
         for record in reversed(dropped):
             for output in record.outputs:
                 if isinstance(output, TensorRef) and output.record is record:
                     output.storage.refs.remove(output)
             for symbol in record.bindings:
-                self._bound.pop(symbol, None)
+                self.propagation.bound.pop(symbol, None)
             for storage in record.changed:
                 del storage.changes[-1]
                 changed[id(storage)] = storage
         if changed:
             self._materialiser.forget(changed.values())
-
-    def _restore(self, length: int) -> None:
-        """Takes back changes of metadata until so many are left."""
-        for ref, descriptor in reversed(self._changes[length:]):
-            ref.descriptor = descriptor
-        del self._changes[length:]
 
     # Bodies
 
@@ -666,19 +494,6 @@ def _in_order_of_use(inputs: list[TensorRef | NumberRef], records: Sequence[Reco
     used = dict.fromkeys(ref for record in records for ref in record.uses if ref.record is None)
     places = {ref: place for place, ref in enumerate(used)}
     return sorted(inputs, key=lambda ref: places.get(ref, len(places)))
-
-
-def _check_new(record: Record) -> None:
-    """Compilers do not follow a write to memory that an input shares with one made in it, as they are no views."""
-    for storage in record.writes:
-        inputs = [ref for ref in storage.refs if ref.is_input]
-        if len(inputs) > 1 and any(ref.is_new for ref in inputs):
-            raise MetadataFailure("unsupported", record.name, "it writes to memory in which a new tensor was made")
-
-
-def _names_in(storages: Iterable[Storage]) -> list[str | None]:
-    """The inputs that live there."""
-    return [ref.source_name for storage in storages for ref in storage.refs if ref.is_input]
 
 
 def _is_tensor(ref: Ref) -> TypeGuard[TensorRef]:

@@ -7,13 +7,48 @@ run changes, in the eyes of autograd, what it keeps of the others for the backwa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule
 
-from framelift.graph.record import Ref, TensorRef
+from framelift.graph.errors import NeedsNumbers
+from framelift.graph.fake import storage_of
+from framelift.graph.record import Ref, Storage, TensorRef
+
+
+class InputStorages:
+    """The storages of inputs, by the address of the real ones: several where some inputs in it have symbolic sizes."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, list[Storage]] = {}
+
+    def of(self, example: torch.Tensor, source_name: str | None, is_symbolic: bool) -> Storage:
+        """Where an input lives. Next to one with symbolic sizes each has a storage of its own, as nothing tells where
+        in a common one it would begin: that does not matter as long as nobody writes to it."""
+        untyped = storage_of(example)
+        if untyped is None:
+            return Storage()
+        found = self._storages.setdefault(untyped._cdata, [])
+        apart = bool(found) and (is_symbolic or any(ref.layout is not None for one in found for ref in one.refs))
+        if apart and any(one.changes for one in found):
+            raise NeedsNumbers([source_name, *_names_in(found)])
+        if apart or not found:
+            found.append(Storage())
+            return found[-1]
+        return found[0]
+
+    def check_apart(self, changed: Sequence[Storage]) -> None:
+        """What is written to memory that inputs have in common is written to all of them: they need numbers."""
+        for storages in self._storages.values():
+            if len(storages) > 1 and any(one is storage for one in storages for storage in changed):
+                raise NeedsNumbers(_names_in(storages))
+
+
+def _names_in(storages: Iterable[Storage]) -> list[str | None]:
+    """The inputs that live there."""
+    return [ref.source_name for storage in storages for ref in storage.refs if ref.is_input]
 
 
 def as_captured(module: GraphModule) -> GraphModule:

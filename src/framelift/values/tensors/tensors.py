@@ -226,7 +226,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         descriptor = ref.descriptor
         if name in ("requires_grad", "is_leaf"):
             tracer.graph.history_questions += 1
-        if name in ("requires_grad", "is_leaf") and tracer.graph.is_outdated(ref):
+        if name in ("requires_grad", "is_leaf") and tracer.graph.propagation.is_outdated(ref):
             raise GraphBreak(FL0304, what=f"{name!r}, after another in its memory was given a history,")
         if descriptor.is_symbolic and name in ("shape", "nbytes"):
             return size_of(tracer, self) if name == "shape" else tracer.call_torch(getattr, (self, name), {})

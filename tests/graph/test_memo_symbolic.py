@@ -15,8 +15,8 @@ class Capture:
     """A graph with inputs some of whose sizes are symbolic."""
 
     def __init__(self, check: bool = False) -> None:
-        self.memo = MetadataMemo(check=check)
-        self.builder = GraphBuilder(self.memo)
+        self.memo = MetadataMemo()
+        self.builder = GraphBuilder(self.memo, check)
 
     @property
     def counts(self) -> tuple[int, int]:

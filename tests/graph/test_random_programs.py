@@ -135,10 +135,10 @@ def comparable(tensor: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.parametrize("memory", ["none", "memo", "check"])
 def test_random_program(seed: int, memory: str) -> None:
-    shared = None if memory == "none" else MetadataMemo(check=memory == "check")
+    shared = None if memory == "none" else MetadataMemo()
     builds = 1 if shared is None else 2
     for _ in range(builds):
-        builder = GraphBuilder(shared)
+        builder = GraphBuilder(shared, checks_memo=memory == "check")
         done, values = random_program(seed, builder, 60)
         try:
             expected = run_eagerly(seed, done)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.base import Call, Exhausted, Raised, Value
 from framelift.values.core.construct import make_list, make_tuple
 from framelift.values.core.exceptions import as_end, is_raised
 from framelift.values.core.methods import method, method_of
@@ -287,16 +287,16 @@ class DerivedIterator(IteratorValue):
     def parts(self) -> list[Any]:
         return self.inputs if self.counter is None else [*self.inputs, self.counter]
 
+    def made_by(self) -> Call:
+        if self.kind not in _COMPOSED:
+            raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
+        return self.kind, self.parts()
+
     def rebuild(self, emit: Emitter) -> None:
         if self.kind in (reversed, _ListReversed):
             self._rebuild_reversed(emit)
-            return
-        if self.kind not in _COMPOSED:
-            raise GraphBreak(FL0107, what=f"a {self.kind.__name__}")
-        emit.callable(self.kind)
-        for part in self.parts():
-            emit.value(part)
-        emit.call(len(self.parts()))
+        else:
+            super().rebuild(emit)
 
     def _rebuild_reversed(self, emit: Emitter) -> None:
         """By the position: one below zero is the end."""

@@ -21,7 +21,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.core.primitives import primitive
-from framelift.values.stdlib.made_by_call import MadeByCall
+from framelift.values.stdlib.made_by_call import MadeByCall, constants
 from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.tensors import TensorValue
 
@@ -249,8 +249,8 @@ def _register_numbers() -> None:
     for function in _NUMBERS:
 
         def draw(tracer: Tracer, generator: Any, /, *args: Any, _name: str = function.__name__, **kwargs: Any) -> Any:
-            plain = {name: tracer.constant(value) for name, value in kwargs.items()}
-            return _generator(generator, _name).number(tracer, _name, [tracer.constant(arg) for arg in args], plain)
+            plain, named = constants(tracer, list(args), kwargs)
+            return _generator(generator, _name).number(tracer, _name, list(plain), named)
 
         primitive(function)(draw)
 

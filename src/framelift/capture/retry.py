@@ -15,7 +15,7 @@ What an attempt has found out holds from then on, but for the break: another att
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import torch
 
@@ -36,6 +36,8 @@ T = TypeVar("T")
 _NOT_FOR_SYMBOLS = (TypeError, AttributeError)
 # What it raises whatever is open in the graph.
 _NO_ROOM = (MemoryError, torch.OutOfMemoryError)
+# What an attempt raises that may be a reason for another.
+REASONS: Final = (NotCompiling, NeedsNumbers, BackendError, CannotCheck, StepInto, BreakEarlier)
 
 
 class Retries:
@@ -98,18 +100,22 @@ class Retries:
     def _helps(self, reason: Exception, graph: GraphBuilder) -> bool:
         """Whether another attempt can do better, now that this is known; else the reason is to be raised."""
         before, self.break_before = self.break_before, None
-        change = next(change for kind, change in _CHANGES.items() if isinstance(reason, kind))
-        return change(self, reason, graph, before)
-
-    def _answer_otherwise(self, reason: NotCompiling, graph: GraphBuilder, before: BreakEarlier | None) -> bool:
-        self.answers.reconsider()
+        match reason:
+            case NotCompiling():
+                self.answers.reconsider()
+            case NeedsNumbers():
+                self.policy.insist_on_numbers(reason.names)
+            case StepInto():
+                self.depth = reason.depth
+            case BreakEarlier():
+                # Always earlier than the last time, so that it comes to an end: with nothing captured.
+                count = reason.count if before is None or reason.count < before.count else 1
+                self.break_before = BreakEarlier(count, reason.reason)
+            case _:
+                return self._make_easier(reason, graph)
         return True
 
-    def _insist_on_numbers(self, reason: NeedsNumbers, graph: GraphBuilder, before: BreakEarlier | None) -> bool:
-        self.policy.insist_on_numbers(reason.names)
-        return True
-
-    def _make_easier(self, reason: Exception, graph: GraphBuilder, before: BreakEarlier | None) -> bool:
+    def _make_easier(self, reason: Exception, graph: GraphBuilder) -> bool:
         """A graph was rejected: capture it with less that is open in it."""
         request = self.request
         if isinstance(reason.__cause__, _NO_ROOM):
@@ -125,28 +131,6 @@ class Retries:
             request.history.trust.withdraw()
             return True
         return False
-
-    def _step_into(self, reason: StepInto, graph: GraphBuilder, before: BreakEarlier | None) -> bool:
-        self.depth = reason.depth
-        return True
-
-    def _break_earlier(self, reason: BreakEarlier, graph: GraphBuilder, before: BreakEarlier | None) -> bool:
-        # Always earlier than the last time, so that it comes to an end: with nothing captured.
-        count = reason.count if before is None or reason.count < before.count else 1
-        self.break_before = BreakEarlier(count, reason.reason)
-        return True
-
-
-_CHANGES: Final[dict[type[Exception], Callable[[Retries, Any, GraphBuilder, BreakEarlier | None], bool]]] = {
-    NotCompiling: Retries._answer_otherwise,
-    NeedsNumbers: Retries._insist_on_numbers,
-    BackendError: Retries._make_easier,
-    CannotCheck: Retries._make_easier,
-    StepInto: Retries._step_into,
-    BreakEarlier: Retries._break_earlier,
-}
-# What an attempt raises that is a reason for another.
-REASONS: Final = tuple(_CHANGES)
 
 
 def _names_of(inputs: Iterable[TensorRef | NumberRef]) -> tuple[str, ...]:

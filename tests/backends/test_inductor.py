@@ -16,11 +16,14 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 import framelift
 from framelift.backends.tracing import compiling
 from framelift.graph import GraphBuilder
 from framelift.report import events, stream
+from framelift.shapes.symbols import NamedSource
+from framelift.shapes.unbacked import PresumingEnv
 from tests.tolerances import INDUCTOR
 from tests.training_models import TASKS
 
@@ -339,3 +342,55 @@ def test_a_step_is_an_outermost_call(monkeypatch: pytest.MonkeyPatch) -> None:
     framelift.compile(half)(torch.ones(3))
     framelift.compile(half)(torch.ones(3))
     assert len(set(seen)) == 1, "nobody counts where nothing is recorded"
+
+
+CACHED = """
+import torch, framelift
+from torch._dynamo.utils import counters
+
+def f(a, b, c):
+    left, right = (a * b).chunk(2, 1)
+    values, places = c.max(0)
+    return left.sum(), right, values
+
+lifted = framelift.compile(f, backend="inductor")
+for size in (4, 5, 6):
+    for which in range(3):
+        torch.manual_seed(size)
+        one = [torch.randn(size, size, requires_grad=True) for _ in range(3)]
+        other = [each.detach().clone().requires_grad_() for each in one]
+        lifted(*one)[which].sum().backward(retain_graph=True)
+        f(*other)[which].sum().backward()
+        for mine, eager in zip(one, other):
+            torch.testing.assert_close(mine.grad, eager.grad)
+print(counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+@pytest.mark.slow
+def test_another_process_finds_graphs_over_symbols(tmp_path: Path) -> None:
+    """Its backward computes with sizes that it is not given."""
+    hits = []
+    for _ in range(2):
+        done = run(CACHED, **QUICK, TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        hits.append(int(done.stdout.split()[-1]))
+    assert hits[0] == 0 and hits[1] > 0
+
+
+def test_graphs_on_disk_serve_the_numbers_they_were_compiled_for() -> None:
+    def environment(size: int) -> tuple[PresumingEnv, torch.SymInt]:
+        env = PresumingEnv()
+        symbol = env.create_symbol(size, NamedSource("L['x'].size()[0]"), DimDynamic.DYNAMIC, None)
+        return env, env.create_symintnode(symbol, hint=size)
+
+    env, size = environment(30)
+    assert size * 2 <= 128
+    told = env.produce_guards_expression([])
+    assert told is not None
+    env, size = environment(100)
+    assert not env.evaluate_guards_expression(told, []) and not env.guards
+    env, size = environment(40)
+    assert env.evaluate_guards_expression(told, [])
+    assert [guard.expr for guard in env.guards] == [size.node.expr * 2 <= 128]
+    assert not PresumingEnv().evaluate_guards_expression(told, [])

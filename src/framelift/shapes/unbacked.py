@@ -13,6 +13,7 @@ and compilers after them, treat these two as cases of their own.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import (
+    SYMPY_INTERP,
     PendingUnbackedSymbolNotFound,
     ShapeEnv,
     SLoc,
@@ -27,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
     free_unbacked_symbols,
     guard_or_false,
 )
+from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 __all__ = ["LEAST_SIZE", "Presumed", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
@@ -117,6 +120,34 @@ class PresumingEnv(ShapeEnv):
         """What the number of an input is in the call that is captured."""
         return self._given[symbol] if symbol in self._given else self.backed_var_to_val[symbol]
 
+    def produce_guards_expression(self, placeholders: Sequence[Any], **_: Any) -> str | None:
+        """For which numbers a graph was compiled that torch keeps on disk.
+
+        torch says that of the numbers among the inputs of the graph, for the numbers of another process. Here graphs
+        read sizes off tensors, and backward computes with sizes of inputs it is not given: it is said of all symbols.
+        """
+        facts = [guard.expr for guard in self.guards]
+        for symbol in self.backed_var_to_val:
+            bounds = self.var_to_range[symbol]
+            facts += [sympy.Ge(symbol, bounds.lower)] if isinstance(bounds.lower, sympy.Integer) else []
+            facts += [sympy.Le(symbol, bounds.upper)] if isinstance(bounds.upper, sympy.Integer) else []
+        return " and ".join(f"({PythonPrinter().doprint(fact)})" for fact in facts if fact != sympy.true) or None
+
+    def evaluate_guards_expression(self, code: str, args: Sequence[object]) -> bool:
+        """Whether a graph on disk serves here; if so, what it was compiled for is guarded from now on."""
+        numbers = {str(symbol): _plain(value) for symbol, value in self.backed_var_to_val.items()}
+        names = compile(code, "<guards>", "eval").co_names
+        if not all(name in numbers or name in SYMPY_INTERP or hasattr(builtins, name) for name in names):
+            return False  # it is about other symbols
+        if not eval(code, SYMPY_INTERP, numbers):
+            return False
+        symbols = {
+            str(symbol): self.create_symintnode(symbol, hint=numbers[str(symbol)], source=None)
+            for symbol in self.backed_var_to_val
+            if isinstance(numbers[str(symbol)], int)
+        }
+        return bool(eval(code, SYMPY_INTERP, {**numbers, **symbols}))
+
     def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
         """What is false of the sizes that were given cannot be presumed: no call would pass its own guards."""
         if self._given and orig_expr.xreplace({**self.backed_var_to_val, **self._given}) == sympy.false:
@@ -175,6 +206,10 @@ def bindings_of(env: PresumingEnv, result: Any, known: Any) -> Bindings:
         return compute_unbacked_bindings(env, result) or {}
     except PendingUnbackedSymbolNotFound as error:
         raise Unlikely(str(error).partition("\n")[0]) from None
+
+
+def _plain(number: Any) -> int | float:
+    return int(number) if number.is_Integer else float(number)
 
 
 def _tensors(result: Any) -> Iterator[torch.Tensor]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import CodeType, EllipsisType, FunctionType, NotImplementedType
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypeAlias, TypedDict
 
-if TYPE_CHECKING:
-    from framelift.native._core import Entry, Tail
+# Types of `_core`, whose stub names the protocols of this file.
+Entry: TypeAlias = Any
+Tail: TypeAlias = Any
 
 
 class Context(Protocol):

@@ -40,7 +40,6 @@ from framelift.values.builtins.calculated import calculate
 from framelift.values.builtins.formatting import shown, shown_arguments
 from framelift.values.classes.new_classes import MadeClasses
 from framelift.values.containers.dicts import DictValue
-from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.containers.sequences import TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
@@ -48,17 +47,13 @@ from framelift.values.core.constants import plain_text
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import (
     Found,
-    class_lookup,
-    special_method,
 )
 from framelift.values.core.primitives import Model, primitive_of
-from framelift.values.functions.c_functions import constant_attribute
 from framelift.values.functions.coroutines import kind_of_generator
 from framelift.values.functions.functions import FunctionLike
 from framelift.values.functions.generators import GeneratorValue
 from framelift.values.functions.modelled import model_of_inner, python_model
 from framelift.values.functions.reloaded import twin_of
-from framelift.values.objects import attributes
 from framelift.values.objects.missing_operations import refuse_comparison, refuse_operands, refuse_operation
 from framelift.values.stdlib.contextvars import Contexts
 from framelift.values.subclasses.tuples import tuple_class_model
@@ -199,9 +194,6 @@ class Lift:
         """The type of a value, guarded."""
         return value.guarded_type(self) if isinstance(value, Value) else type(value)
 
-    def constant_attribute(self, value: Any, name: str) -> Any:
-        return constant_attribute(self, value, name)
-
     def text(self, value: Any, conversion: str) -> str:
         if not isinstance(value, Value):
             return plain_text(value, conversion)
@@ -242,9 +234,6 @@ class Lift:
             raise
         return True
 
-    def fresh_namespace(self, owner: Value) -> DictValue:
-        return NamespaceValue(owner)
-
     def handled_exception(self) -> Any:
         """The exception that is being handled, or None."""
         return self.handled_outside() if self.handled is None else self.handled
@@ -256,34 +245,6 @@ class Lift:
             self.guard(source, "IS", None)
             return None
         return self.wrap(self._outside, source)
-
-    def instance_attribute(self, value: Any, name: str) -> Any:
-        return attributes.read(self, value, name)
-
-    def set_instance_attribute(self, value: Any, name: str, new: Any) -> None:
-        attributes.write(self, value, name, new)
-
-    def delete_instance_attribute(self, value: Any, name: str) -> None:
-        attributes.delete(self, value, name)
-
-    def has_own(self, cls: type, name: str) -> bool:
-        """Whether a class has a method that no type of C brought."""
-        found = class_lookup(self, cls, name)
-        if found is None or type(found.raw) not in _WRITTEN_IN_C:
-            return found is not None
-        found.note_identity(self)
-        return False
-
-    def own_text_method(self, value: Any, conversion: str) -> str | None:
-        """What the `__str__` or `__repr__` of an exception class written in Python gives; None where it has none."""
-        name = "__repr__" if conversion == "repr" else "__str__"
-        if not self.has_own(value.cls, name):
-            return None
-        text: str = self.constant(py.call(self, special_method(self, value, value.cls, name), [], {}))
-        return text
-
-    def items(self, iterable: Any) -> list[Any]:
-        return py.items(self, iterable)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import framelift.values.builtins.functions
 import framelift.values.builtins.identity
 import framelift.values.containers.collections_deque
 import framelift.values.containers.input_iterators
+import framelift.values.functions.c_functions
 import framelift.values.functions.evaluation
 import framelift.values.functions.frames
 import framelift.values.functions.lifted

@@ -10,10 +10,10 @@ from framelift.values.classes.descriptors import MadeDescriptor
 from framelift.values.classes.new_classes import hook_of_bases
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised
-from framelift.values.core.exceptions import ExceptionValue
 from framelift.values.core.lookup import name_of, own_entries, special_method
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.classes import SuperValue
+from framelift.values.objects.exceptions import ExceptionObjectValue
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _set_name(tracer: Tracer, method: Any, attribute: UserObjectValue, made: Mad
         if sys.version_info >= (3, 12):
             py.call(tracer, py.attribute(tracer, raised.value, "add_note"), [words], {})
             raise
-        error = ExceptionValue(RuntimeError, (words,))
+        error = ExceptionObjectValue(RuntimeError, (words,))
         error.cause, error.context, error.suppress_context = raised.value, raised.value, True
         raise Raised(error) from None
 

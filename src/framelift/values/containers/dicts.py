@@ -520,7 +520,7 @@ def each_pair(
     tracer: Tracer, other: Any, halves: Callable[[Tracer, Any, int], list[Any]] = halves_of
 ) -> Iterator[tuple[Any, Any]]:
     """The same one by one, with what happens between two of them."""
-    if isinstance(other, Value):
+    if isinstance(other, Value) and not isinstance(other, DictValue):
         other = other.mergeable(tracer)
     if isinstance(other, DictValue):
         other.note(tracer)

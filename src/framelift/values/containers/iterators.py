@@ -87,7 +87,7 @@ _CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {
 }
 
 
-class SequenceIterator(IteratorValue, iterates=object):
+class SequenceIterator(IteratorValue, role="iterator"):
     """Walks a live list of items: what is appended while iterating is seen, as in CPython.
 
     `owner` is the list the items are of; none where the items cannot change.
@@ -174,7 +174,7 @@ class SequenceIterator(IteratorValue, iterates=object):
         emit.get_iter()
 
 
-class RangeIterator(IteratorValue, iterates=range):
+class RangeIterator(IteratorValue, role="range iterator"):
     """Walks a range without listing it."""
 
     __slots__ = ("range", "position")

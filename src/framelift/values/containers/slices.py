@@ -56,7 +56,7 @@ class SliceValue(Value, models=slice):
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name in _BOUNDS:
             return self.bounds(tracer)[_BOUNDS.index(name)]
-        return tracer.constant_attribute(self.constant(tracer), name)
+        return py.constant_attribute(tracer, self.constant(tracer), name)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not slice:
@@ -110,7 +110,7 @@ class RangeValue(Value, models=range):
         if name in _BOUNDS:
             assert self.source is not None
             return tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
-        return tracer.constant_attribute(self.constant(tracer), name)
+        return py.constant_attribute(tracer, self.constant(tracer), name)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not range:

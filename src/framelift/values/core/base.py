@@ -44,8 +44,8 @@ class Exhausted(Exception):
 
 # By the identity of the type: hashing a class may run its metaclass.
 MODELS: dict[int, type[Value]] = {}
-# The iterators over constants: over ranges, and over objects of all other types.
-ITERATORS: dict[int, Callable[..., Value]] = {}
+# Values that are made below the family they belong to, by what they stand for.
+ROLES: dict[str, Callable[..., Any]] = {}
 
 
 class Value:
@@ -81,11 +81,11 @@ class Value:
     assigns: tuple[str, ...] = ()
     mutates: tuple[str, ...] = ()
 
-    def __init_subclass__(cls, models: type | tuple[type, ...] = (), iterates: type | None = None) -> None:
+    def __init_subclass__(cls, models: type | tuple[type, ...] = (), role: str | None = None) -> None:
         """`class ListValue(Value, models=list)`: inputs of exactly that type are wrapped in this class."""
         super().__init_subclass__()
-        if iterates is not None:
-            ITERATORS[id(iterates)] = cls
+        if role is not None:
+            ROLES[role] = cls
         for kind in models if isinstance(models, tuple) else (models,):
             MODELS[id(kind)] = cls
 

@@ -7,7 +7,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
-from framelift.values.core.base import ITERATORS, MODELS, Value
+from framelift.values.core.base import MODELS, ROLES, Value
 from framelift.values.core.constants import is_constant
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def bound_method(function: Any, instance: Any) -> Any:
 def iterator_over(constant: Any) -> Any:
     """The iterator over a constant that can be iterated over."""
     if type(constant) is range:
-        return ITERATORS[id(range)](constant)
-    return ITERATORS[id(object)](list(constant), type(iter(constant)))
+        return ROLES["range iterator"](constant)
+    return ROLES["iterator"](list(constant), type(iter(constant)))
 
 
 def from_constant(tracer: Tracer, result: Any) -> Any:
@@ -64,5 +64,5 @@ def from_constant(tracer: Tracer, result: Any) -> Any:
             items = list(result)
         except Exception:  # noqa: BLE001  (whatever it raises, the program hears of it later, from Python)
             raise GraphBreak(FL0102, what=f"{kind.__name__}, which raises before its end") from None
-        return ITERATORS[id(object)]([from_constant(tracer, item) for item in items], kind)
+        return ROLES["iterator"]([from_constant(tracer, item) for item in items], kind)
     raise GraphBreak(FL0201, operation="a result", type=kind.__name__)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
-from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.base import ROLES, Exhausted, Raised, Value
 from framelift.values.core.construct import from_constant, make_tuple
 
 if TYPE_CHECKING:
@@ -73,44 +73,6 @@ class ExceptionValue(Value):
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
-    def namespace(self, tracer: Tracer) -> Namespace:
-        if self._namespace is None:
-            self._namespace = tracer.fresh_namespace(self)
-        return self._namespace
-
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args else None
-        if name == "code" and issubclass(self.cls, SystemExit):
-            return self.args[0] if len(self.args) == 1 else make_tuple(self.args) if self.args else None
-        return tracer.instance_attribute(self, name)
-
-    def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
-        self._refuse_own(tracer, "__setattr__")
-        tracer.set_instance_attribute(self, name, value)
-
-    def delete_attribute(self, tracer: Tracer, name: str) -> None:
-        self._refuse_own(tracer, "__delattr__")
-        tracer.delete_instance_attribute(self, name)
-
-    def _refuse_own(self, tracer: Tracer, *names: str) -> None:
-        """Leave operations to Python for which the class has methods of its own."""
-        for name in names:
-            if tracer.has_own(self.cls, name):
-                self.refuse(f"its own {name}")
-
-    def truth(self, tracer: Tracer) -> bool:
-        self._refuse_own(tracer, "__bool__", "__len__")
-        return True
-
-    def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        self._refuse_own(tracer, "__eq__", "__ne__")
-        return super().compare(tracer, operator, other)
-
-    def key(self, tracer: Tracer) -> Any:
-        self._refuse_own(tracer, "__hash__", "__eq__")
-        return super().key(tracer)
-
     def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ == "__suppress_context__":
             return self.suppress_context
@@ -137,49 +99,7 @@ class ExceptionValue(Value):
     def delete_slot(self, tracer: Tracer, descriptor: Any) -> None:
         self.refuse(f"deletion of attribute {descriptor.__name__!r}")
 
-    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
-        """An attribute that C code computes."""
-        name = descriptor.__name__
-        if name == "args":
-            return make_tuple(self.args)
-        if name == "__cause__":
-            return self.cause
-        if name == "__context__":
-            return tracer.handled_outside() if self.context is None and self.traceback is not None else self.context
-        if name == "__traceback__":
-            return self.traceback
-        if name == "__dict__":
-            return self.namespace(tracer)
-        if name == "__class__":
-            return tracer.known_object(self.cls)
-        raise GraphBreak(FL0203, type=_name_of(self.cls), name=name)
-
-    def set_computed(self, tracer: Tracer, name: str, value: Any) -> None:
-        tracer.journal.touch(self)
-        if name == "args" and self.given is None:
-            self.args = tuple(tracer.items(value))
-        elif name == "__cause__" and (value is None or isinstance(value, ExceptionValue)):
-            self.cause, self.suppress_context = value, True
-        elif name == "__context__" and (value is None or isinstance(value, ExceptionValue)):
-            self.context = value
-        elif name == "__traceback__" and (value is None or isinstance(value, TracebackValue)):
-            self.traceback = value
-        elif name in _HISTORY and not issubclass(tracer.type_of(value), _HISTORY[name][0]):
-            raise_error(TypeError, _HISTORY[name][1])
-        else:
-            self.refuse(f"assignment of {name}")
-
     # -- text ----------------------------------------------------------------------------------------------------
-
-    def format(self, tracer: Tracer, spec: Any) -> str:
-        self._refuse_own(tracer, "__format__")
-        return super().format(tracer, spec)
-
-    def text(self, tracer: Tracer, conversion: str) -> str:
-        method = tracer.own_text_method(self, conversion)
-        if method is not None:
-            return method
-        return self.plain_text(tracer, conversion)
 
     def plain_text(self, tracer: Tracer, conversion: str) -> str:
         """`BaseException.__str__` or `__repr__`, or what the C base class makes of them."""
@@ -229,57 +149,6 @@ class ExceptionValue(Value):
 
     def describe(self) -> str:
         return f"{_name_of(self.cls)}({', '.join(map(repr, self.args))})"
-
-
-# What these attributes take besides None, and what is said of anything else.
-_HISTORY: dict[str, tuple[type, str]] = {
-    "__cause__": (BaseException, "exception cause must be None or derive from BaseException"),
-    "__context__": (BaseException, "exception context must be None or derive from BaseException"),
-    "__traceback__": (types.TracebackType, "__traceback__ must be a traceback or None"),
-}
-
-
-class ExceptionGroupValue(ExceptionValue):
-    """A group of exceptions the program made; what it does with them is in `models/exceptions.py`."""
-
-    __slots__ = ("message", "exceptions")
-
-    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], message: Any, exceptions: Any) -> None:
-        super().__init__(cls, args)
-        self.message = message
-        self.exceptions = exceptions
-
-    def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
-        if descriptor.__name__ in ("message", "exceptions"):
-            return getattr(self, descriptor.__name__)
-        return super().get_slot(tracer, descriptor)
-
-    def plain_text(self, tracer: Tracer, conversion: str) -> str:
-        if conversion == "repr":
-            return super().plain_text(tracer, conversion)
-        count = len(tracer.items(self.exceptions))
-        return f"{tracer.text(self.message, 'str')} ({count} sub-exception{'s' if count != 1 else ''})"
-
-    def parts(self) -> list[Any]:
-        return [*self.args, self.message, self.exceptions]
-
-    def rebuild(self, emit: Emitter) -> None:
-        self.refuse_history()
-        emit.known_object(BaseExceptionGroup)
-        emit.load_method("__new__")
-        emit.known_object(self.cls)
-        emit.value(self.message)
-        emit.value(self.exceptions)
-        emit.call(3)
-        emit.remember(self)
-        emit.copy_top()
-        for argument in self.args:
-            emit.value(argument)
-        emit.build_tuple(len(self.args))
-        emit.swap()
-        emit.store_attribute("args")
-        if self._namespace is not None:
-            emit.fill_namespace(self._namespace)
 
 
 class TracebackValue(Value):
@@ -348,12 +217,12 @@ def _base_in_c(cls: type) -> type:
 
 def raise_error(cls: type[BaseException], *args: Any) -> NoReturn:
     """Raise `cls(*args)` in the traced program."""
-    raise Raised(ExceptionValue(cls, args))
+    raise Raised(ROLES["exception"](cls, args))
 
 
 def raise_name_error(name: str) -> NoReturn:
     """Raise what is raised where a variable is not found."""
-    error = ExceptionValue(NameError, (f"name '{name}' is not defined",))
+    error = ROLES["exception"](NameError, (f"name '{name}' is not defined",))
     error.missing = {"name": name}
     raise Raised(error)
 
@@ -380,7 +249,7 @@ def as_end(raised: Raised) -> Raised | Exhausted:
 
 def raised_from(error: BaseException) -> Raised:
     """The traced program's form of an exception that an operation on constants raised."""
-    raised = ExceptionValue(type(error), error.args)
+    raised = ROLES["exception"](type(error), error.args)
     if isinstance(error, FROM_ARGUMENTS):
         raised.given, raised.real = error.args, error.with_traceback(None)
     return Raised(raised)
@@ -398,7 +267,7 @@ def made_from(cls: type, given: tuple[Any, ...]) -> ExceptionValue:
     except TypeError as error:
         raise raised_from(error) from None
     # The number of an error says which OSError it is.
-    made = ExceptionValue(type(sample) if cls is base else cls, sample.args)
+    made: ExceptionValue = ROLES["exception"](type(sample) if cls is base else cls, sample.args)
     made.given = given
     return made
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framelift.breaks import FL0102, FL0108, FL0201, GraphBreak
 from framelift.guards.checks import COMPARISONS
-from framelift.values.core.base import Exhausted, Raised, Value
+from framelift.values.core.base import ROLES, Exhausted, Raised, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import from_constant, iterator_over, make_frozenset
 from framelift.values.core.exceptions import is_raised, name_missing, raise_error, raised_from
@@ -313,9 +313,22 @@ def attribute(tracer: Tracer, value: Any, name: str) -> Any:
         if isinstance(value, Value):
             value.note(tracer)
             return value.attribute(tracer, name)
-        return tracer.constant_attribute(value, name)
+        return constant_attribute(tracer, value, name)
     except Raised as raised:
         raise name_missing(raised, name, value) from None
+
+
+def constant_attribute(tracer: Tracer, value: Any, name: str) -> Any:
+    """`value.name` for a plain constant."""
+    if name == "__class__":
+        return tracer.known_object(type(value))
+    try:
+        found = getattr(value, name)
+    except AttributeError as error:
+        raise_error(AttributeError, *error.args)
+    if is_constant(found):
+        return found
+    return ROLES["constant method"](value, name)
 
 
 def set_attribute(tracer: Tracer, value: Any, name: str, new: Any) -> None:

@@ -12,7 +12,6 @@ from framelift.guards.equality import has_type
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
-from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_frozenset
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.folding import fold_call, refuse_unsteady
@@ -241,7 +240,7 @@ def _number(tracer: Tracer, function: Any, argument: Any) -> Any:
     return py.call(tracer, tracer.known_object(float), [argument], {}) if says else argument
 
 
-class ConstantMethodValue(BoundBuiltin):
+class ConstantMethodValue(BoundBuiltin, role="constant method"):
     """A method of a constant, such as `"a".join`: run on constants while capturing."""
 
     __slots__ = ()
@@ -257,16 +256,3 @@ class ConstantMethodValue(BoundBuiltin):
         method = getattr(self.owner, self.name)
         refuse_unsteady(method)
         return fold_call(tracer, method, args, kwargs)
-
-
-def constant_attribute(tracer: Tracer, value: Any, name: str) -> Any:
-    """`value.name` for a plain constant."""
-    if name == "__class__":
-        return tracer.known_object(type(value))
-    try:
-        found = getattr(value, name)
-    except AttributeError as error:
-        raise_error(AttributeError, *error.args)
-    if is_constant(found):
-        return found
-    return ConstantMethodValue(value, name)

@@ -10,11 +10,12 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.containers.iterators import IteratorValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
-from framelift.values.core.exceptions import ExceptionValue, is_raised, raise_error
+from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
+from framelift.values.objects.exceptions import ExceptionObjectValue
 from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class AsyncGeneratorValue(_NoIterator):
         if name == "athrow":
             return ModelMethodValue(self, name, lambda *given: ThrownValue(self, thrown(tracer, *given)))
         if name == "aclose":
-            return ModelMethodValue(self, name, lambda: ClosedValue(self, ExceptionValue(GeneratorExit, ())))
+            return ModelMethodValue(self, name, lambda: ClosedValue(self, ExceptionObjectValue(GeneratorExit, ())))
         if name == "__aiter__":
             return ModelMethodValue(self, name, lambda: self)
         return super().attribute(tracer, name)
@@ -401,7 +402,7 @@ def next_awaitable(tracer: Tracer, iterator: Any) -> Any:
         return awaited(tracer, given)
     except Raised as raised:
         kind = name_of(tracer.type_of(given))
-        error = ExceptionValue(TypeError, (f"'async for' received an invalid object from __anext__: {kind}",))
+        error = ExceptionObjectValue(TypeError, (f"'async for' received an invalid object from __anext__: {kind}",))
         error.cause = error.context = raised.value
         error.suppress_context = True
         raise Raised(error) from None

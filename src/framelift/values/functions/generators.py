@@ -21,6 +21,7 @@ from framelift.values.core.methods import ModelMethodValue
 from framelift.values.functions.frames import FrameObjectValue
 from framelift.values.functions.generator_rebuild import begin, begin_at_yield, ended, go_to_yield
 from framelift.values.objects.classes import ClassValue
+from framelift.values.objects.exceptions import ExceptionObjectValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -196,7 +197,7 @@ class GeneratorValue(IteratorValue):
             self.finished = True
             return None
         try:
-            self.throw_value(tracer, ExceptionValue(GeneratorExit, ()))
+            self.throw_value(tracer, ExceptionObjectValue(GeneratorExit, ()))
         except Exhausted as exhausted:
             return exhausted.args[0] if exhausted.args and sys.version_info >= (3, 13) else None
         except Raised as raised:
@@ -357,7 +358,7 @@ def _stop_iteration_error(code: types.CodeType, error: Any) -> Any:
         return error
     noun = "async generator" if is_async else "coroutine" if code.co_flags & _COROUTINE else "generator"
     end = next(end for end in ends if issubclass(error.cls, end))
-    replaced = ExceptionValue(RuntimeError, (f"{noun} raised {end.__name__}",))
+    replaced = ExceptionObjectValue(RuntimeError, (f"{noun} raised {end.__name__}",))
     replaced.cause = replaced.context = error
     replaced.suppress_context = True
     return replaced

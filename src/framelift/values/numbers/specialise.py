@@ -41,7 +41,7 @@ class SettledValue(Value):
         return py.contains(tracer, self.constant(tracer), item)
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
-        return tracer.constant_attribute(self.constant(tracer), name)
+        return py.constant_attribute(tracer, self.constant(tracer), name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         py.set_attribute(tracer, self.constant(tracer), name, value)

@@ -8,6 +8,7 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import FROM_ARGUMENTS, plain_text
 from framelift.values.core.lookup import qualified_name_of
+from framelift.values.objects.exceptions import own_text
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class GivenExceptionValue(UserObjectValue):
         return tracer.wrap(real, self.source.child("GETATTR", descriptor.__name__))
 
     def text(self, tracer: Tracer, conversion: str) -> str:
-        own = tracer.own_text_method(self, conversion)
+        own = own_text(tracer, self, conversion)
         return self.plain_text(tracer, conversion) if own is None else own
 
     def plain_text(self, tracer: Tracer, conversion: str) -> str:

@@ -12,17 +12,11 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import bound_method, make_tuple
-from framelift.values.core.exceptions import (
-    FROM_ARGUMENTS,
-    ExceptionGroupValue,
-    ExceptionValue,
-    TracebackValue,
-    made_from,
-    raise_error,
-)
+from framelift.values.core.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
 from framelift.values.core.lookup import is_fixed, is_subclass, name_of
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, make_instance
+from framelift.values.objects.exceptions import ExceptionGroupValue, ExceptionObjectValue
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -81,7 +75,7 @@ def _exception_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> An
     if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
         raise GraphBreak(FL0102, what=f"BaseException.__new__ of {py.describe(cls)}")
     cls.note(tracer)
-    return ExceptionValue(cls.concrete, args)
+    return ExceptionObjectValue(cls.concrete, args)
 
 
 @primitive(BaseException.__init__)

@@ -19,9 +19,10 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
 from framelift.values.core.construct import from_constant
-from framelift.values.core.exceptions import ExceptionValue, raised_from
+from framelift.values.core.exceptions import raised_from
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.objects.exceptions import ExceptionObjectValue
 from framelift.values.stdlib.decimal.contexts import DecimalContextValue, given_attribute
 from framelift.values.stdlib.decimal.states import IN_C, Settings, flags_of, settings_of
 
@@ -240,4 +241,4 @@ def run_in_contexts(tracer: Tracer, function: Callable[..., Any], args: list[Any
 def _raised(tracer: Tracer, error: Exception) -> Raised:
     if not isinstance(error, decimal.DecimalException):
         return raised_from(error)
-    return Raised(ExceptionValue(type(error), tuple([from_constant(tracer, arg) for arg in error.args])))
+    return Raised(ExceptionObjectValue(type(error), tuple([from_constant(tracer, arg) for arg in error.args])))

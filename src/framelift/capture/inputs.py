@@ -14,7 +14,7 @@ import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift.breaks import FL0110, FL0202, GraphBreak
-from framelift.capture.tracing import Tracing
+from framelift.capture.tracing import GraphValues
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
@@ -25,6 +25,7 @@ from framelift.shapes.symbols import Layout
 from framelift.values.containers.structs import StructSequenceValue, is_struct_class
 from framelift.values.core.base import MODELS, Value
 from framelift.values.core.lookup import container_base, is_plain_class, name_of, scalar_base
+from framelift.values.core.tracer import Tracer
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.classes import ClassValue
@@ -46,7 +47,8 @@ from framelift.values.tensors.tensors import TensorValue
 class Inputs:
     """The values of input objects, and which of them are inputs of the graph."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, graph_values: GraphValues) -> None:
+        self._graph_values = graph_values
         # Which sizes and numbers are symbolic.
         self.policy = policy
         # The tensors that are inputs of the graph, by the identity of their ref.
@@ -63,7 +65,7 @@ class Inputs:
 
     # -- objects ---------------------------------------------------------------------------------------------------
 
-    def wrap(self, lift: Tracing, obj: Any, source: Source) -> Any:
+    def wrap(self, lift: Tracer, obj: Any, source: Source) -> Any:
         """The value of an input object. Reaching an object twice is a fact to guard."""
         kind = type(obj)
         model = MODELS.get(id(kind))
@@ -106,14 +108,14 @@ class Inputs:
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
-    def _wrap_scalar(self, lift: Tracing, obj: Any, source: Source) -> Value:
+    def _wrap_scalar(self, lift: Tracer, obj: Any, source: Source) -> Value:
         if type(obj) in (int, float) and self.policy.considers_numbers:
             symbolic = self.symbolic_number(lift, Quantity(source, "VALUE"), obj)
             if symbolic is not None:
                 return symbolic
         return ScalarValue(source, obj)
 
-    def symbolic_number(self, lift: Tracing, quantity: Quantity, number: Any) -> SymbolicValue | None:
+    def symbolic_number(self, lift: Tracer, quantity: Quantity, number: Any) -> SymbolicValue | None:
         """A number of an input as a symbol, if the policy wants it to be one."""
         known = self._numbers.get(quantity)
         if known is not None:
@@ -126,12 +128,12 @@ class Inputs:
         symbolic = lift.graph.symbols.number(number, quantity, name)
         ref = lift.graph.add_number(symbolic, number, name)
         value = SymbolicValue(ref, quantity, quantity.source if quantity.kind == "VALUE" else None)
-        lift.operations.remember(ref, value)
+        self._graph_values.remember(ref, value)
         self._numbers[quantity] = value
         self._origins[id(ref)] = quantity
         return value
 
-    def calculated_number(self, lift: Tracing, calculated: Calculated, number: Any) -> SymbolicValue | None:
+    def calculated_number(self, lift: Tracer, calculated: Calculated, number: Any) -> SymbolicValue | None:
         """A number that is calculated from others, before the graph runs; None if it cannot be a symbol."""
         known = self._calculated.get(calculated.key)
         if known is not None:
@@ -143,7 +145,7 @@ class Inputs:
         symbolic = lift.graph.symbols.calculated(number, name, leaves)
         ref = lift.graph.add_number(symbolic, number, name)
         value = self._calculated[calculated.key] = SymbolicValue(ref, calculated)
-        lift.operations.remember(ref, value)
+        self._graph_values.remember(ref, value)
         self._origins[id(ref)] = calculated
         return value
 
@@ -154,7 +156,7 @@ class Inputs:
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
-    def add_tensor(self, lift: Tracing, value: TensorValue) -> TensorRef:
+    def add_tensor(self, lift: Tracer, value: TensorValue) -> TensorRef:
         """Make a tensor an input of the graph."""
         source = value.source
         assert source is not None
@@ -163,7 +165,7 @@ class Inputs:
         layout = self._layout(lift, value.concrete, source)
         ref = lift.graph.add_input(None, value.concrete, source.name, value.kind, layout)
         self.tensors[id(ref)] = value
-        lift.operations.remember(ref, value)
+        self._graph_values.remember(ref, value)
         return ref
 
     def _check_arrays(self, value: TensorValue, source: Source) -> None:
@@ -175,7 +177,7 @@ class Inputs:
         if is_array:
             self._arrays.append(value)
 
-    def _layout(self, lift: Tracing, tensor: torch.Tensor, source: Source) -> Layout | None:
+    def _layout(self, lift: Tracer, tensor: torch.Tensor, source: Source) -> Layout | None:
         """Sizes and strides of an input, if some of them are symbolic. Those of parameters are part of a model."""
         if source.is_new or type(tensor) is not torch.Tensor or not _is_static_and_strided(tensor):
             return None
@@ -203,7 +205,7 @@ class Inputs:
         return source
 
 
-def _note_alias(lift: Tracing, value: Value, source: Source) -> None:
+def _note_alias(lift: Tracer, value: Value, source: Source) -> None:
     known = value.source
     assert known is not None
     if source is known:

@@ -84,8 +84,8 @@ class Lift:
         self.graph = graph
         # Which sizes and numbers are symbolic.
         self.policy = Policy(History()) if policy is None else policy
-        self.inputs = Inputs(self.policy)
         self.operations = Operations()
+        self.inputs = Inputs(self.policy, self.operations)
         self.sources = Sources(argument_names)
         self.guards = GuardSet()
         self.journal = self._own_journal = Journal()
@@ -375,7 +375,7 @@ class Lift:
         self.frame = self.handled = self._outside = None
         self.journal = self._own_journal = Journal()
         self.inputs.release()
-        self.inputs = Inputs(self.policy)
+        self.inputs = Inputs(self.policy, self.operations)
         # What guards are about would live on, as weak references to it could tell.
         self.guards = GuardSet()
         self.sources.release()

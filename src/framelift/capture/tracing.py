@@ -12,7 +12,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.tracer import Tracer
 
 
-class GraphInputs(Protocol):
+class GraphValues(Protocol):
     """Which values stand for the inputs of the graph."""
 
     def remember(self, ref: TensorRef | NumberRef, value: Value) -> None:
@@ -27,9 +27,6 @@ class Tracing(Tracer, Protocol):
 
     @property
     def answers(self) -> Answers: ...
-
-    @property
-    def operations(self) -> GraphInputs: ...
 
     def user_line(self) -> str | None:
         """The user's line that is being captured; None once all of them are."""

@@ -9,9 +9,10 @@ from framelift.values.containers.sequences import SequenceValue
 from framelift.values.containers.sets import SetValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised, Value
-from framelift.values.core.exceptions import is_raised, raise_error
-from framelift.values.core.lookup import name_of, raw_lookup, scalar_base, special_method
+from framelift.values.core.exceptions import is_raised
+from framelift.values.core.lookup import raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import answering, raise_what, stand_in
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _of_object(tracer: Tracer, source: UserObjectValue) -> Any:
     if method is not None and raw_lookup(source.cls, "__bytes__") is not raw_lookup(bytes, "__bytes__"):
         made = py.call(tracer, method, [], {})
         if not issubclass(py.type_of(made), bytes):
-            raise_error(TypeError, f"__bytes__ returned non-bytes (type {name_of(py.type_of(made))})")
+            raise_what(bytes, answering(source.cls, "__bytes__", stand_in(py.type_of(made))))
         return made
     if scalar_base(source.cls) is not None:
         return py.fold(tracer, bytes, tracer.constant(source))
@@ -57,7 +58,7 @@ def _of_items(tracer: Tracer, source: Value) -> bytes:
         while True:
             number = tracer.as_index(py.next_item(tracer, iterator))
             if not 0 <= number < 256:
-                raise_error(ValueError, "bytes must be in range(0, 256)")
+                raise_what(bytes, [256])
             numbers.append(number)
     except Exhausted:
         return bytes(numbers)
@@ -69,4 +70,4 @@ def _iterate(tracer: Tracer, source: Value) -> Any:
     except Raised as raised:
         if not is_raised(raised, TypeError):
             raise
-    raise_error(TypeError, f"cannot convert '{name_of(py.type_of(source))}' object to bytes")
+    raise_what(bytes, stand_in(py.type_of(source)))

@@ -34,8 +34,9 @@ from framelift.values.core.base import Exhausted
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import defines, name_of, raw_lookup, special_method
+from framelift.values.core.lookup import defines, raw_lookup, special_method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.classes import ClassValue
@@ -160,7 +161,7 @@ def _reversed_object(tracer: Tracer, sequence: UserObjectValue) -> Any:
     if method is not None:
         return py.call(tracer, method, [], {})
     if special_method(tracer, sequence, cls, "__getitem__") is None:
-        raise_error(TypeError, f"'{name_of(cls)}' object is not reversible")
+        raise_what(reversed, stand_in(cls))
     return ReversedObject(sequence, py.binary(tracer, "-", py.length(tracer, sequence), 1), tracer.steps.count)
 
 

@@ -27,12 +27,13 @@ from framelift.values.core.folding import fold_call
 from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
+from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.numbers.scalars import is_number
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
-from framelift.values.objects.number_slots import by_method, like
+from framelift.values.objects.number_slots import by_method
 from framelift.values.objects.unions import UnionValue
 from framelift.values.stdlib.enum import EnumValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
@@ -76,7 +77,7 @@ def _asked_subclass(tracer: Tracer, obj: Any, cls: Any) -> bool:
         return subclass_check(tracer, obj.concrete, cls)
     if tracer.has_attribute(obj, "__bases__"):  # whatever has bases may stand for a class
         raise GraphBreak(FL0102, what=f"issubclass of {py.describe(obj)}")
-    raise_error(TypeError, "issubclass() arg 1 must be a class")
+    raise_what(issubclass, None, object)
 
 
 def _stand_in_says(tracer: Tracer, stand_in: UserObjectValue, check: str, obj: Any) -> bool:
@@ -135,7 +136,7 @@ def _callable(tracer: Tracer, obj: Any, /) -> bool:
 def _type(tracer: Tracer, obj: Any, /, *rest: Any, **keywords: Any) -> Any:
     if rest or keywords:
         if len(rest) != 2:
-            raise_error(TypeError, "type() takes 1 or 3 arguments")
+            raise_what(type, None, None)
         made = make_type(tracer, tracer.known_object(type), obj, *rest, keywords)
         init = special_method(tracer, made, py.type_of(made), "__init__")
         py.call(tracer, init, [obj, *rest], keywords)
@@ -193,7 +194,7 @@ def _vars(tracer: Tracer, obj: Any = MISSING, /) -> Any:
     if obj is MISSING:
         return py.call(tracer, tracer.known_object(locals), [], {})
     if not tracer.has_attribute(obj, "__dict__"):
-        raise_error(TypeError, "vars() argument must have __dict__ attribute")
+        raise_what(vars, 0)
     return py.attribute(tracer, obj, "__dict__")
 
 
@@ -283,8 +284,7 @@ def _ascii(tracer: Tracer, value: Any, /) -> Any:
 @primitive(format)
 def _format(tracer: Tracer, value: Any, spec: Any = "", /) -> Any:
     if not is_subclass(py.type_of(spec), str):
-        found = "None" if spec is None else name_of(py.type_of(spec))
-        raise_error(TypeError, f"format() argument 2 must be str, not {found}")
+        raise_what(format, 0, stand_in(py.type_of(spec)))
     return formatted(tracer, value, spec)
 
 
@@ -346,7 +346,7 @@ def _divmod_of_objects(tracer: Tracer, left: Any, right: Any) -> Any:
             result = NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, [other], {}))
         if result is not NotImplemented:
             return result
-    return py.fold(tracer, divmod, like(left), like(right))
+    return py.fold(tracer, divmod, stand_in(py.type_of(left)), stand_in(py.type_of(right)))
 
 
 def _answer_of_number(tracer: Tracer, number: Any, name: str, other: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
@@ -15,6 +16,7 @@ from framelift.values.core.base import Exhausted, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -66,7 +68,7 @@ class DequeValue(ListValue, models=deque):
         return False
 
     def key(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, "unhashable type: 'collections.deque'")
+        raise_unhashable(deque)
 
     def item(self, tracer: Tracer, key: Any) -> Any:
         return self.items(tracer)[self._position(tracer, key)]
@@ -80,7 +82,7 @@ class DequeValue(ListValue, models=deque):
 
     def _position(self, tracer: Tracer, key: Any) -> int:
         if py.type_of(key) is slice:
-            raise_error(TypeError, "sequence index must be integer, not 'slice'")
+            raise_what(getitem, deque(), slice(None))
         position = tracer.as_index(key)
         count = len(self.items(tracer))
         if not -count <= position < count:
@@ -184,14 +186,14 @@ class DequeValue(ListValue, models=deque):
     def pop(self, tracer: Tracer) -> Any:  # type: ignore[override]
         items = self.change(tracer)
         if not items:
-            raise_error(IndexError, "pop from an empty deque")
+            raise_what(deque().pop)
         return items.pop()
 
     @method
     def popleft(self, tracer: Tracer) -> Any:
         items = self.change(tracer)
         if not items:
-            raise_error(IndexError, "pop from an empty deque")
+            raise_what(deque().pop)
         return items.pop(0)
 
     @method
@@ -207,7 +209,7 @@ class DequeValue(ListValue, models=deque):
         position = tracer.as_index(index)
         items = self.change(tracer)
         if self.limit is not None and len(items) >= self.limit:
-            raise_error(IndexError, "deque already at its maximum size")
+            raise_what(deque(maxlen=0).insert, 0, None)
         items.insert(position, item)
 
     @method
@@ -347,9 +349,9 @@ def limit_of(tracer: Tracer, maxlen: Any) -> int | None:
     """How many items fit at most, as `deque()` is told."""
     limit: Any = tracer.constant(maxlen)
     if limit is not None and not isinstance(limit, int):
-        raise_error(TypeError, "an integer is required")
+        raise_what(deque, (), stand_in(type(limit)))
     if limit is not None and limit < 0:
-        raise_error(ValueError, "maxlen must be non-negative")
+        raise_what(deque, (), -1)
     return None if limit is None else int(limit)
 
 

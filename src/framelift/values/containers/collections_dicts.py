@@ -21,6 +21,7 @@ from framelift.values.core.hash_keys import from_key, stored_again
 from framelift.values.core.lookup import instance_dict
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -283,7 +284,7 @@ def _default_dict(tracer: Tracer, factory: Any = None, source: Any = (), /, **kw
     if not py.same(tracer, factory, None) and not py.truth(
         tracer, py.call(tracer, tracer.known_object(callable), [factory], {})
     ):
-        raise_error(TypeError, "first argument must be callable or None")
+        raise_what(defaultdict, 0)
     return fill(tracer, DefaultDictValue({}, factory=factory), source, kwargs)
 
 

@@ -26,6 +26,7 @@ from framelift.values.core.hash_keys import ReferenceKey, TupleKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
+from framelift.values.core.stand_ins import raise_unhashable
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -311,7 +312,7 @@ class DictValue(Value, models=dict):
         return list(self.entries(tracer)) if self.python_type() is dict else None
 
     def key(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, f"unhashable type: '{self.kind.__name__}'")
+        raise_unhashable(self.kind)
 
     # -- changing ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from framelift.values.core.base import Call, Exhausted, Raised, Value
 from framelift.values.core.construct import make_list, make_tuple
 from framelift.values.core.exceptions import as_end, is_raised
 from framelift.values.core.methods import method, method_of
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -395,8 +396,8 @@ def _must_be_exhausted(tracer: Tracer, iterator: Any, position: int) -> None:
 
 
 def _complain(position: int, how: str) -> None:
-    others = "argument 1" if position == 2 else f"arguments 1-{position - 1}"
-    py.raise_error(ValueError, f"zip() argument {position} is {how} than {others}")
+    others, odd = ((), (0,)) if how == "longer" else ((0,), ())
+    raise_what(list, zip(*[others] * (position - 1), odd, strict=True))
 
 
 def map_step(tracer: Tracer, iterator: DerivedIterator) -> Any:

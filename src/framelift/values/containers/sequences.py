@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from itertools import repeat
+from operator import add, delitem, setitem
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,7 @@ from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import defines, name_in_errors
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.protocol import COMPARE
+from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in, stand_in_for
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -93,13 +95,13 @@ class SequenceValue(Value):
         return any(py.equal(tracer, member, item) for member in self.items(tracer))
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        raise_error(TypeError, f"'{self.python_type().__name__}' object does not support item assignment")
+        raise_what(setitem, stand_in(self.python_type()), stand_in_for(key), None)
 
     def delete_item(self, tracer: Tracer, key: Any) -> None:
-        raise_error(TypeError, f"'{self.python_type().__name__}' object doesn't support item deletion")
+        raise_what(delitem, stand_in(self.python_type()), stand_in_for(key))
 
     def next(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, f"'{self.python_type().__name__}' object is not an iterator")
+        raise_what(next, stand_in(self.python_type()))
 
     def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
         """No number is made of one: Python says so of its class, which is not that of the constant."""
@@ -113,8 +115,7 @@ class SequenceValue(Value):
         if operator == "*" and py.has_type(other, int, bool):
             return self._repeated(tracer, tracer.constant(other))
         if operator == "+" and py.has_type(other, *_PLAIN_OPERANDS):
-            kind, given = self.kind.__name__, py.type_of(other).__name__
-            raise_error(TypeError, f'can only concatenate {kind} (not "{given}") to {kind}')
+            raise_what(add, self.kind(), stand_in(py.type_of(other)))
         return NotImplemented
 
     def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
@@ -175,7 +176,7 @@ class SequenceValue(Value):
                 return position
         if self.kind is list:
             raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in list")
-        raise_error(ValueError, "tuple.index(x): x not in tuple")
+        raise_what(().index, None)
 
     @method
     def count(self, tracer: Tracer, item: Any, /) -> Any:
@@ -254,7 +255,7 @@ class ListValue(SequenceValue, models=list):
         return ListValue(items)
 
     def key(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, "unhashable type: 'list'")
+        raise_unhashable(list)
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -357,9 +358,9 @@ class ListValue(SequenceValue, models=list):
         position = tracer.as_index(index)
         items = self.change(tracer)
         if not items:
-            raise_error(IndexError, "pop from empty list")
+            raise_what([].pop)
         if not -len(items) <= position < len(items):
-            raise_error(IndexError, "pop index out of range")
+            raise_what([None].pop, 1)
         return items.pop(position)
 
     @method
@@ -368,7 +369,7 @@ class ListValue(SequenceValue, models=list):
             if py.equal(tracer, member, item):
                 del self.change(tracer)[position]
                 return
-        raise_error(ValueError, "list.remove(x): x not in list")
+        raise_what([].remove, None)
 
     @method
     def clear(self, tracer: Tracer) -> None:

@@ -25,6 +25,7 @@ from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import has_default, is_fixed, mro_of, raw_lookup
 from framelift.values.core.methods import method, method_of
+from framelift.values.core.stand_ins import raise_unhashable, raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -170,7 +171,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def key(self, tracer: Tracer) -> Any:
         if self.kind is set:
-            raise_error(TypeError, "unhashable type: 'set'")
+            raise_unhashable(set)
         if not all(map(is_constant, self.members(tracer))):
             self.refuse("use as a key with members that are not plain constants")
         return frozenset(self.members(tracer))
@@ -284,7 +285,7 @@ class SetValue(Value, models=(set, frozenset)):
     @method
     def pop(self, tracer: Tracer) -> Any:
         if not self.members(tracer):
-            raise_error(KeyError, "pop from an empty set")
+            raise_what(set().pop)
         if not self.in_order(tracer):
             self.refuse("pop() from an order that is not known")
         return from_key(self.change(tracer, "pop"))

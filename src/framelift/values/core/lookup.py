@@ -16,6 +16,7 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import MODELS, Value
 from framelift.values.core.construct import bound_method
+from framelift.values.core.exceptions import raise_error
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -336,7 +337,7 @@ def _bind_property(tracer: Tracer, found: Found, instance: Any, cls: type) -> An
     tracer.guard(found.source, "TYPE", type(found.raw))
     if found.raw.fget is None:
         tracer.guard(found.source.child("GETATTR", "fget"), "IS", None)
-        py.raise_error(AttributeError, property_error(found.raw, "__get__", cls))
+        raise_error(AttributeError, property_error(found.raw, "__get__", cls))
     getter = tracer.wrap(found.raw.fget, found.source.child("GETATTR", "fget"))
     return py.call(tracer, getter, [instance], {})
 

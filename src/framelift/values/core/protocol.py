@@ -186,7 +186,8 @@ def _subscript(tracer: Tracer, key: Value) -> Any:
 def set_item(tracer: Tracer, container: Any, key: Any, value: Any) -> None:
     """`container[key] = value`."""
     if not isinstance(container, Value):
-        raise_error(TypeError, f"'{type(container).__name__}' object does not support item assignment")
+        fold(tracer, operator.setitem, container, key_like(key), None)  # says that constants have no items to set
+        return
     container.note(tracer)
     container.set_item(tracer, key, value)
 
@@ -194,9 +195,21 @@ def set_item(tracer: Tracer, container: Any, key: Any, value: Any) -> None:
 def delete_item(tracer: Tracer, container: Any, key: Any) -> None:
     """`del container[key]`."""
     if not isinstance(container, Value):
-        raise_error(TypeError, f"'{type(container).__name__}' object doesn't support item deletion")
+        fold(tracer, operator.delitem, container, key_like(key))
+        return
     container.note(tracer)
     container.delete_item(tracer, key)
+
+
+def key_like(key: Any) -> Any:
+    """A constant that stands for a key where no items can be set or deleted: Python looks whether it is a number."""
+    if not isinstance(key, Value):
+        return key
+    if has_type(key, int, bool):
+        return 0
+    if any("__index__" in _namespace(base) for base in _mro(type_of(key))):
+        raise GraphBreak(FL0102, what=f"an operation that fails, but asks a {describe(key)} for its number first")
+    return None
 
 
 def iterate(tracer: Tracer, value: Any) -> Value:
@@ -212,7 +225,7 @@ def iterate(tracer: Tracer, value: Any) -> Value:
 def next_item(tracer: Tracer, iterator: Any) -> Any:
     """The next item; raises Exhausted at the end."""
     if not isinstance(iterator, Value):
-        raise_error(TypeError, f"'{type(iterator).__name__}' object is not an iterator")
+        return fold(tracer, next, iterator)  # says that constants are none
     iterator.note(tracer)
     return iterator.next(tracer)
 
@@ -302,7 +315,7 @@ def contains(tracer: Tracer, container: Any, element: Any) -> Any:
 def call(tracer: Tracer, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)`."""
     if not isinstance(function, Value):
-        raise_error(TypeError, f"'{type(function).__name__}' object is not callable")
+        return fold(tracer, operator.call, function)  # says that constants are not callable
     function.note(tracer)
     return function.call(tracer, args, kwargs)
 

@@ -14,6 +14,7 @@ from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import answering, raise_what, stand_in
 from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
 from framelift.values.objects.exceptions import ExceptionObjectValue
 from framelift.values.objects.instances import method_of_protocol
@@ -343,6 +344,15 @@ class ClosedValue(ThrownValue):
 # -- what `await`, `async for` and `async with` ask --------------------------------------------------------------------
 
 
+async def _awaiting(value: Any) -> None:
+    await value
+
+
+async def _iterating(value: Any) -> None:
+    async for _ in value:
+        pass
+
+
 def awaited(tracer: Tracer, value: Any, method: str | None = None) -> Any:
     """The iterator that `await value` drives; `method` gave the value, if it stands in an `async with`."""
     if isinstance(value, CoroutineValue):
@@ -354,7 +364,7 @@ def awaited(tracer: Tracer, value: Any, method: str | None = None) -> Any:
     kind = tracer.type_of(value)
     if class_lookup(tracer, kind, "__await__") is None:
         if method is None:
-            raise_error(TypeError, f"object {name_of(kind)} can't be used in 'await' expression")
+            raise_what(_awaiting(stand_in(kind)).send, None)
         what = f"an object from {method} that does not implement __await__"
         raise_error(TypeError, f"'async with' received {what}: {name_of(kind)}")
     iterator = py.call(tracer, method_of_protocol(tracer, value, "__await__", "await"), [], {})
@@ -362,7 +372,7 @@ def awaited(tracer: Tracer, value: Any, method: str | None = None) -> Any:
         raise_error(TypeError, "__await__() returned a coroutine")
     found = tracer.type_of(iterator)
     if class_lookup(tracer, found, "__next__") is None:
-        raise_error(TypeError, f"__await__() returned non-iterator of type '{name_of(found)}'")
+        raise_what(_awaiting(answering(kind, "__await__", stand_in(found))).send, None)
     return iterator
 
 
@@ -386,12 +396,11 @@ def async_iterator(tracer: Tracer, value: Any) -> Any:
     """What an `async for` over `value` asks."""
     kind = tracer.type_of(value)
     if class_lookup(tracer, kind, "__aiter__") is None:
-        raise_error(TypeError, f"'async for' requires an object with __aiter__ method, got {name_of(kind)}")
+        raise_what(_iterating(stand_in(kind)).send, None)
     iterator = py.call(tracer, method_of_protocol(tracer, value, "__aiter__", "async for"), [], {})
     found = tracer.type_of(iterator)
     if class_lookup(tracer, found, "__anext__") is None:
-        what = "an object from __aiter__ that does not implement __anext__"
-        raise_error(TypeError, f"'async for' received {what}: {name_of(found)}")
+        raise_what(_iterating(answering(kind, "__aiter__", stand_in(found))).send, None)
     return iterator
 
 
@@ -412,7 +421,7 @@ def next_awaitable(tracer: Tracer, iterator: Any) -> Any:
 def _anext(tracer: Tracer, iterator: Any, /) -> Any:
     kind = tracer.type_of(iterator)
     if class_lookup(tracer, kind, "__anext__") is None:
-        raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterator")
+        raise_what(anext, stand_in(kind))
     return py.call(tracer, method_of_protocol(tracer, iterator, "__anext__", "async for"), [], {})
 
 
@@ -420,9 +429,9 @@ def _anext(tracer: Tracer, iterator: Any, /) -> Any:
 def _aiter(tracer: Tracer, iterable: Any, /) -> Any:
     kind = tracer.type_of(iterable)
     if class_lookup(tracer, kind, "__aiter__") is None:
-        raise_error(TypeError, f"'{name_of(kind)}' object is not an async iterable")
+        raise_what(aiter, stand_in(kind))
     iterator = py.call(tracer, method_of_protocol(tracer, iterable, "__aiter__", "async for"), [], {})
     found = tracer.type_of(iterator)
     if class_lookup(tracer, found, "__anext__") is None:
-        raise_error(TypeError, f"aiter() returned not an async iterator of type '{name_of(found)}'")
+        raise_what(aiter, answering(kind, "__aiter__", stand_in(found)))
     return iterator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ from framelift.values.core.lookup import (
     is_plain_class,
     is_subclass,
     mro_of,
-    name_in_errors,
     name_of,
     note_if_data_descriptor,
     note_own,
@@ -41,6 +41,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.core.stand_ins import answering, raise_what, stand_in, stand_in_for
 from framelift.values.objects.instances import UserObjectValue, plain_answer
 from framelift.values.objects.unions import union
 
@@ -81,7 +82,7 @@ class ClassValue(KnownObject, models=type):
             return (
                 self.plain_attribute(tracer, name)
                 if plain
-                else self._by_metaclass(tracer, "__getattribute__", "", name)
+                else self._by_metaclass(tracer, "__getattribute__", None, name)
             )
         except Raised as raised:
             if fallback is None or not is_raised(raised, AttributeError):
@@ -153,13 +154,13 @@ class ClassValue(KnownObject, models=type):
         if has_default(tracer, type(self.concrete), "__setattr__", type.__setattr__):
             self.plain_set_attribute(tracer, name, value)
         else:
-            self._by_metaclass(tracer, "__setattr__", "", name, value)
+            self._by_metaclass(tracer, "__setattr__", None, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if has_default(tracer, type(self.concrete), "__delattr__", type.__delattr__):
             self.plain_delete_attribute(tracer, name)
         else:
-            self._by_metaclass(tracer, "__delattr__", "", name)
+            self._by_metaclass(tracer, "__delattr__", None, name)
 
     def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
         """`type.__delattr__(self, name)`."""
@@ -208,10 +209,12 @@ class ClassValue(KnownObject, models=type):
 
     # -- what its metaclass answers ------------------------------------------------------------------------------
 
-    def _by_metaclass(self, tracer: Tracer, method: str, message: str, *args: Any) -> Any:
+    def _by_metaclass(self, tracer: Tracer, method: str, operation: Callable[..., Any] | None, *args: Any) -> Any:
+        """Call a method of the metaclass; where it has none, raise what `operation` says (None: it has one)."""
         found = special_method(tracer, self, type(self.concrete), method)
         if found is None:
-            raise_error(TypeError, message)
+            assert operation is not None
+            raise_what(operation, stand_in(type(self.concrete)), *map(stand_in_for, args))
         if _is_in_c(type(self.concrete), method):
             self.refuse(f"{method} of a metaclass written in C")
         return py.call(tracer, found, list(args), {})
@@ -221,29 +224,26 @@ class ClassValue(KnownObject, models=type):
         meta = type(self.concrete)
         if meta is type or raw_lookup(meta, method) is raw_lookup(type, method):
             return NotImplemented
-        return plain_answer(tracer, self._by_metaclass(tracer, method, "", *args))
+        return plain_answer(tracer, self._by_metaclass(tracer, method, None, *args))
 
     def iterate(self, tracer: Tracer) -> Any:
-        return self._by_metaclass(tracer, "__iter__", f"'{name_of(type(self.concrete))}' object is not iterable")
+        return self._by_metaclass(tracer, "__iter__", iter)
 
     def length(self, tracer: Tracer) -> Any:
-        return self._by_metaclass(tracer, "__len__", f"object of type '{name_of(type(self.concrete))}' has no len()")
+        return self._by_metaclass(tracer, "__len__", len)
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
-        meta = name_of(type(self.concrete))
-        return py.truth(
-            tracer, self._by_metaclass(tracer, "__contains__", f"argument of type '{meta}' is not iterable", item)
-        )
+        return py.truth(tracer, self._by_metaclass(tracer, "__contains__", operator.contains, item))
 
     def item(self, tracer: Tracer, key: Any) -> Any:
         if defines(type(self.concrete), "__getitem__"):
-            return self._by_metaclass(tracer, "__getitem__", "", key)
+            return self._by_metaclass(tracer, "__getitem__", operator.getitem, key)
         if self.concrete is type:
             self.refuse("indexing")
         found = class_lookup(tracer, self.concrete, "__class_getitem__")
         getter = None if found is None else bind(tracer, found, None, self.concrete)
         if getter is None or is_blocked(tracer, getter):
-            raise_error(TypeError, f"type '{name_in_errors(self.concrete)}' is not subscriptable")
+            raise_what(operator.getitem, type(stand_in(self.concrete)), 0)
         return py.call(tracer, getter, [key], {})
 
     def truth(self, tracer: Tracer) -> bool:
@@ -307,7 +307,7 @@ class ClassValue(KnownObject, models=type):
         assert init is not None
         result = py.call(tracer, bind(tracer, init, instance, kind), args, kwargs)
         if result is not None:
-            raise_error(TypeError, f"__init__() should return None, not '{name_of(py.type_of(result))}'")
+            raise_what(answering, cls, "__init__", stand_in(py.type_of(result)))
         return instance
 
     def graph_argument(self, tracer: Tracer) -> Any:
@@ -332,14 +332,13 @@ class ClassValue(KnownObject, models=type):
         return self._by_own_metaclass(tracer, BINARY_METHODS[operator][1], other)
 
     def unary(self, tracer: Tracer, operator: str) -> Any:
-        message = f"bad operand type for unary {operator}: '{name_of(type(self.concrete))}'"
-        return self._by_metaclass(tracer, UNARY_METHODS[operator], message)
+        return self._by_metaclass(tracer, UNARY_METHODS[operator], py.UNARY[operator])
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         meta = type(self.concrete)
         own = "__repr__" if has_default(tracer, meta, "__str__", object.__str__) or conversion == "repr" else "__str__"
         if not has_default(tracer, meta, own, raw_lookup(type, own)):
-            text: str = tracer.constant(self._by_metaclass(tracer, own, ""))
+            text: str = tracer.constant(self._by_metaclass(tracer, own, None))
             return text
         return type.__repr__(self.concrete)
 
@@ -381,10 +380,10 @@ class ClassDictValue(DictValue):
         return super().attribute(tracer, name)
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+        raise_what(operator.setitem, types.MappingProxyType({}), stand_in_for(key), None)
 
     def delete_item(self, tracer: Tracer, key: Any) -> None:
-        raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+        raise_what(operator.delitem, types.MappingProxyType({}), stand_in_for(key))
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         self.refuse(f"{operator}")
@@ -471,9 +470,9 @@ def make_instance(tracer: Tracer, cls: type, args: Sequence[Any] = (), kwargs: M
         raise GraphBreak(FL0102, what=f"object.__new__ of class {qualified_name_of(cls)}")
     if args or kwargs:
         if not has_default(tracer, cls, "__new__", object.__new__):
-            raise_error(TypeError, "object.__new__() takes exactly one argument (the type to instantiate)")
+            raise_what(object.__new__, type(stand_in(cls, __new__=lambda made: object.__new__(made))), None)
         if has_default(tracer, cls, "__init__", object.__init__):
-            raise_error(TypeError, f"{name_of(cls)}() takes no arguments")
+            raise_what(type(stand_in(cls)), None)
     if type.__dict__["__flags__"].__get__(cls) & _ABSTRACT:
         py.fold(tracer, object.__new__, cls)  # says which methods are missing
     note_instantiable(tracer, cls)
@@ -491,9 +490,9 @@ def init_instance(tracer: Tracer, instance: Any, args: Sequence[Any], kwargs: Ma
     if args or kwargs:
         cls = py.type_of(instance)
         if not has_default(tracer, cls, "__init__", object.__init__):
-            raise_error(TypeError, "object.__init__() takes exactly one argument (the instance to initialize)")
+            raise_what(object.__init__, stand_in(cls, __init__=lambda made: None), None)
         if has_default(tracer, cls, "__new__", object.__new__):
-            raise_error(TypeError, f"{name_of(cls)}.__init__() takes exactly one argument (the instance to initialize)")
+            raise_what(object.__init__, stand_in(cls), None)
 
 
 class SuperValue(Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.core.stand_ins import answering, raise_unhashable, raise_what, stand_in, stand_in_for
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import attributes
 from framelift.values.objects.module_labels import label_with
@@ -207,10 +209,11 @@ class UserObjectValue(Value):
         method = special_method(tracer, self, self.cls, name)
         return NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, list(args), {}))
 
-    def _required(self, tracer: Tracer, name: str, message: str, *args: Any) -> Any:
+    def _required(self, tracer: Tracer, name: str, operation: Callable[..., Any], *args: Any) -> Any:
+        """Call a special method; where the class has none, raise what `operation` says of it."""
         method = special_method(tracer, self, self.cls, name)
         if method is None:
-            raise_error(TypeError, message.format(type=name_of(self.cls)))
+            raise_what(operation, stand_in(self.cls), *map(stand_in_for, args))
         return py.call(tracer, method, list(args), {})
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -219,7 +222,7 @@ class UserObjectValue(Value):
             return model(tracer, args, kwargs)
         method = special_method(tracer, self, self.cls, "__call__")
         if method is None:
-            raise_error(TypeError, f"'{name_of(self.cls)}' object is not callable")
+            raise_what(operator.call, stand_in(self.cls))
         with label_with(tracer, self.cls, self.source):
             return py.call(tracer, method, args, kwargs)
 
@@ -230,16 +233,16 @@ class UserObjectValue(Value):
             return not has_length or py.truth(tracer, self.length(tracer))
         result = py.call(tracer, method, [], {})
         if py.type_of(result) is not bool:
-            raise_error(TypeError, f"__bool__ should return bool, returned {name_of(py.type_of(result))}")
+            raise_what(bool, answering(self.cls, "__bool__", stand_in(py.type_of(result))))
         return py.truth(tracer, result)
 
     def length(self, tracer: Tracer) -> Any:
-        result = self._required(tracer, "__len__", "object of type '{type}' has no len()")
+        result = self._required(tracer, "__len__", len)
         length = result if py.type_of(result) is int else int(tracer.as_index(result))
         if py.truth(tracer, py.compare(tracer, "<", length, 0)):
-            raise_error(ValueError, "__len__() should return >= 0")
+            raise_what(len, answering(self.cls, "__len__", -1))
         if not isinstance(length, SymbolicValue) and py.truth(tracer, py.compare(tracer, ">", length, sys.maxsize)):
-            raise_error(OverflowError, "cannot fit 'int' into an index-sized integer")
+            raise_what(len, answering(self.cls, "__len__", sys.maxsize + 1))
         return length
 
     def ask_length(self, tracer: Tracer) -> None:
@@ -273,25 +276,35 @@ class UserObjectValue(Value):
         self.note(tracer)
         if has_default(tracer, self.cls, "__format__", object.__format__):
             return super().format(tracer, spec)
-        method = special_method(tracer, self, self.cls, "__format__")
-        return _plain_text(tracer, py.call(tracer, method, [spec], {}), "__format__ must return a str, not {type}")
+        return self._plain_text(tracer, "__format__", format, spec)
+
+    def _plain_text(self, tracer: Tracer, name: str, operation: Callable[..., Any], *args: Any) -> str:
+        """The text that a method gives, which `operation` asks for."""
+        result = self._special(tracer, name, *args)
+        kind = py.type_of(result)
+        if kind is not str:
+            if not is_subclass(kind, str):
+                raise_what(operation, answering(self.cls, name, stand_in(kind)))
+            raise GraphBreak(FL0102, what=f"a text that is {py.describe(result)}")
+        text: str = tracer.constant(result)
+        return text
 
     def as_index(self, tracer: Tracer) -> Any:
-        result = self._required(tracer, "__index__", "'{type}' object cannot be interpreted as an integer")
+        result = self._required(tracer, "__index__", operator.index)
         if not issubclass(py.type_of(result), int):
-            raise_error(TypeError, f"__index__ returned non-int (type {name_of(py.type_of(result))})")
+            raise_what(operator.index, answering(self.cls, "__index__", stand_in(py.type_of(result))))
         if py.type_of(result) is not int:
             raise GraphBreak(FL0102, what=f"__index__() that gives {py.describe(result)}")  # Python warns
         return result
 
     def item(self, tracer: Tracer, key: Any) -> Any:
-        return self._required(tracer, "__getitem__", "'{type}' object is not subscriptable", key)
+        return self._required(tracer, "__getitem__", operator.getitem, key)
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        self._required(tracer, "__setitem__", "'{type}' object does not support item assignment", key, value)
+        self._required(tracer, "__setitem__", operator.setitem, key, value)
 
     def delete_item(self, tracer: Tracer, key: Any) -> None:
-        self._required(tracer, "__delitem__", "'{type}' object doesn't support item deletion", key)
+        self._required(tracer, "__delitem__", operator.delitem, key)
 
     def iterate(self, tracer: Tracer) -> Any:
         if not defines(self.cls, "__iter__") and defines(self.cls, "__getitem__"):
@@ -301,22 +314,22 @@ class UserObjectValue(Value):
             return iterator
         method = special_method(tracer, self, self.cls, "__iter__")
         if method is None or is_blocked(tracer, method):
-            raise_error(TypeError, f"'{name_of(self.cls)}' object is not iterable")
+            raise_what(iter, stand_in(self.cls))
         result = py.call(tracer, method, [], {})
         if not defines(tracer.type_of(result), "__next__"):
-            raise_error(TypeError, f"iter() returned non-iterator of type '{name_of(py.type_of(result))}'")
+            raise_what(iter, answering(self.cls, "__iter__", stand_in(py.type_of(result))))
         return result
 
     def next(self, tracer: Tracer) -> Any:
         try:
-            return self._required(tracer, "__next__", "'{type}' object is not an iterator")
+            return self._required(tracer, "__next__", next)
         except Raised as raised:
             raise as_end(raised) from None
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
         method = special_method(tracer, self, self.cls, "__contains__")
         if is_blocked(tracer, method):
-            raise_error(TypeError, f"'{name_of(self.cls)}' object is not a container")
+            raise_what(operator.contains, stand_in(self.cls, __contains__=None), None)
         if method is not None:
             return py.truth(tracer, py.call(tracer, method, [item], {}))
         iterator = self._iterate_to_search(tracer)
@@ -333,10 +346,10 @@ class UserObjectValue(Value):
         except Raised as raised:
             if not is_raised(raised, TypeError):
                 raise
-        raise_error(TypeError, f"argument of type '{name_of(self.cls)}' is not iterable")
+        raise_what(operator.contains, stand_in(self.cls), None)
 
     def unary(self, tracer: Tracer, operator: str) -> Any:
-        return self._required(tracer, UNARY_METHODS[operator], f"bad operand type for unary {operator}: '{{type}}'")
+        return self._required(tracer, UNARY_METHODS[operator], py.UNARY[operator])
 
     def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
         return number_of(tracer, self, slot, *args)
@@ -371,7 +384,7 @@ class UserObjectValue(Value):
     def key(self, tracer: Tracer) -> Any:
         if raw_lookup(self.cls, "__hash__") is None:
             has_default(tracer, self.cls, "__hash__", None)
-            raise_error(TypeError, f"unhashable type: '{name_of(self.cls)}'")
+            raise_unhashable(self.cls)
         if has_default(tracer, self.cls, "__hash__", object.__hash__) and has_default(
             tracer, self.cls, "__eq__", object.__eq__
         ):
@@ -382,9 +395,10 @@ class UserObjectValue(Value):
         """`hash(self)`, of a class with a `__hash__` of its own."""
         if has_default(tracer, self.cls, "__hash__", object.__hash__):
             self.refuse("the hash that comes from its address")
-        result = tracer.constant(self._special(tracer, "__hash__"))
-        if not isinstance(result, int):
-            raise_error(TypeError, "__hash__ method should return an integer")
+        given = self._special(tracer, "__hash__")
+        if not is_subclass(py.type_of(given), int):
+            raise_what(hash, answering(self.cls, "__hash__", stand_in(py.type_of(given))))
+        result: int = tracer.constant(given)
         # A number that fits is taken as it is; -1 means an error to C code.
         return result if -sys.maxsize <= result <= sys.maxsize and result != -1 else hash(result)
 
@@ -394,7 +408,7 @@ class UserObjectValue(Value):
             name = "__repr__"
         if raw_lookup(self.cls, name) is object.__repr__:
             self.refuse("repr() that shows an address")
-        return _plain_text(tracer, self._special(tracer, name), f"{name} returned non-string (type {{type}})")
+        return self._plain_text(tracer, name, repr if conversion == "repr" else str)
 
     # -- change and the way back ----------------------------------------------------------------------------------
 
@@ -459,17 +473,6 @@ class UserObjectValue(Value):
 def _ask_getattribute(tracer: Tracer, value: UserObjectValue, name: str) -> Any:
     """What the `__getattribute__` of its class gives."""
     return py.call(tracer, special_method(tracer, value, value.cls, "__getattribute__"), [name], {})
-
-
-def _plain_text(tracer: Tracer, result: Any, message: str) -> str:
-    """What a method gave that must give a text."""
-    kind = py.type_of(result)
-    if kind is not str:
-        if not is_subclass(kind, str):
-            raise_error(TypeError, message.format(type=name_of(kind)))
-        raise GraphBreak(FL0102, what=f"a text that is {py.describe(result)}")
-    text: str = tracer.constant(result)
-    return text
 
 
 class OpaqueValue(Value):

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
-from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import class_lookup, is_subclass, name_in_errors, name_of, special_method
+from framelift.values.core.lookup import class_lookup, is_subclass, special_method
+from framelift.values.core.stand_ins import answering, raise_what, stand_in, stand_in_for
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -46,9 +45,7 @@ def number_of(tracer: Tracer, value: Any, slot: str, *args: Any) -> Any:
 def _checked(cls: type, kind: Any, slot: str, result: Any) -> Any:
     """A number that `int()` or `float()` may give."""
     if not is_subclass(py.type_of(result), kind):
-        owner = f"{name_of(cls)}." if kind is float else ""
-        what = f"non-{kind.__name__} (type {name_of(py.type_of(result))})"
-        raise_error(TypeError, f"{owner}{slot} returned {what}")
+        raise_what(kind, answering(cls, slot, stand_in(py.type_of(result))))
     if py.type_of(result) is not kind:
         raise GraphBreak(FL0102, what=f"{slot}() that gives {py.describe(result)}")  # Python warns
     return result
@@ -60,7 +57,7 @@ def by_method(tracer: Tracer, function: Callable[..., Any], value: Any, names: S
     for name in names:
         if class_lookup(tracer, value.cls, name) is not None:
             return py.call(tracer, special_method(tracer, value, value.cls, name), list(args), {})
-    return py.fold(tracer, function, like(value), *[like(arg) if isinstance(arg, Value) else arg for arg in args])
+    return py.fold(tracer, function, stand_in(value.cls), *map(stand_in_for, args))
 
 
 def _plain_number(tracer: Tracer, function: Callable[..., Any], value: Any, names: Sequence[str]) -> Any:
@@ -70,8 +67,3 @@ def _plain_number(tracer: Tracer, function: Callable[..., Any], value: Any, name
     if py.type_of(result) is not _KINDS[asked]:
         raise GraphBreak(FL0102, what=f"{asked}() that gives {py.describe(result)}")
     return tracer.constant(result)
-
-
-def like(value: Any) -> Any:
-    """An object that can do nothing, of a class of the same name."""
-    return type(name_in_errors(py.type_of(value)), (), {})()

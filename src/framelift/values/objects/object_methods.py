@@ -15,6 +15,7 @@ from framelift.values.core.construct import bound_method, make_tuple
 from framelift.values.core.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
 from framelift.values.core.lookup import is_fixed, is_subclass, name_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, make_instance
 from framelift.values.objects.exceptions import ExceptionGroupValue, ExceptionObjectValue
 from framelift.values.objects.instances import UserObjectValue
@@ -132,9 +133,9 @@ def _new_type(tracer: Tracer, value: Any, /) -> Any:
 @primitive(types.MethodType)
 def _method(tracer: Tracer, function: Any, instance: Any, /) -> Any:
     if not py.truth(tracer, py.call(tracer, tracer.known_object(callable), [function], {})):
-        raise_error(TypeError, "first argument must be callable")
+        raise_what(types.MethodType, None, None)
     if instance is None:
-        raise_error(TypeError, "instance must not be None")
+        raise_what(types.MethodType, len, None)
     return bound_method(function, instance)
 
 
@@ -199,10 +200,10 @@ def _group_new(tracer: Tracer, cls: Any, message: Any, exceptions: Any, /) -> An
     cls.note(tracer)
     kind, inner = cls.concrete, py.items(tracer, exceptions)
     if not inner:
-        raise_error(ValueError, "second argument (exceptions) must be a non-empty sequence")
+        raise_what(BaseExceptionGroup, "", [])
     for position, error in enumerate(inner):
         if not is_subclass(py.type_of(error), BaseException):
-            raise_error(ValueError, f"Item {position} of second argument (exceptions) is not an exception")
+            raise_what(BaseExceptionGroup, "", [*[Exception()] * position, None])
     are_ordinary = all(is_subclass(tracer.type_of(error), Exception) for error in inner)
     if kind is BaseExceptionGroup and are_ordinary:
         kind = ExceptionGroup

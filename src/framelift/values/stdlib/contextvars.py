@@ -17,6 +17,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -155,7 +156,7 @@ def _make_variable(name: str, *default: Any) -> contextvars.ContextVar[Any]:
 def _new_variable(tracer: Tracer, name: Any, /, *, default: Any = MISSING) -> Any:
     plain = tracer.constant(name)
     if type(plain) is not str:
-        raise_error(TypeError, "context variable name must be a str")
+        raise_what(contextvars.ContextVar, None)
     return ContextVarValue(None, None, plain, default)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 from framelift.values.numbers.symbolic import SymbolicValue
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _itemgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
 def _attrgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
     paths = [tracer.constant(path) for path in (first, *rest)]
     if not all(type(path) is str for path in paths):
-        raise_error(TypeError, "attribute name must be a string")
+        raise_what(operator.attrgetter, None)
 
     def read(tracer: Tracer, obj: Any, path: str) -> Any:
         for name in path.split("."):
@@ -159,7 +159,7 @@ def _attrgetter(tracer: Tracer, first: Any, /, *rest: Any) -> Any:
 def _methodcaller(tracer: Tracer, name: Any, /, *args: Any, **kwargs: Any) -> Any:
     method = tracer.constant(name)
     if not isinstance(method, str):
-        raise_error(TypeError, "method name must be a string")
+        raise_what(operator.methodcaller, None)
 
     def run(tracer: Tracer, obj: Any) -> Any:
         return py.call(tracer, py.attribute(tracer, obj, method), list(args), kwargs)

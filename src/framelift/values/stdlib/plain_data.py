@@ -13,6 +13,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import answering, raise_what, stand_in
 from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
@@ -62,11 +63,10 @@ def _fspath(tracer: Tracer, path: Any) -> Any:
     if _is_text(kind):
         return path
     if class_lookup(tracer, kind, "__fspath__") is None:
-        raise_error(TypeError, f"expected str, bytes or os.PathLike object, not {name_of(kind)}")
+        raise_what(os.fspath, stand_in(kind))
     found = py.call(tracer, method_of_protocol(tracer, path, "__fspath__", "path"), [], {})
     if not _is_text(py.type_of(found)):
-        what = f"expected {name_of(kind)}.__fspath__() to return str or bytes, not {name_of(py.type_of(found))}"
-        raise_error(TypeError, what)
+        raise_what(os.fspath, answering(kind, "__fspath__", stand_in(py.type_of(found))))
     return found
 
 

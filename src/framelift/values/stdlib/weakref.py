@@ -9,8 +9,9 @@ from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.hash_keys import ReferenceKey
-from framelift.values.core.lookup import mro_of, name_of, qualified_name_of, raw_lookup
+from framelift.values.core.lookup import mro_of, qualified_name_of, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in
 from framelift.values.objects.lifetimes import input_is_held, is_held
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class WeakProxyValue(MadeWeakReference):
         return py.compare(tracer, operator, self.alive(tracer), other)
 
     def key(self, tracer: Tracer) -> Any:
-        py.raise_error(TypeError, f"unhashable type: 'weakref.{self.python_type().__name__}'")
+        raise_unhashable(self.python_type())
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         if conversion == "repr":
@@ -225,7 +226,7 @@ def _referent(tracer: Tracer, obj: Any, callback: Any) -> Value:
         raise GraphBreak(FL0102, what="a weak reference with a callback")
     cls = tracer.type_of(obj)
     if not _has_weak_references(cls):
-        py.raise_error(TypeError, f"cannot create weak reference to '{name_of(cls)}' object")
+        raise_what(weakref.ref, stand_in(cls, __slots__=()))
     if not isinstance(obj, Value):
         raise GraphBreak(FL0102, what=f"weakref.ref() of {qualified_name_of(cls)}")
     tracer.watched.append(obj)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from operator import lt, sub
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
@@ -10,6 +11,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method_of
 from framelift.values.core.primitives import Arity, primitive
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -39,13 +41,13 @@ class ComparisonKey(Value):
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not isinstance(other, ComparisonKey):
-            raise_error(TypeError, "other argument must be K instance")
+            raise_what(lt, functools.cmp_to_key(sub)(0), None)
         if self.obj is _ABSENT or other.obj is _ABSENT:
             raise_error(AttributeError, "object")
         return py.compare(tracer, operator, py.call(tracer, self.function, [self.obj, other.obj], {}), 0)
 
     def key(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, "unhashable type: 'functools.KeyWrapper'")
+        raise_what(hash, functools.cmp_to_key(sub)(0))
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "obj":

@@ -24,6 +24,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, note_instantiable
@@ -160,7 +161,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
     def set_state(self, tracer: Tracer, state: Any) -> None:
         parts = py.items(tracer, state) if is_subclass(tracer.type_of(state), tuple) else []
         if len(parts) != 4 or not self._fits(tracer, *parts[:3]):
-            raise_error(TypeError, "invalid partial state")
+            raise_what(functools.partial(len).__setstate__, None)  # type: ignore[attr-defined]
         func, args, keywords, names = parts
         if self.source is not None or not (names is None or py.has_type(names, dict)):
             self.refuse("__setstate__()")
@@ -231,10 +232,10 @@ def _new(tracer: Tracer, cls: Any, /, *args: Any, **keywords: Any) -> Any:
         raise GraphBreak(FL0102, what=f"__new__ of {py.describe(cls)}")
     cls.note(tracer)
     if not args:
-        raise_error(TypeError, "type 'partial' takes at least one argument")
+        raise_what(functools.partial)
     function, first = args[0], list(args[1:])
     if not _is_callable(tracer, function):
-        raise_error(TypeError, "the first argument must be callable")
+        raise_what(functools.partial, None)
     if isinstance(function, PartialValue) and _is_taken_apart(tracer, function, partial_base(cls.concrete)):
         inner_first, inner = function.first(tracer)
         first, keywords = [*inner_first, *first], inner | keywords

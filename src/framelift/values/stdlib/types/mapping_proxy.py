@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ from framelift.guards.source import Source
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what, stand_in_for
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -54,10 +55,10 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
         return py.item(tracer, self.mapping(tracer), key)
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+        raise_what(operator.setitem, types.MappingProxyType({}), stand_in_for(key), None)
 
     def delete_item(self, tracer: Tracer, key: Any) -> None:
-        raise_error(TypeError, "'mappingproxy' object doesn't support item deletion")
+        raise_what(operator.delitem, types.MappingProxyType({}), stand_in_for(key))
 
     def iterate(self, tracer: Tracer) -> Any:
         return py.iterate(tracer, self.mapping(tracer))
@@ -129,4 +130,4 @@ def _mapping_proxy(tracer: Tracer, mapping: Any, /) -> Any:
 def _refuse(mapping: Any) -> Any:
     if isinstance(mapping, Value):
         mapping.refuse("a read-only view")
-    raise_error(TypeError, f"mappingproxy() argument must be a mapping, not {type(mapping).__name__}")
+    raise_what(types.MappingProxyType, mapping)

@@ -6,9 +6,9 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
-from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import name_of, raw_lookup
+from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_unhashable
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SimpleNamespaceValue(UserObjectValue, models=types.SimpleNamespace):
         return py.compare(tracer, operator, self.namespace(tracer), other.namespace(tracer))
 
     def key(self, tracer: Tracer) -> Any:
-        raise_error(TypeError, f"unhashable type: '{name_of(self.cls)}'")
+        raise_unhashable(self.cls)
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         namespace = self.namespace(tracer)

@@ -1,0 +1,54 @@
+"""Python's own errors, in its own words: it is asked what it says of objects that it cannot tell from the program's.
+
+    raise_what(operator.getitem, stand_in(cls), 0)             # 'Point' object is not subscriptable
+    raise_what(iter, answering(cls, "__iter__", stand_in(int)))  # iter() returned non-iterator of type 'int'
+
+Nothing of the program's is among the operands: a stand-in is empty, and shares nothing with a class but its name.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from framelift.breaks import FL0102, GraphBreak
+from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raised_from
+from framelift.values.core.lookup import name_in_errors
+
+# Types in C of which there is an empty instance: what they say may be in words of their own.
+_EMPTY = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, bool, float, complex, slice)
+_EMPTY += (deque, OrderedDict, defaultdict, type(None), type(NotImplemented), type(...))  # type: ignore[assignment]
+
+
+def raise_what(operation: Callable[..., Any], *operands: Any, **named: Any) -> NoReturn:
+    """Raise in the program what an operation raises on constants and stand-ins."""
+    try:
+        operation(*operands, **named)
+    except Exception as error:  # noqa: BLE001  (whatever it raises, the program raises)
+        raise raised_from(error) from None
+    raise GraphBreak(FL0102, what=f"{getattr(operation, '__name__', 'an operation')} that Python does not refuse")
+
+
+def stand_in(cls: type, **methods: Any) -> Any:
+    """An object that an error calls the same as instances of `cls`; it has no methods but these."""
+    if not methods and any(cls is kind for kind in _EMPTY):  # by identity: a class may compare in its own way
+        return slice(None) if cls is slice else cls()
+    return type(name_in_errors(cls), (), {"__module__": "builtins", **methods})()
+
+
+def answering(cls: type, method: str, answer: Any) -> Any:
+    """The same with a method that gives `answer`, which its caller is to refuse."""
+    return stand_in(cls, **{method: lambda *_: answer})
+
+
+def stand_in_for(value: Any) -> Any:
+    """What stands for a value; a constant and a number stand for themselves."""
+    number = py.key_like(value)
+    return stand_in(py.type_of(value)) if number is None else number
+
+
+def raise_unhashable(cls: type) -> NoReturn:
+    """Raise what `hash()` raises of an instance of `cls`, which has none."""
+    raise_what(hash, stand_in(cls, __hash__=None))

@@ -72,8 +72,10 @@ def name_of(cls: type) -> str:
 
 def name_in_errors(cls: type) -> str:
     """How an error calls a class: those implemented in C go by their full name."""
-    module = own_entries(cls).get("__module__", "builtins" if _is_written_in_python(cls) else cls.__module__)
-    if _is_written_in_python(cls) or module == "builtins" or type(module) is not str:
+    if _is_written_in_python(cls):
+        return name_of(cls)
+    module = own_entries(cls).get("__module__", cls.__module__)
+    if module == "builtins" or type(module) is not str:
         return name_of(cls)  # not a text: the class describes the module of its instances
     return f"{module}.{name_of(cls)}"
 

@@ -390,6 +390,8 @@ def number(tracer: Tracer, slot: str, value: Any, *args: Any) -> Any:
         result = value.number(tracer, slot, *args)
         if result is not NotImplemented:
             return result
+    elif not args:
+        return fold(tracer, NUMBER_SLOTS[slot], value)
     calculated = tracer.calculate(NUMBER_SLOTS[slot], value, *args)
     if calculated is not None:
         return calculated

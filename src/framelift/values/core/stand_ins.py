@@ -17,9 +17,12 @@ from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import raised_from
 from framelift.values.core.lookup import name_in_errors
 
-# Types in C of which there is an empty instance: what they say may be in words of their own.
-_EMPTY = (list, tuple, dict, set, frozenset, str, bytes, bytearray, int, bool, float, complex, slice)
-_EMPTY += (deque, OrderedDict, defaultdict, type(None), type(NotImplemented), type(...))  # type: ignore[assignment]
+# Types in C of which there is an empty instance: what they say may be in words of their own. By identity: a class may
+# compare in its own way.
+_EMPTY: dict[int, Callable[[], Any]] = {id(slice): lambda: slice(None)}
+_EMPTY |= {id(kind): kind for kind in (list, tuple, dict, set, frozenset, deque, OrderedDict, defaultdict)}
+_EMPTY |= {id(kind): kind for kind in (str, bytes, bytearray, int, bool, float, complex)}
+_EMPTY |= {id(kind): kind for kind in (type(None), type(NotImplemented), type(...))}
 
 
 def raise_what(operation: Callable[..., Any], *operands: Any, **named: Any) -> NoReturn:
@@ -33,8 +36,8 @@ def raise_what(operation: Callable[..., Any], *operands: Any, **named: Any) -> N
 
 def stand_in(cls: type, **methods: Any) -> Any:
     """An object that an error calls the same as instances of `cls`; it has no methods but these."""
-    if not methods and any(cls is kind for kind in _EMPTY):  # by identity: a class may compare in its own way
-        return slice(None) if cls is slice else cls()
+    if not methods and id(cls) in _EMPTY:
+        return _EMPTY[id(cls)]()
     return type(name_in_errors(cls), (), {"__module__": "builtins", **methods})()
 
 

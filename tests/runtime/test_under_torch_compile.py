@@ -216,9 +216,10 @@ def test_torch_exports_the_module(name: str, strict: bool) -> None:
 
 
 def test_a_lazy_module() -> None:
+    """It gets another class in the midst of its first call, which torch.compile follows up to 2.14 and then breaks."""
     torch.manual_seed(0)
     lazy = framelift.compile(nn.LazyLinear(3), backend="eager")
-    compiled = torch.compile(lambda x: lazy(x) + 1, backend="eager", fullgraph=True)
+    compiled = torch.compile(lambda x: lazy(x) + 1, backend="eager")
     results = [compiled(X) for _ in range(2)]
     assert type(lazy._orig_mod) is nn.Linear and type(lazy) is not nn.LazyLinear
     assert all(torch.equal(result, nn.functional.linear(X, lazy.weight, lazy.bias) + 1) for result in results)

@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 import framelift
-from framelift.graph.exported import Call
+from framelift.graph.emission.exported import Call
 from framelift.passes import PassOptions, PassReport, pre_grad_passes, run_passes
 from tests.tolerances import MERGED_PRODUCTS
 

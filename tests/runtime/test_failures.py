@@ -20,7 +20,7 @@ import framelift
 from framelift import config
 from framelift.capture.program import HANDLERS, Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
-from framelift.graph.memo import Template
+from framelift.graph.propagation.memo import Template
 from framelift.native import _core
 from framelift.report.events import InternalFailure, RanEagerly
 from framelift.runtime import lifting

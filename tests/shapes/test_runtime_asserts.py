@@ -11,7 +11,7 @@ from torch.fx import symbolic_trace
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import framelift
-from framelift.graph.runtime_asserts import ASSERT, CannotCheck, insert_deferred_runtime_asserts
+from framelift.graph.emission.runtime_asserts import ASSERT, CannotCheck, insert_deferred_runtime_asserts
 from tests.helpers import check
 
 

@@ -15,7 +15,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from framelift.backends.registry import takes_no_options
 from framelift.backends.tracing import current_symbols, depends_on_data
 from framelift.controls import disable_function
-from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
+from framelift.graph.emission.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.torch_caches import release_source
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from framelift.graph.runtime_asserts import NOT_SO
+from framelift.graph.emission.runtime_asserts import NOT_SO
 
 Schedule = Callable[[list[Any]], list[Any]]
 

@@ -30,7 +30,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
-from framelift.graph.lowering import Lowering, metadata_at_entry
+from framelift.graph.emission.lowering import Lowering, metadata_at_entry
 
 # How a tensor is asked when the graph runs for what a graph asks it.
 _ANSWERS: dict[Any, Callable[..., int]] = {

@@ -29,7 +29,7 @@ from torch.utils.hooks import RemovableHandle
 
 from framelift.backends.assert_order import checks_first
 from framelift.backends.size_reads import SymbolicAnswers
-from framelift.graph.fake import fake_with_layout, is_part
+from framelift.graph.propagation.fake import fake_with_layout, is_part
 from framelift.graph.torch_caches import forget_tracebacks
 from framelift.shapes.symbols import Layout, NamedSource, hidden_floats
 from framelift.shapes.unbacked import Presumed, PresumingEnv

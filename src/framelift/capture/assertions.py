@@ -12,7 +12,7 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
-from framelift.graph.runtime_asserts import PROGRAM_RAISES
+from framelift.graph.emission.runtime_asserts import PROGRAM_RAISES
 from framelift.values.core import protocol as py
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.tensors.data_dependent import presume

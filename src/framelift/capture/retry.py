@@ -28,7 +28,7 @@ from framelift.capture.request import Request
 from framelift.capture.steps import BreakEarlier, StepInto, Steps
 from framelift.errors import BackendError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
-from framelift.graph.runtime_asserts import CannotCheck
+from framelift.graph.emission.runtime_asserts import CannotCheck
 
 T = TypeVar("T")
 

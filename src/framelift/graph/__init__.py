@@ -2,8 +2,8 @@
 
 from framelift.graph.builder import GraphBuilder, Mark
 from framelift.graph.errors import MemoMismatch, MetadataFailure, NeedsNumbers
-from framelift.graph.memo import MetadataMemo
 from framelift.graph.metadata import Descriptor
+from framelift.graph.propagation.memo import MetadataMemo
 from framelift.graph.record import Location, NumberRef, TensorRef, TokenRef
 
 __all__ = [

@@ -24,17 +24,21 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils._sympy.printers import PythonPrinter
 
+from framelift.graph.analysis.shared_memory import InputStorages
+from framelift.graph.analysis.writes import can_be_put_back
 from framelift.graph.bodies import Body, Part
-from framelift.graph.emit import GraphWriter, alive
+from framelift.graph.emission.emit import GraphWriter, alive
+from framelift.graph.emission.pruning import prune_dead_arguments
+from framelift.graph.emission.runtime_asserts import insert_deferred_runtime_asserts
 from framelift.graph.errors import MemoMismatch, MetadataFailure
-from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
-from framelift.graph.materialise import Materialiser, bind_fake
-from framelift.graph.memo import MetadataMemo, Template
 from framelift.graph.metadata import Interner
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, scan
-from framelift.graph.propagation import Propagation
-from framelift.graph.pruning import prune_dead_arguments
+from framelift.graph.propagation.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
+from framelift.graph.propagation.materialise import Materialiser, bind_fake
+from framelift.graph.propagation.memo import MetadataMemo, Template
+from framelift.graph.propagation.propagate import Propagation
+from framelift.graph.propagation.shortcuts import template_of
 from framelift.graph.purity import CHECKS, LAYOUT_QUESTIONS, MODE_SWITCHES, UNANSWERABLE
 from framelift.graph.record import (
     Location,
@@ -47,12 +51,8 @@ from framelift.graph.record import (
     TokenRef,
     operation_name,
 )
-from framelift.graph.runtime_asserts import insert_deferred_runtime_asserts
-from framelift.graph.shared_memory import InputStorages
-from framelift.graph.shortcuts import template_of
 from framelift.graph.state import StateReader
 from framelift.graph.torch_caches import release_source
-from framelift.graph.writes import can_be_put_back
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols
 from framelift.shapes.unbacked import Unlikely
 from framelift.torch_names import is_absent

@@ -1,8 +1,8 @@
 """What operations do besides computing their result, as tables.
 
 Most of it is observed, not listed: while an operation runs on fake tensors, the operators it dispatches to are seen,
-and their schemas say what they write and whether they draw random numbers (see :mod:`framelift.graph.fake`). The
-tables hold what the schemas do not say.
+and their schemas say what they write and whether they draw random numbers (:mod:`framelift.graph.propagation.fake`).
+The tables hold what the schemas do not say.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch.fx import Graph, Node
 from torch.nn import functional
 
-from framelift.graph.fake import address_of
+from framelift.graph.propagation.fake import address_of
 from framelift.graph.purity import CHECKS, MODE_SWITCHES
 from framelift.passes import modules
 from framelift.passes.facts import tensors_in, value

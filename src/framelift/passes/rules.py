@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-from framelift.graph.fake import address_of
+from framelift.graph.propagation.fake import address_of
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work

@@ -16,7 +16,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx import Node
 
-from framelift.graph.fake import address_of
+from framelift.graph.propagation.fake import address_of
 from framelift.passes import facts, ops
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Work

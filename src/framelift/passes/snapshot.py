@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from framelift.graph.emit import append_node
+from framelift.graph.emission.emit import append_node
 
 
 class Snapshot:

@@ -11,7 +11,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from framelift.graph.emit import append_node
+from framelift.graph.emission.emit import append_node
 from framelift.passes import ops, order
 from framelift.passes.effects import Memory
 from framelift.passes.facts import value

@@ -27,7 +27,7 @@ from framelift.fallbacks import (
     Because,
     Fallback,
 )
-from framelift.graph.runtime_asserts import PROGRAM_RAISES, failed_check
+from framelift.graph.emission.runtime_asserts import PROGRAM_RAISES, failed_check
 from framelift.native import _core
 from framelift.report import events, stream
 from framelift.shapes.check_history import Trust

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import Parameter
 
-from framelift.graph.fake import storage_of
+from framelift.graph.propagation.fake import storage_of
 
 
 class Memory:

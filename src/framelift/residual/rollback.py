@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from framelift.effects.modes import ModeState, autocast_nesting, state_now, switches
-from framelift.graph.runtime_asserts import failed_check
-from framelift.graph.writes import MOST
+from framelift.graph.analysis.writes import MOST
+from framelift.graph.emission.runtime_asserts import failed_check
 from framelift.residual.memory import Memory
 
 # Bytes copied before the first run of a graph.

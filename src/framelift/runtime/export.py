@@ -21,8 +21,8 @@ from framelift.capture.request import Request
 from framelift.effects.journal import Replayed
 from framelift.errors import FullGraphError
 from framelift.graph import NumberRef, TensorRef
-from framelift.graph.argument_checks import ArgumentChecks, Asked
-from framelift.graph.exported import Call
+from framelift.graph.emission.argument_checks import ArgumentChecks, Asked
+from framelift.graph.emission.exported import Call
 from framelift.guards.guardset import Guard, Relation
 from framelift.guards.quantity import Quantity
 from framelift.guards.source import Source

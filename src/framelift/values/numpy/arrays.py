@@ -1,7 +1,8 @@
 """Arrays and scalars of NumPy's: views of tensors of the graph.
 
-What NumPy does with them is done by torch's own NumPy (`graph/numpy_layer.py`), wherever that is found to do the same
-(`numpy_samples.py`). Floating-point results may be rounded in another way. What leaves the frame is a real array.
+What NumPy does with them is done by torch's own NumPy (`graph/operations/numpy_layer.py`), wherever that is found to do
+the same (`numpy_samples.py`). Floating-point results may be rounded in another way. What leaves the frame is a real
+array.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, FL0202, FL0304, GraphBreak
-from framelift.graph.numpy_layer import apply, has, numpy
+from framelift.graph.operations.numpy_layer import apply, has, numpy
 from framelift.guards.source import Source
 from framelift.native import _core
 from framelift.values.containers.iterators import SequenceIterator

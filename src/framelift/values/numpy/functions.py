@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.graph.numpy_layer import has, numpy, numpy_function
+from framelift.graph.operations.numpy_layer import has, numpy, numpy_function
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value

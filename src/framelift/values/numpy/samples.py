@@ -15,8 +15,8 @@ import torch
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.graph import TensorRef
-from framelift.graph.fake import unobserved
-from framelift.graph.numpy_layer import apply, numpy, numpy_function
+from framelift.graph.operations.numpy_layer import apply, numpy, numpy_function
+from framelift.graph.propagation.fake import unobserved
 
 # Elements of all samples of one operation: beyond it, trying would take longer than tracing saves.
 _MOST = 1 << 24

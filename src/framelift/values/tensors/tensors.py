@@ -11,7 +11,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
-from framelift.graph.fake import opaque_kind
+from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.native.torch.calibrate import tensor_spec
 from framelift.values.containers.dicts import MISSING, DictValue

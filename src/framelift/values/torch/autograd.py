@@ -19,7 +19,7 @@ from framelift.breaks import FL0102, FL0302, GraphBreak
 from framelift.effects.journal import Journal
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
-from framelift.graph.differentiated import Plan, differentiated
+from framelift.graph.operations.differentiated import Plan, differentiated
 from framelift.models import torch_autograd
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple

@@ -16,7 +16,7 @@ from torch._functorch.eager_transforms import grad_and_value_impl, grad_impl
 from framelift.breaks import FL0102, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.bodies import Body
-from framelift.graph.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
+from framelift.graph.operations.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint, noop_context_fn
 from framelift.breaks import FL0102, FL0302, GraphBreak
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
-from framelift.graph.transformed import mapped, recomputed
+from framelift.graph.operations.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive

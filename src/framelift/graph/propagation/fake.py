@@ -25,7 +25,7 @@ from torch.nn.parameter import Parameter
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner
 from framelift.graph.names import unspellable
-from framelift.graph.overlaps import check_cast, check_write
+from framelift.graph.propagation.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.graph.record import Storage
 from framelift.shapes.symbols import Layout, Symbols

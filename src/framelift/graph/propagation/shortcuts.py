@@ -24,10 +24,10 @@ import torch
 from torch._C import _nn
 from torch.nn import functional
 
-from framelift.graph.fake import describe, unobserved
-from framelift.graph.memo import Hole, NewTensor, Template
 from framelift.graph.metadata import Descriptor, Interner
 from framelift.graph.nest import NotAConstant, map_refs, map_result
+from framelift.graph.propagation.fake import describe, unobserved
+from framelift.graph.propagation.memo import Hole, NewTensor, Template
 from framelift.graph.record import Record, TensorRef
 
 _META = torch.device("meta")

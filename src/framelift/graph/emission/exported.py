@@ -23,8 +23,8 @@ import torch
 from torch.fx.graph import CodeGen
 from torch.utils import _pytree as pytree
 
-from framelift.graph.argument_checks import ArgumentChecks
-from framelift.graph.runtime_asserts import NOT_SO
+from framelift.graph.emission.argument_checks import ArgumentChecks
+from framelift.graph.emission.runtime_asserts import NOT_SO
 from framelift.shapes.dynamic_shapes import CommonSizes
 
 # Values whose text gives them back.

@@ -9,7 +9,7 @@ from torch.fx import Graph
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import framelift
-from framelift.graph.pruning import prune_dead_arguments
+from framelift.graph.emission.pruning import prune_dead_arguments
 from tests.helpers import check
 
 

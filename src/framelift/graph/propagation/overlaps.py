@@ -28,7 +28,7 @@ def check_write(written: torch.Tensor, others: Iterable[torch.Tensor]) -> None:
     >>> check_write(row[:3], [row[2:]])
     Traceback (most recent call last):
     ...
-    framelift.graph.overlaps.RefusedWrite: it reads memory that it writes to
+    framelift.graph.propagation.overlaps.RefusedWrite: it reads memory that it writes to
     """
     if _repeats(written) and not _is_empty(written):
         raise RefusedWrite("it writes to a tensor whose elements share memory")
@@ -44,7 +44,7 @@ def check_cast(written: torch.Tensor, operands: Iterable[Any]) -> None:
     >>> check_cast(torch.ones(2, dtype=torch.int64), [1.5])
     Traceback (most recent call last):
     ...
-    framelift.graph.overlaps.RefusedWrite: it computes what cannot be cast to torch.int64
+    framelift.graph.propagation.overlaps.RefusedWrite: it computes what cannot be cast to torch.int64
     """
     for operand in operands:
         if not torch.can_cast(torch.result_type(written, operand), written.dtype):

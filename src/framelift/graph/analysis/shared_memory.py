@@ -14,7 +14,7 @@ import torch
 from torch.fx import Graph, GraphModule
 
 from framelift.graph.errors import NeedsNumbers
-from framelift.graph.fake import storage_of
+from framelift.graph.propagation.fake import storage_of
 from framelift.graph.record import Ref, Storage, TensorRef
 
 

@@ -19,7 +19,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from framelift.graph.lowering import value_of
+from framelift.graph.emission.lowering import value_of
 
 aten = torch.ops.aten
 _ARITHMETIC = frozenset(

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 import framelift
-from framelift.graph.sparse_gradients import has_sparse_gradients
+from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 
 INDEX = torch.tensor([[1, 1], [0, 2]])
 

@@ -13,12 +13,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from framelift.graph.errors import MetadataFailure
-from framelift.graph.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
-from framelift.graph.materialise import Materialiser, known_fake, written_storages
 from framelift.graph.metadata import Descriptor
 from framelift.graph.names import unspellable, words_of
 from framelift.graph.nest import NotAConstant, map_result
-from framelift.graph.out_arguments import check_given, check_written, given_results, without_them
+from framelift.graph.propagation.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
+from framelift.graph.propagation.materialise import Materialiser, known_fake, written_storages
+from framelift.graph.propagation.out_arguments import check_given, check_written, given_results, without_them
 from framelift.graph.record import NumberRef, Record, Storage, TensorRef, TokenRef
 from framelift.interrupts import let_signals_in
 from framelift.shapes.symbols import SYMBOLIC, settled

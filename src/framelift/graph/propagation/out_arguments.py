@@ -18,10 +18,10 @@ from torch._C import _dispatch_has_kernel_for_dispatch_key as _has_kernel
 from torch._ops import OpOverload, OpOverloadPacket
 
 from framelift.graph.errors import MetadataFailure
-from framelift.graph.fake import Observed, address_of
-from framelift.graph.materialise import known_fake
 from framelift.graph.metadata import Descriptor
 from framelift.graph.nest import scan
+from framelift.graph.propagation.fake import Observed, address_of
+from framelift.graph.propagation.materialise import known_fake
 from framelift.graph.record import Record, TensorRef
 
 # What must be the same of a result and the tensor that is to hold it.

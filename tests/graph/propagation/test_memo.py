@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from framelift.graph import GraphBuilder, MemoMismatch, MetadataMemo, TensorRef
-from framelift.graph.memo import is_fixed
+from framelift.graph.propagation.memo import is_fixed
 
 
 def call(memo: MetadataMemo, target: Any, *args: Any, **kwargs: Any) -> Any:

@@ -34,7 +34,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from framelift.graph.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
+from framelift.graph.emission.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
 from framelift.torch_names import TORCH_NAMES
 
 __all__ = ["ASSERT", "PROGRAM_RAISES", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]

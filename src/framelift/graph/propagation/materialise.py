@@ -20,7 +20,8 @@ import torch
 
 from framelift.graph.bodies import Body
 from framelift.graph.errors import MetadataFailure
-from framelift.graph.fake import (
+from framelift.graph.nest import map_refs, pairs
+from framelift.graph.propagation.fake import (
     UNSUPPORTED,
     Describer,
     Fakes,
@@ -31,7 +32,6 @@ from framelift.graph.fake import (
     failure_kind,
     storage_of,
 )
-from framelift.graph.nest import map_refs, pairs
 from framelift.graph.record import Record, Storage, TensorRef
 from framelift.graph.state import StateReader, entered
 

@@ -207,7 +207,7 @@ def test_both_results_and_gradients_that_stay(backend: Any) -> None:
 
 @CHEAP
 def test_graphs_that_reach_the_same_are_called_as_they_are(backend: Any) -> None:
-    from framelift.graph import reach
+    from framelift.graph.analysis import reach
 
     made = []
     original = reach._OnlyReached.__init__

@@ -1,0 +1,1 @@
+"""What operations make of their arguments' metadata: on fake tensors, from the memo, or worked out by short cuts."""

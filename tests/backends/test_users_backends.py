@@ -586,3 +586,28 @@ def test_a_trace_with_real_tensors_holds_for_all_sizes() -> None:
         x = torch.arange(float(rows * columns)).view(rows, columns)
         for expected, found in zip(questions(x), lifted(x), strict=True):
             assert torch.equal(torch.as_tensor(expected), torch.as_tensor(found))
+
+
+def drawing_for_nobody(x: torch.Tensor, scale: float) -> torch.Tensor:
+    torch.rand_like(x)
+    nn.functional.dropout(x, 0.5)
+    torch.empty(3).uniform_()
+    torch.empty_like(x).copy_(x).random_(5)
+    torch.ops.aten.native_dropout(x, 0.5, True)
+    return x * scale
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", simplified, common, plain])
+def test_numbers_drawn_for_nobody_are_drawn(backend: Any, requires_grad: bool) -> None:
+    """AOTAutograd leaves out what has no use; the numbers drawn next would be others."""
+    lifted = framelift.compile(drawing_for_nobody, backend=backend, fullgraph=True)
+    for scale in (1.0, 2.0, 3.0):
+        x = rows(5).float().requires_grad_(requires_grad)
+        torch.manual_seed(3)
+        expected = drawing_for_nobody(x, scale)
+        state = torch.get_rng_state()
+        torch.manual_seed(3)
+        found = lifted(x, scale)
+        assert torch.equal(state, torch.get_rng_state())
+        assert_same(expected, found)

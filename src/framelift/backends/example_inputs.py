@@ -9,6 +9,9 @@ made into what compilers know:
 * A symbolic size becomes an input of its own, in front of the first tensor that has it. Compilers look among the inputs
   for what changes.
 
+And random numbers that are drawn for nobody become results, which whoever runs the graph does not see: AOTAutograd
+drops what has no use, while eager mode draws the numbers, so that the next ones are others.
+
     >>> module = torch.fx.symbolic_trace(lambda x, scale: x * scale)
     >>> given = Given(module, [torch.ones(2), 0.5])
     >>> given.put_floats_in_tensors()
@@ -30,6 +33,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 
+from framelift.graph.emission.emit import KEEP
 from framelift.graph.emission.lowering import Lowering, metadata_at_entry
 
 # How a tensor is asked when the graph runs for what a graph asks it.
@@ -71,6 +75,8 @@ class Given:
         pairs = zip(nodes, examples, strict=False)
         self._inputs = [Input(node, value, operator.itemgetter(i)) for i, (node, value) in enumerate(pairs)]
         self._is_changed = False
+        # How many of the results are the captured graph's, if there are others.
+        self._seen: int | None = None
 
     @property
     def examples(self) -> list[Any]:
@@ -79,6 +85,8 @@ class Given:
 
     def adapt(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """What a backend has made of the graph, as one that takes the inputs of the graph that was captured."""
+        if self._seen is not None:
+            compiled = functools.partial(_first_results, compiled, self._seen)
         if not self._is_changed:
             return compiled
         return functools.partial(_run, compiled, tuple(each.read for each in self._inputs))
@@ -100,6 +108,20 @@ class Given:
             number.meta["example_value"] = node.meta.get("example_value")
             node.meta.update(example_value=_fake(self.module, each.example), symbolic=None)
         self._change()
+
+    def keep_draws(self) -> None:
+        """Have the graph return the random numbers that it draws for nobody."""
+        graph = self.module.graph
+        drawn = [node for node in graph.nodes if node.meta.get("only_draws") and not _is_used(node)]
+        if not drawn:
+            return
+        output = graph.output_node()
+        with graph.inserting_before(output):
+            kept = [graph.call_method("detach", (_first_tensor(node),)) for node in drawn]
+        (results,) = output.args
+        self._seen = len(results)
+        output.args = ((*results, *kept),)
+        self.module.recompile()
 
     def put_sizes_in_front(self) -> None:
         """Have the graph take symbolic sizes beside the tensors that have them."""
@@ -152,6 +174,24 @@ class Given:
 
 def _run(compiled: Callable[..., Any], readers: Sequence[Callable[[Sequence[Any]], Any]], *inputs: Any) -> Any:
     return compiled(*[read(inputs) for read in readers])
+
+
+def _first_results(compiled: Callable[..., Any], count: int, *inputs: Any) -> Any:
+    return compiled(*inputs)[:count]
+
+
+def _is_used(node: Node) -> bool:
+    return any(user.target is not KEEP for user in node.users)
+
+
+def _first_tensor(node: Node) -> Node:
+    """A tensor among the results of an operation."""
+    value = node.meta.get("example_value")
+    while isinstance(value, tuple | list):
+        with node.graph.inserting_after(node):
+            node = node.graph.call_function(operator.getitem, (node, 0))
+        value = node.meta["example_value"] = value[0]
+    return node
 
 
 def _then(read: Callable[[Sequence[Any]], Any], function: Callable[..., Any], *args: Any) -> Callable[..., Any]:

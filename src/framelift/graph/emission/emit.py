@@ -125,6 +125,9 @@ class GraphWriter:
             meta["source_fn_stack"] = [(node.name, record.target)]
             if record.bindings and result is record.result:
                 meta["unbacked_bindings"] = record.bindings
+            if record.is_random and result is record.result:
+                # Nothing of it is seen but how far the random state moves, unless it writes to what the caller has.
+                meta["only_draws"] = not record.changed or is_private_write(record)
 
     def _place(self, location: Location | str | None) -> tuple[str | None, Modules | None]:
         if location is None or isinstance(location, str):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import framelift
-from framelift.capture.program import Programs
+from framelift.capture.interpreter.program import Programs
 from framelift.graph import GraphBuilder
 from framelift.report import events, stream
 

@@ -141,7 +141,7 @@ PARTS: dict[str, tuple[Callable[[], list[str]], Callable[[str], None]]] = {
 def registered() -> Iterator[str]:
     """Which class models which type, what is a primitive, what has a model, and the handlers of operations."""
     import framelift.api  # noqa: PLC0415, F401  (loads everything)
-    from framelift.capture.program import HANDLERS, RAW  # noqa: PLC0415
+    from framelift.capture.interpreter.program import HANDLERS, RAW  # noqa: PLC0415
     from framelift.models import registry  # noqa: PLC0415
     from framelift.values.core.base import MODELS  # noqa: PLC0415
     from framelift.values.core.primitives import _PRIMITIVES  # noqa: PLC0415

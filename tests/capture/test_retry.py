@@ -10,11 +10,11 @@ import torch
 import framelift
 from framelift.backends import lookup
 from framelift.breaks import FL0103, GraphBreak
+from framelift.capture.interpreter.program import Programs
+from framelift.capture.interpreter.steps import BreakEarlier, StepInto
 from framelift.capture.lift import Lift
-from framelift.capture.program import Programs
 from framelift.capture.request import Request
 from framelift.capture.retry import Retries
-from framelift.capture.steps import BreakEarlier, StepInto
 from framelift.errors import BackendError, FullGraphError
 from framelift.graph import NeedsNumbers
 from framelift.options import Options

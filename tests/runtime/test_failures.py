@@ -18,7 +18,7 @@ import torch
 
 import framelift
 from framelift import config
-from framelift.capture.program import HANDLERS, Programs
+from framelift.capture.interpreter.program import HANDLERS, Programs
 from framelift.errors import BackendError, FrameliftWarning, FullGraphError, InternalError
 from framelift.graph.propagation.memo import Template
 from framelift.native import _core

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
 from framelift import config
-from framelift.capture.program import Programs
+from framelift.capture.interpreter.program import Programs
 from framelift.errors import FullGraphError, InternalError
 from framelift.fallbacks import FALLBACKS
 from framelift.native import _core

@@ -10,18 +10,12 @@ from typing import Any
 
 from framelift.backends.example_inputs import Reason
 from framelift.breaks import FL0102, FL0105, FL0106, FL0107, FL0108, FL0305, FL0306, FL0401, GraphBreak
-from framelift.capture import (  # noqa: F401  (register their handlers)
-    opcodes,
-    opcodes_class,
-    opcodes_containers,
-    opcodes_flow,
-    opcodes_match,
-)
+from framelift.capture import opcodes as opcodes  # registers the handlers
 from framelift.capture.graph_break import all_in_python, go_on_at, step_at
+from framelift.capture.interpreter.stepping import Left, SteppingFrame
+from framelift.capture.interpreter.steps import BreakEarlier, StepInto
 from framelift.capture.lift import Lift
 from framelift.capture.request import Request
-from framelift.capture.stepping import Left, SteppingFrame
-from framelift.capture.steps import BreakEarlier, StepInto
 from framelift.errors import FullGraphError
 from framelift.native import _core
 from framelift.report import events, stream

@@ -18,10 +18,10 @@ from framelift.bytecode.decode import decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture.aliasing import guard_aliasing, shares_memory, written_inputs
 from framelift.capture.attempt import Attempt
+from framelift.capture.interpreter.location import ProgramPoint
+from framelift.capture.interpreter.program import Programs
 from framelift.capture.lift import Lift
-from framelift.capture.location import ProgramPoint
 from framelift.capture.numbers import note_symbols, remember
-from framelift.capture.program import Programs
 from framelift.capture.request import Request
 from framelift.capture.retry import Retries
 from framelift.capture.subclass_gradients import is_subclass_in_sight

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from framelift.capture.frame import Frame
-from framelift.capture.stepping import SteppingFrame
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.stepping import SteppingFrame
 from framelift.native import _core
 from framelift.residual import steps
 from framelift.residual.codegen import Activation, Rest, whole_frame

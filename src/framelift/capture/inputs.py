@@ -14,7 +14,7 @@ import torch
 
 import framelift.values.families  # noqa: F401  (registers what nothing names)
 from framelift.breaks import FL0110, FL0202, GraphBreak
-from framelift.capture.tracing import GraphValues
+from framelift.capture.interpreter.tracing import GraphValues
 from framelift.graph import NumberRef, TensorRef
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source

@@ -17,16 +17,16 @@ from framelift.breaks import (
     FL0201,
     GraphBreak,
 )
-from framelift.capture.arguments import bind_arguments
-from framelift.capture.frame import Frame
-from framelift.capture.headroom import Headroom
 from framelift.capture.inputs import Inputs
+from framelift.capture.interpreter.arguments import bind_arguments
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.headroom import Headroom
+from framelift.capture.interpreter.location import ProgramPoint
+from framelift.capture.interpreter.program import Programs
+from framelift.capture.interpreter.stepping import SteppingFrame
+from framelift.capture.interpreter.steps import Steps
 from framelift.capture.is_compiling import Answers
-from framelift.capture.location import ProgramPoint
 from framelift.capture.operations import Operations
-from framelift.capture.program import Programs
-from framelift.capture.stepping import SteppingFrame
-from framelift.capture.steps import Steps
 from framelift.effects.journal import Journal
 from framelift.effects.modes import TorchModes
 from framelift.graph import GraphBuilder, NumberRef

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
-from framelift.capture.tracing import Tracing
+from framelift.capture.interpreter.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.symbols import decide, known_of_data
 from framelift.shapes.unbacked import depends_on_data

@@ -20,12 +20,12 @@ from typing import Final, TypeVar
 import torch
 
 from framelift import config
-from framelift.capture.headroom import room_to_work
+from framelift.capture.interpreter.headroom import room_to_work
+from framelift.capture.interpreter.program import Programs
+from framelift.capture.interpreter.steps import BreakEarlier, StepInto, Steps
 from framelift.capture.is_compiling import Answers, NotCompiling
 from framelift.capture.lift import Lift
-from framelift.capture.program import Programs
 from framelift.capture.request import Request
-from framelift.capture.steps import BreakEarlier, StepInto, Steps
 from framelift.errors import BackendError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
 from framelift.graph.emission.runtime_asserts import CannotCheck

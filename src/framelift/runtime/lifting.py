@@ -12,8 +12,8 @@ import framelift.guards.reference  # noqa: F401  (strict mode checks against it)
 from framelift import config
 from framelift.backends import lookup
 from framelift.capture.capture import Captured, capture
-from framelift.capture.headroom import Headroom
-from framelift.capture.program import Programs
+from framelift.capture.interpreter.headroom import Headroom
+from framelift.capture.interpreter.program import Programs
 from framelift.capture.request import Request
 from framelift.errors import (
     BackendError,

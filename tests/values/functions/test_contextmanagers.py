@@ -462,7 +462,7 @@ def test_grad_mode_is_restored_when_the_program_raises():
 
 
 def test_grad_mode_is_restored_when_capture_fails(monkeypatch):
-    from framelift.capture.frame import Frame
+    from framelift.capture.interpreter.frame import Frame
 
     def fn(p):
         with torch.no_grad():

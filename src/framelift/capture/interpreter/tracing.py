@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from framelift.breaks import GraphBreak
+from framelift.capture.interpreter.steps import Steps
 from framelift.capture.is_compiling import Answers
-from framelift.capture.steps import Steps
 from framelift.graph import NumberRef, TensorRef
 from framelift.values.core.base import Value
 from framelift.values.core.tracer import Tracer

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 # Frames in here are machinery to whoever reads a message.
-_MACHINERY = (torch.__path__[0] + "/", __file__.removesuffix("capture/location.py"))
+_MACHINERY = (torch.__path__[0] + "/", __file__.removesuffix("capture/interpreter/location.py"))
 _STDLIB = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _SITE = ("/site-packages/", "/dist-packages/")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Categorical, Independent, Normal, kl_divergence
 
-from tests.capture.asserting import after_a_write, after_an_effect, after_random, asserts, several_numbers
+from tests.capture.interpreter.asserting import after_a_write, after_an_effect, after_random, asserts, several_numbers
 from tests.helpers import check
 
 GOOD = torch.arange(6.0).reshape(2, 3) / 7

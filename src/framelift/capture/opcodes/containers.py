@@ -6,8 +6,8 @@ from typing import Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Unpack
-from framelift.capture.frame import Frame
-from framelift.capture.program import opcode
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.program import opcode
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.containers.sequences import ListValue
 from framelift.values.containers.sets import SetValue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from framelift.capture.frame import Frame
-from framelift.capture.opcodes import load_deref, load_global
-from framelift.capture.program import opcode
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.program import opcode
+from framelift.capture.opcodes.common import load_deref, load_global
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised

@@ -12,8 +12,8 @@ from typing import Any
 
 from framelift.breaks import FL0109, FL0401, GraphBreak
 from framelift.bytecode.canonical_ops import effect
-from framelift.capture.frame import Frame
-from framelift.capture.steps import BreakEarlier, Steps
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.steps import BreakEarlier, Steps
 from framelift.values.core.base import NULL, Raised, Value
 from framelift.values.core.lookup import special_method
 from framelift.values.functions.functions import BoundMethodValue

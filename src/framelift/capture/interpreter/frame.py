@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from framelift.capture.location import SourceLine
-from framelift.capture.program import Program, Run
-from framelift.capture.tracing import Tracing
+from framelift.capture.interpreter.location import SourceLine
+from framelift.capture.interpreter.program import Program, Run
+from framelift.capture.interpreter.tracing import Tracing
 from framelift.guards.guardset import Where
 from framelift.report.events import Location
 from framelift.values.containers.dicts import DictValue

@@ -1,7 +1,7 @@
 """The handlers of canonical operations: one to five lines each, over operands the program binder has laid out.
 
 Sections: stack and variables, attributes and items, operators, jumps, calls and functions, strings.
-Containers are in `opcodes_containers`; exceptions, `with`, generators and imports are in `opcodes_flow`.
+Containers are in `containers`; exceptions, `with`, generators and imports are in `flow`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.bytecode.canonical_ops import Call, CallEx, Format, Method, SuperAttr, SuperMethod
-from framelift.capture.assertions import is_data, presumed_truth
-from framelift.capture.frame import LEAVE, Frame
-from framelift.capture.opcodes_containers import name_in_calls
-from framelift.capture.program import control, opcode
+from framelift.capture.interpreter.assertions import is_data, presumed_truth
+from framelift.capture.interpreter.frame import LEAVE, Frame
+from framelift.capture.interpreter.program import control, opcode
+from framelift.capture.opcodes.containers import name_in_calls
 from framelift.values.containers.dicts import MISSING, DictValue, pairs
 from framelift.values.containers.slices import make_slice
 from framelift.values.core import protocol as py

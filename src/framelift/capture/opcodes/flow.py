@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.bytecode.canonical_ops import Intrinsic
-from framelift.capture.frame import LEAVE, Frame
-from framelift.capture.program import control, opcode
+from framelift.capture.interpreter.frame import LEAVE, Frame
+from framelift.capture.interpreter.program import control, opcode
 from framelift.models.exceptions import matched, raised_together
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
@@ -30,7 +30,7 @@ from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import method_of_protocol
 
 if TYPE_CHECKING:
-    from framelift.capture.tracing import Tracing
+    from framelift.capture.interpreter.tracing import Tracing
 
 # -- exceptions ------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.capture.frame import Frame
-from framelift.capture.program import opcode
+from framelift.capture.interpreter.frame import Frame
+from framelift.capture.interpreter.program import opcode
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py

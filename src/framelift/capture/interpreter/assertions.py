@@ -19,9 +19,9 @@ from framelift.values.tensors.data_dependent import presume
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
-    from framelift.capture.frame import Frame
-    from framelift.capture.program import Program
-    from framelift.capture.tracing import Tracing
+    from framelift.capture.interpreter.frame import Frame
+    from framelift.capture.interpreter.program import Program
+    from framelift.capture.interpreter.tracing import Tracing
 
 # A message is put together by few instructions.
 _LONGEST = 200

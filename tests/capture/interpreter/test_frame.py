@@ -171,7 +171,7 @@ def test_random_program_with_breaks(seed):
 
 def test_keyboard_interrupt_while_capturing():
     """An interrupt is the user's: it passes through, and the next call works."""
-    from framelift.capture.frame import Frame
+    from framelift.capture.interpreter.frame import Frame
 
     def helper(y):
         return y * 2

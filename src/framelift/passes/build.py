@@ -12,8 +12,8 @@ from torch.fx import Graph, Node
 from torch.nn import functional
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.metadata import Metadata
 from framelift.passes.facts import Reject
-from framelift.passes.metadata import Metadata
 from framelift.passes.report import PassRecord
 
 

@@ -16,11 +16,11 @@ from torch.fx import GraphModule
 from framelift import config
 from framelift.errors import short, unknown
 from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
-from framelift.passes.deduplication import apply_graph_deduplication
+from framelift.passes.deduplication.deduplicate import apply_graph_deduplication
+from framelift.passes.deduplication.subgraphs import INVOKED, PLAIN
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import checked, may_apply, names_in, planned, run_planned
 from framelift.passes.report import PassReport
-from framelift.passes.subgraphs import INVOKED, PLAIN
 
 
 def checked_passes(given: object) -> tuple[str, ...] | None:

@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from torch.fx import Graph, Node
 
+from framelift.passes.analysis.effects import Effects, Memory
+from framelift.passes.analysis.modes import RegionModes
 from framelift.passes.build import Builder, Site
-from framelift.passes.effects import Effects, Memory
-from framelift.passes.modes import RegionModes
 from framelift.passes.options import PassOptions
 
 # exact: the same bits. approx: the same up to the rounding of floating point. semantic: other results, on request only.
@@ -62,7 +62,7 @@ class Match:
 
 
 class SavedForBackward(Protocol):
-    """What calls save for backward (:class:`framelift.passes.saved.Saved`)."""
+    """What calls save for backward (:class:`framelift.passes.analysis.saved.Saved`)."""
 
     def anywhere(self, addresses: frozenset[int]) -> bool:
         """Whether any call saves something that lives there."""

@@ -9,22 +9,23 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from framelift.passes import facts, ops, order, rules
+from framelift.passes import facts, ops, rules
+from framelift.passes.analysis import order
+from framelift.passes.analysis.effects import Effects, Memory, is_pure
+from framelift.passes.analysis.gradients import check_gradients
+from framelift.passes.analysis.groups import ancestors_of, groups, may_be_independent
+from framelift.passes.analysis.metadata import CALLS, FOLDED, Metadata
+from framelift.passes.analysis.modes import RegionModes
+from framelift.passes.analysis.saved import Saved
 from framelift.passes.build import Builder
+from framelift.passes.checking.interface import Interface
+from framelift.passes.checking.snapshot import Snapshot
+from framelift.passes.checking.verify import verify
 from framelift.passes.declare import Fusion, Match, Respelling, Rewrite
-from framelift.passes.effects import Effects, Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.gradients import check_gradients
-from framelift.passes.groups import ancestors_of, groups, may_be_independent
-from framelift.passes.interface import Interface
-from framelift.passes.metadata import CALLS, FOLDED, Metadata
-from framelift.passes.modes import RegionModes
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord
 from framelift.passes.rules import PassError
-from framelift.passes.saved import Saved
-from framelift.passes.snapshot import Snapshot
-from framelift.passes.verify import verify
 
 MAX_ROUNDS = 100
 # What a new node takes over from the node it stands for.

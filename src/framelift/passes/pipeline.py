@@ -11,15 +11,15 @@ import torch
 from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
-from framelift.passes import order
+from framelift.passes.analysis import order
+from framelift.passes.analysis.metadata import Metadata
+from framelift.passes.checking.diff import html_diff, lines, text_diff
+from framelift.passes.checking.verify import Mismatch
 from framelift.passes.declare import REGISTRY, Custom, Pass, Respelling
-from framelift.passes.diff import html_diff, lines, text_diff
 from framelift.passes.driver import Driver
 from framelift.passes.facts import value
-from framelift.passes.metadata import Metadata
 from framelift.passes.options import PassOptions
 from framelift.passes.report import PassRecord, PassReport
-from framelift.passes.verify import Mismatch
 from framelift.report import stream
 from framelift.report.events import PassChanged, PassRan, PassReverted
 from framelift.shapes.symbols import forbids_guards

@@ -6,7 +6,7 @@ place, and nothing they read or make is written while they run.
 When the new nodes are there (:func:`settle`): each stands for a value of the same shape, dtype and device. It may share
 memory the old one did not share only if nobody writes to it later and it does not leave the graph; it may lie
 otherwise in memory only where nobody can see that. A copy repairs both where the pass allows one. And what is saved for
-backward stays within reach of those who could write to it before (:mod:`~framelift.passes.saved`).
+backward stays within reach of those who could write to it before (:mod:`~framelift.passes.analysis.saved`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch.fx import Node
 
 from framelift.graph.propagation.fake import address_of
 from framelift.passes import facts, ops
+from framelift.passes.analysis.effects import is_pure, traits, written_by
+from framelift.passes.analysis.rounding import keeps_bits
+from framelift.passes.analysis.saved import Backward
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work
-from framelift.passes.effects import is_pure, traits, written_by
 from framelift.passes.facts import Reject
-from framelift.passes.rounding import keeps_bits
-from framelift.passes.saved import Backward
 
 
 class PassError(Exception):

@@ -9,9 +9,9 @@ from torch.fx import Node
 from torch.nn import functional
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.effects import is_random
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work, register
-from framelift.passes.effects import is_random
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.interactions import PRODUCTS, swapped
 

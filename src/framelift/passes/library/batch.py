@@ -10,6 +10,7 @@ from torch.fx import Node
 from torch.nn import functional
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.pieces import Sections, slice_of
 from framelift.passes.build import Builder
 from framelift.passes.declare import REGISTRY, Fusion, Match, Pass, Rewrite, Several, Work, register
 from framelift.passes.facts import NoMatch, Reject
@@ -17,7 +18,6 @@ from framelift.passes.library.linear import FuseParallelLinearPass, is_term, lin
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.library.splits import SPLITS, split_at
-from framelift.passes.pieces import Sections, slice_of
 
 # A stack copies: it pays while the cost of a call is more than that of the copy.
 LARGEST = {"cpu": 64 << 10, "cuda": 1 << 20}

@@ -11,8 +11,8 @@ from torch.fx import Node
 from torch.fx.operator_schemas import normalize_function
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.effects import is_pure, traits
 from framelift.passes.declare import Respelling, Work, register
-from framelift.passes.effects import is_pure, traits
 
 Key = tuple[Any, ...]
 

@@ -10,10 +10,10 @@ import torch
 from torch.fx import Node
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.pieces import Piece, Run, piece_of
 from framelift.passes.build import Builder
 from framelift.passes.declare import Fusion, Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
-from framelift.passes.pieces import Piece, Run, piece_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from torch.fx import Node
 from torch.nn import functional
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.effects import is_pure
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work, register
-from framelift.passes.effects import is_pure
 from framelift.passes.facts import Reject
 from framelift.passes.library.concat import is_empty
 from framelift.passes.ops import Bound

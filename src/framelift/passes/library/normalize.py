@@ -10,10 +10,11 @@ import torch
 from torch import nn
 from torch.fx import Node
 
-from framelift.passes import facts, modules, ops
+from framelift.passes import facts, ops
+from framelift.passes.analysis import modules
+from framelift.passes.analysis.effects import OPAQUE, is_pure, traits
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Respelling, Rewrite, Work, register
-from framelift.passes.effects import OPAQUE, is_pure, traits
 from framelift.passes.facts import Reject
 from framelift.passes.ops import Bound
 

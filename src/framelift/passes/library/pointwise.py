@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch.fx import Node
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.rounding import is_same_everywhere
 from framelift.passes.declare import Work
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.ops import Bound
-from framelift.passes.rounding import is_same_everywhere
 
 # Operations with a number, element by element.
 WITH_NUMBER = frozenset({"add", "sub", "mul", "div"})

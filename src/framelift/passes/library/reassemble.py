@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from torch.fx import Node
 
+from framelift.passes.analysis.pieces import Join, Piece, Run, join_of, rejoined
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch
-from framelift.passes.pieces import Join, Piece, Run, join_of, rejoined
 
 
 class Reassembled(Rewrite):

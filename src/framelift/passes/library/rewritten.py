@@ -11,11 +11,11 @@ import torch
 from torch.fx import Node
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.pieces import join_of
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
 from framelift.passes.library.pointwise import applied, check_place, unary
-from framelift.passes.pieces import join_of
 
 
 @register

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from framelift.passes.analysis.pieces import Join, Piece, Run
 from framelift.passes.declare import Work, register
 from framelift.passes.library.noop import SameView
 from framelift.passes.library.reassemble import Reassembled
 from framelift.passes.library.splits import CoarserSplit, SplitOfSplit, SqueezedPieces, drop_single_pieces
-from framelift.passes.pieces import Join, Piece, Run
 
 
 class SplitCat(Reassembled):

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from framelift.passes import facts, ops
+from framelift.passes.analysis.pieces import Join, Piece, Run, sections_of, slice_of
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Rewrite, Work, register
 from framelift.passes.facts import NoMatch, Reject
@@ -16,7 +17,6 @@ from framelift.passes.library.noop import SameView
 from framelift.passes.library.pointwise import applied, check_place, unary
 from framelift.passes.library.reassemble import Reassembled
 from framelift.passes.ops import Bound
-from framelift.passes.pieces import Join, Piece, Run, sections_of, slice_of
 
 SPLITS = tuple(sorted(ops.SPLITS))
 

@@ -18,11 +18,11 @@ from torch.fx import Node
 
 from framelift.graph.propagation.fake import address_of
 from framelift.passes import facts, ops
+from framelift.passes.analysis.effects import traits, written_by
+from framelift.passes.analysis.metadata import CALLS
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match, Work
-from framelift.passes.effects import traits, written_by
 from framelift.passes.facts import Reject
-from framelift.passes.metadata import CALLS
 
 SAVED = "saved for backward, in memory that others may write"
 # Operations whose derivatives need no tensor, only sizes and places: torch need not be asked.

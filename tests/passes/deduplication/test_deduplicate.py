@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 import framelift
 from framelift.passes import MetadataError, apply_graph_deduplication
-from framelift.passes.repeats import Repeat, best_repeat
-from framelift.passes.subgraphs import INVOKED, PLAIN, call_subgraph
+from framelift.passes.deduplication.repeats import Repeat, best_repeat
+from framelift.passes.deduplication.subgraphs import INVOKED, PLAIN, call_subgraph
 from framelift.report import stream
 from framelift.report.events import GraphCaptured, PassRan
 from tests.helpers import check

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from framelift.graph.propagation.fake import address_of
 from framelift.graph.purity import CHECKS, MODE_SWITCHES
-from framelift.passes import modules
+from framelift.passes.analysis import modules
 from framelift.passes.facts import tensors_in, value
 
 # Where torch keeps functions that do what their name says: nothing to fear but a trailing underscore.

@@ -16,8 +16,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Interpreter
 from torch.utils import _pytree as pytree
 
+from framelift.passes.analysis.metadata import FOLDED
 from framelift.passes.facts import value
-from framelift.passes.metadata import FOLDED
 from framelift.passes.rules import PassError
 
 # How much larger the error of a pass that re-associates may be, against a run in double precision.

@@ -13,7 +13,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from framelift.passes.effects import Effects, Memory, is_pure, traits
+from framelift.passes.analysis.effects import Effects, Memory, is_pure, traits
 from framelift.passes.facts import is_described, is_plain, tensors_in, value
 
 # A node of the region, by its place in it, or one outside.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch.fx import Node
 
 from framelift.passes import ops
-from framelift.passes.effects import is_pure
+from framelift.passes.analysis.effects import is_pure
 from framelift.passes.ops import Bound
 
 # Values are moved, not computed.

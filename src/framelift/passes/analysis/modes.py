@@ -8,7 +8,7 @@ from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from torch.fx import Graph
 
-from framelift.passes.effects import traits
+from framelift.passes.analysis.effects import traits
 from framelift.passes.facts import tensors_in, value
 
 _ENTERING = (_enter_autocast, _enter_inference_mode)

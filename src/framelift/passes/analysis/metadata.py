@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from framelift.errors import FrameliftError
 from framelift.graph.propagation.fake import Fakes
-from framelift.passes.effects import traits
+from framelift.passes.analysis.effects import traits
 from framelift.passes.facts import KEYS, is_described, tensors_in, value
 from framelift.silence import silence
 

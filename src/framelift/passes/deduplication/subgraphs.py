@@ -12,10 +12,11 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from framelift.graph.emission.emit import append_node
-from framelift.passes import ops, order
-from framelift.passes.effects import Memory
+from framelift.passes import ops
+from framelift.passes.analysis import order
+from framelift.passes.analysis.effects import Memory
+from framelift.passes.deduplication.regions import Region, is_input
 from framelift.passes.facts import value
-from framelift.passes.regions import Region, is_input
 
 T = TypeVar("T")
 

@@ -16,13 +16,13 @@ from typing import Any
 
 from torch.fx import Graph, GraphModule, Node
 
-from framelift.passes import order
-from framelift.passes.effects import Memory
+from framelift.passes.analysis import order
+from framelift.passes.analysis.effects import Memory
+from framelift.passes.analysis.metadata import Metadata
+from framelift.passes.deduplication.regions import Borders, Region, Tokens, blockers, nodes_behind
+from framelift.passes.deduplication.repeats import Repeat, best_repeat
+from framelift.passes.deduplication.subgraphs import FRAME, INVOKED, Convention, Plan, plans
 from framelift.passes.facts import value
-from framelift.passes.metadata import Metadata
-from framelift.passes.regions import Borders, Region, Tokens, blockers, nodes_behind
-from framelift.passes.repeats import Repeat, best_repeat
-from framelift.passes.subgraphs import FRAME, INVOKED, Convention, Plan, plans
 from framelift.report import stream
 from framelift.report.events import PassRan
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from torch.fx import Graph, Node
 
-from framelift.passes.effects import Memory, is_pure, is_random, traits, written_by
+from framelift.passes.analysis.effects import Memory, is_pure, is_random, traits, written_by
 
 
 class Cycle(Exception):

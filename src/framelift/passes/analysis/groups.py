@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterator
 
 from torch.fx import Graph, Node
 
-from framelift.passes import facts, order
+from framelift.passes import facts
+from framelift.passes.analysis import order
+from framelift.passes.analysis.effects import Memory, is_pure
 from framelift.passes.declare import Fusion, Work
-from framelift.passes.effects import Memory, is_pure
 from framelift.passes.facts import NoMatch, Reject
 
 

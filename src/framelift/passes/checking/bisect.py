@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from framelift.passes.diff import lines, text_diff
+from framelift.passes.checking.diff import lines, text_diff
 from framelift.passes.options import PassOptions
 from framelift.passes.pipeline import pre_grad_passes
 from framelift.passes.report import PassReport

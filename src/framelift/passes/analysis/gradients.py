@@ -14,10 +14,10 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from framelift.passes import facts
+from framelift.passes.analysis.pieces import slice_of
 from framelift.passes.build import Builder
 from framelift.passes.declare import Match
 from framelift.passes.facts import Reject
-from framelift.passes.pieces import slice_of
 
 REORDERED = "gradients would be added up in another order"
 

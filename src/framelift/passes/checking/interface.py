@@ -8,7 +8,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from framelift.passes.effects import Memory
+from framelift.passes.analysis.effects import Memory
 from framelift.passes.facts import tensors_in, value
 from framelift.passes.rules import PassError
 

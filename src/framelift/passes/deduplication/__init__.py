@@ -1,0 +1,1 @@
+"""Layers that repeat, as one subgraph that is called many times."""

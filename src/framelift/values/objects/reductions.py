@@ -6,7 +6,7 @@ import copyreg
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models.copyreg import holds_more_than
+from framelift.models.stdlib.copyreg import holds_more_than
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
-from framelift.models.pickle import pickled, recipe_of
+from framelift.models.stdlib.pickle import pickled, recipe_of
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PickleValue(LaterValue):
-    """The bytes of a recipe (see `framelift.models.pickle`). They cannot be made from it: Python pickles objects."""
+    """The bytes of a recipe (`framelift.models.stdlib.pickle`). They cannot be made from it: Python pickles objects."""
 
     __slots__ = ("recipe", "protocol", "born")
 

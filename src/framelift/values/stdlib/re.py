@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models.re import substituted
+from framelift.models.stdlib.re import substituted
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, Raised

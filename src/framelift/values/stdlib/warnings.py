@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from framelift.breaks import FL0102, GraphBreak
-from framelift.models.warnings import forget_shown_warnings, hears_otherwise
+from framelift.models.stdlib.warnings import forget_shown_warnings, hears_otherwise
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.deferred import call_later

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.guards.reading import lru_entries
-from framelift.models.functools import Cache, ask_again
+from framelift.models.stdlib.functools import Cache, ask_again
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py

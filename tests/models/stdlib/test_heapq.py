@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from framelift.models import heapq as model_of_heapq
+from framelift.models.stdlib import heapq as model_of_heapq
 from tests.values.programs import Programs
 
 programs = Programs()

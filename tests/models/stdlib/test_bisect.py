@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from framelift.models import bisect as model_of_bisect
+from framelift.models.stdlib import bisect as model_of_bisect
 from tests.values.programs import Programs
 
 programs = Programs()

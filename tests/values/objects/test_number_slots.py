@@ -193,7 +193,39 @@ def the_other_operand_is_asked(x):
         return x + 1, divmod(Unsure(), Reflected()), divmod(decimal.Decimal(1), Reflected()), said, str(error)
 
 
+@programs
+def nobody_divides(x):
+    number, said = decimal.Decimal(3), []
+    pairs = (([1], 2), (x, 2), (2, x), ("a", 1), (number, "a"), ((x,), number), ({}, []))
+    for left, right in pairs:
+        try:
+            divmod(left, right)
+        except TypeError as error:
+            said.append(str(error))
+    for other in ("a", [1], None):
+        try:
+            number + other
+        except TypeError as error:
+            said.append(str(error))
+        try:
+            number * other
+        except TypeError as error:
+            said.append(str(error))
+    return x + 1, said
+
+
 test_programs = programs.test()
+
+
+def test_a_sequence_of_a_class_of_its_own_has_its_own_words():
+    def f(x, left):
+        try:
+            return left * x.shape
+        except TypeError as error:
+            return x + 1, str(error)
+
+    for left in (Unsure(), decimal.Decimal(2), 2.5):
+        check(f, x(), left, expect_breaks=None)
 
 
 def test_powers_that_nobody_knows():
@@ -204,7 +236,7 @@ def test_powers_that_nobody_knows():
         except TypeError as error:
             return y, str(error)
 
-    check(f, x(), expect_breaks=None)
+    check(f, x())
 
 
 def test_a_method_that_is_added_is_seen():

@@ -21,23 +21,18 @@ from framelift.values.containers.slices import make_slice
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Identity, Raised, Value
 from framelift.values.core.constants import is_constant
-from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue, raise_error
 from framelift.values.core.folding import fold_call
 from framelift.values.core.hash_keys import EqualKey, TupleKey
-from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, scalar_base, special_method
+from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.functions.cells import EMPTY, CellValue
-from framelift.values.numbers.scalars import is_number
-from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
-from framelift.values.objects.instances import OpaqueValue, UserObjectValue, plain_answer
-from framelift.values.objects.number_slots import by_method
+from framelift.values.objects.instances import OpaqueValue, UserObjectValue
 from framelift.values.objects.unions import UnionValue
 from framelift.values.stdlib.enum import EnumValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
-from framelift.values.subclasses.tuples import TupleObjectValue
 from framelift.values.tensors.data_dependent import is_data, truth_from_data
 from framelift.values.tensors.deferred import formatted, text_of
 
@@ -313,49 +308,6 @@ def _trunc(tracer: Tracer, value: Any, /) -> Any:
     return py.number(tracer, "__trunc__", value)
 
 
-def _is_container(value: Any) -> bool:
-    return any(is_subclass(py.type_of(value), kind) for kind in (tuple, list, dict, set))
-
-
-@primitive(divmod)
-def _divmod(tracer: Tracer, left: Any, right: Any, /) -> Any:
-    symbolic = isinstance(left, SymbolicValue) or isinstance(right, SymbolicValue)
-    if symbolic and all(isinstance(operand, SymbolicValue) or is_number(operand) for operand in (left, right)):
-        return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
-    if any(isinstance(operand, UserObjectValue) or _is_container(operand) for operand in (left, right)):
-        return _divmod_of_objects(tracer, left, right)
-    calculated = tracer.calculate(divmod, left, right)
-    if calculated is not None:
-        return calculated
-    return py.fold(tracer, divmod, tracer.constant(left), tracer.constant(right))
-
-
-def _divmod_of_objects(tracer: Tracer, left: Any, right: Any) -> Any:
-    """`divmod(left, right)` where one of them is of a class written in Python."""
-    mine, theirs = tracer.type_of(left), tracer.type_of(right)
-    asked = [(left, "__divmod__", right)]
-    if mine is not theirs:
-        asked.append((right, "__rdivmod__", left))
-        if is_subclass(theirs, mine) and raw_lookup(theirs, "__rdivmod__") is not raw_lookup(mine, "__rdivmod__"):
-            asked.reverse()
-    for value, name, other in asked:
-        if not isinstance(value, UserObjectValue | TupleObjectValue):
-            result = _answer_of_number(tracer, value, name, other)
-        else:
-            method = special_method(tracer, value, value.cls, name)
-            result = NotImplemented if method is None else plain_answer(tracer, py.call(tracer, method, [other], {}))
-        if result is not NotImplemented:
-            return result
-    return py.fold(tracer, divmod, stand_in(py.type_of(left)), stand_in(py.type_of(right)))
-
-
-def _answer_of_number(tracer: Tracer, number: Any, name: str, other: Any) -> Any:
-    """What a plain number says to an object with a number inside."""
-    if py.type_of(number) not in (int, bool, float) or scalar_base(py.type_of(other)) is None:
-        return NotImplemented
-    return py.fold(tracer, getattr(py.type_of(number), name), tracer.constant(number), tracer.constant(other))
-
-
 def _register_constant_functions() -> None:
     for of_index in (bin, oct, hex, chr):
 
@@ -383,19 +335,7 @@ _register_constant_functions()
 
 @primitive(pow)
 def _pow(tracer: Tracer, base: Any, exp: Any, mod: Any = None) -> Any:
-    if mod is None:
-        return py.binary(tracer, "**", base, exp)
-    if isinstance(base, UserObjectValue):
-        result = plain_answer(tracer, by_method(tracer, pow, base, ["__pow__"], exp, mod))
-        if result is NotImplemented:
-            raise GraphBreak(FL0102, what="pow() of objects that do not know each other")
-        return result
-    if isinstance(exp, UserObjectValue) or isinstance(mod, UserObjectValue):
-        raise GraphBreak(FL0102, what="pow() of objects")
-    calculated = tracer.calculate(pow, base, exp, mod)
-    if calculated is not None:
-        return calculated
-    return py.fold(tracer, pow, tracer.constant(base), tracer.constant(exp), tracer.constant(mod))
+    return py.binary(tracer, "**", base, exp) if mod is None else py.number(tracer, "__pow__", base, exp, mod)
 
 
 @primitive(range)

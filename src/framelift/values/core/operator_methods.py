@@ -26,8 +26,9 @@ BINARY_METHODS = {
     "&": ("__and__", "__rand__"),
     "|": ("__or__", "__ror__"),
     "^": ("__xor__", "__rxor__"),
+    "divmod": ("__divmod__", "__rdivmod__"),
 }
-INPLACE_METHODS = {symbol + "=": "__i" + names[0][2:] for symbol, names in BINARY_METHODS.items()}
+INPLACE_METHODS = {f"{symbol}=": "__i" + name[2:] for symbol, (name, _) in BINARY_METHODS.items() if symbol != "divmod"}
 COMPARE_METHODS = {"<": "__lt__", "<=": "__le__", "==": "__eq__", "!=": "__ne__", ">": "__gt__", ">=": "__ge__"}
 UNARY_METHODS = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 

@@ -42,6 +42,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "&": operator.and_,
     "|": operator.or_,
     "^": operator.xor,
+    "divmod": divmod,
     "+=": operator.iadd,
     "-=": operator.isub,
     "*=": operator.imul,
@@ -70,6 +71,7 @@ NUMBER_SLOTS: dict[str, Callable[..., Any]] = {
     "__floor__": math.floor,
     "__ceil__": math.ceil,
     "__trunc__": math.trunc,
+    "__pow__": pow,  # with a modulus
 }
 
 # A warning is about the program's line, and is heard in each call: none may be given while capturing, from here.
@@ -504,7 +506,7 @@ def _has_own_ways(symbol: str, left: type, right: type) -> bool:
     """
     if symbol == ">>" and left is types.BuiltinFunctionType:
         return True
-    if not is_sequence(left) and any(map(is_sequence, _mro(left))):
+    if any(not is_sequence(cls) and any(map(is_sequence, _mro(cls))) for cls in (left, right)):
         return True
     if symbol.removesuffix("=") != "*" or not (is_sequence(left) or is_sequence(right)):
         return False

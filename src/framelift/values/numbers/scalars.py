@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 _NUMBERS = (int, float, bool)
+# The type of a power depends on the sign of its exponent, and a pair is no number: they are decided here.
+_DECIDED = ("**", "divmod")
 _COMPARABLE = (int, float, bool, str)
 # One object per value, as far as a program can tell: the interpreter keeps the small integers for good.
 _SINGLETONS = (bool, type(None), type(Ellipsis), type(NotImplemented))
@@ -141,8 +143,7 @@ class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
         if isinstance(other, Value) and not isinstance(other, ScalarValue):
             return NotImplemented
         kinds = {type(_plain(left)), type(_plain(right))}
-        # The type of a power depends on the sign of its exponent: it is decided here.
-        if kinds <= set(_NUMBERS) and operator.removesuffix("=") != "**":
+        if kinds <= set(_NUMBERS) and operator.removesuffix("=") not in _DECIDED:
             result = derive(tracer, BINARY[operator], left, right)
             _keep_defined(tracer, operator.removesuffix("="), left, right)
             if operator in _TOTAL and (kinds == {int} or kinds == {float}):

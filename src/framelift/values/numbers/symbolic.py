@@ -15,6 +15,7 @@ from framelift.shapes.history import is_ordinary
 from framelift.shapes.unbacked import depends_on_data
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_tuple
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.numbers.scalars import ScalarValue, is_number
 from framelift.values.numbers.specialise import SettledValue
@@ -162,6 +163,8 @@ class SymbolicValue(SettledValue):
         if bool in (py.type_of(left), py.type_of(right)):
             return self._settled(tracer, symbol, left, right)
         operator = symbol.removesuffix("=")
+        if operator == "divmod":
+            return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
         if operator == "**" and type(right) is int and 1 <= right <= _MOST_FACTORS and self.python_type() is int:
             return self._power(tracer, right)
         if operator in _OPEN or (operator in _DIVISIONS and self._divides(tracer, operator, left, right)):

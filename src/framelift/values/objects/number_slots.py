@@ -39,6 +39,8 @@ def number_of(tracer: Tracer, value: Any, slot: str, *args: Any) -> Any:
             raise GraphBreak(FL0102, what="int() of an object with __trunc__()")  # older versions ask it, and warn
         return py.fold(tracer, function, _plain_number(tracer, function, value, _INSTEAD[slot]))
     result = by_method(tracer, function, value, [slot], *[arg for arg in args if not py.same(tracer, arg, None)])
+    if slot == "__pow__" and py.type_of(result) is type(NotImplemented):  # with a modulus, nobody else is asked
+        raise_what(function, *map(stand_in_for, (value, *args)))
     return _checked(value.cls, function, slot, result) if slot in ("__int__", "__float__") else result
 
 

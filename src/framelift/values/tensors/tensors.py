@@ -22,6 +22,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import bind, class_lookup, is_subclass
 from framelift.values.core.methods import BoundBuiltin
+from framelift.values.core.operator_methods import BINARY_METHODS
 from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
@@ -339,12 +340,12 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, NumpyFloatValue):
             other = float(other.concrete)  # here torch takes it for a float
-        if not _is_operand(tracer, other):
+        if operator in _UNKNOWN or not _is_operand(tracer, other):
             return NotImplemented
         return tracer.call_torch(BINARY[operator], (self, other), {})
 
     def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        if not _is_operand(tracer, other):
+        if operator in _UNKNOWN or not _is_operand(tracer, other):
             return NotImplemented
         return tracer.call_torch(BINARY[operator], (other, self), {})
 
@@ -371,6 +372,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
 
 _NUMBERS = (int, float, complex)
+_UNKNOWN = frozenset(symbol for symbol, (name, _) in BINARY_METHODS.items() if not hasattr(torch.Tensor, name))
 
 
 def _is_operand(tracer: Tracer, other: Any) -> bool:

@@ -49,7 +49,6 @@ class DecimalValue(MadeByCall, models=_Decimal if IN_C else ()):
     __slots__ = ()
     data = frozenset({"real", "imag"})
     methods = frozenset(name for name, raw in vars(_Decimal).items() if isinstance(raw, _METHODS)) - _MODELLED
-    answers_operators = False  # what it says of others is said by Python
 
     def note_facts(self, tracer: Tracer) -> None:
         super().note_facts(tracer)

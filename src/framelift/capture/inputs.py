@@ -6,6 +6,7 @@ sizes and numbers become inputs, as symbols, where the policy says that they cha
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -60,6 +61,7 @@ class Inputs:
         # Objects that somebody else may change before the program would see them, by identity.
         self._avoided: dict[int, Any] = {}
         self._numbers: dict[Quantity, SymbolicValue] = {}
+        self._items: dict[Any, SymbolicValue] = {}
         self._calculated: dict[Any, SymbolicValue] = {}
         self._origins: dict[int, Quantity | Calculated] = {}
 
@@ -133,6 +135,27 @@ class Inputs:
         self._origins[id(ref)] = quantity
         return value
 
+    def item_number(self, lift: Tracer, quantity: Quantity, number: float) -> SymbolicValue | None:
+        """The number in a tensor of the host as a symbol; None if it cannot be one. Equal ones are presumed to stay so."""
+        known = self._numbers.get(quantity)
+        if known is not None:
+            return known
+        name = quantity.name
+        if not self.policy.can_be_symbolic(name, number):
+            return None
+        key = number, math.copysign(1.0, number), quantity.dim
+        first = self._items.get(key)
+        if first is not None and self.policy.go_together(quantity.name, first.words):
+            lift.graph.symbols.another(first.ref(lift).known_fake, quantity, name)
+            self._numbers[quantity] = first
+            return first
+        symbolic = lift.graph.symbols.item(number, quantity, name)
+        ref = lift.graph.add_number(symbolic, number, name)
+        value = self._numbers[quantity] = self._items[key] = SymbolicValue(ref, quantity)
+        self._graph_values.remember(ref, value)
+        self._origins[id(ref)] = quantity
+        return value
+
     def calculated_number(self, lift: Tracer, calculated: Calculated, number: Any) -> SymbolicValue | None:
         """A number that is calculated from others, before the graph runs; None if it cannot be a symbol."""
         known = self._calculated.get(calculated.key)
@@ -141,8 +164,8 @@ class Inputs:
         name = calculated.name
         if not self.policy.can_be_symbolic(name, number):
             return None
-        leaves = [arg.ref(lift).known_fake for arg in calculated.args if isinstance(arg, SymbolicValue)]
-        symbolic = lift.graph.symbols.calculated(number, name, leaves)
+        args = [arg.ref(lift).known_fake if isinstance(arg, SymbolicValue) else arg for arg in calculated.args]
+        symbolic = lift.graph.symbols.calculated(number, name, calculated.function, args)
         ref = lift.graph.add_number(symbolic, number, name)
         value = self._calculated[calculated.key] = SymbolicValue(ref, calculated)
         self._graph_values.remember(ref, value)

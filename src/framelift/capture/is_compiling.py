@@ -3,6 +3,7 @@
 Programs leave out work where they believe in a compiler of one kind, and then raise, or call what only that compiler
 takes. Such a program is captured again, and the question it asked last is answered with no. What it does on its own
 is always right. A function that asked and is left by an exception, handled or not, may have left out a handler.
+torch's optimizers are told no at once.
 
     >>> answers = Answers()
     >>> answers.begin(), answers.to("here"), answers.to("there")
@@ -15,11 +16,22 @@ from __future__ import annotations
 
 from types import CodeType
 
+import torch.optim
+
 # Where a question is asked: lines of code, outermost first.
 Question = tuple[tuple[CodeType, int], ...]
 
 # So many questions are reconsidered one by one, then all of them.
 _PATIENCE = 4
+
+
+# What optimizers compute for a compiler differs in its bits from what they compute for themselves.
+_OPTIMIZERS = torch.optim.__path__[0]
+
+
+def is_misled(code: CodeType) -> bool:
+    """Whether a function would not do what it does on its own if it heard that it is compiled."""
+    return code.co_filename.startswith(_OPTIMIZERS)
 
 
 class NotCompiling(Exception):

@@ -25,7 +25,7 @@ from framelift.capture.interpreter.location import ProgramPoint
 from framelift.capture.interpreter.program import Programs
 from framelift.capture.interpreter.stepping import SteppingFrame
 from framelift.capture.interpreter.steps import Steps
-from framelift.capture.is_compiling import Answers
+from framelift.capture.is_compiling import Answers, is_misled
 from framelift.capture.operations import Operations
 from framelift.effects.journal import Journal
 from framelift.effects.modes import TorchModes
@@ -168,7 +168,7 @@ class Lift:
         """Whether the program is compiled, as far as it hears. Most ask through a function that asks for others."""
         point = self.program_point()
         assert point is not None, "a program asks while it runs"
-        return self.answers.to(point.innermost(2))
+        return not is_misled(point.line.code) and self.answers.to(point.innermost(2))
 
     # -- constants and the plain containers ------------------------------------------------------------------------
 

@@ -111,10 +111,12 @@ class Operations:
                 raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
         names = symbols.names_in_float(ref.known_fake)
+        if type(ref.known_fake) is not torch.SymBool:
+            names += symbols.items_in(ref.known_fake)  # each call has another: better none at all
         if names and not lift.policy.insists_on(names):
             raise NeedsNumbers(names)
         self._decisions += 1
-        if self._decisions > _MOST_DECISIONS:  # a loop over a symbol: better one fact than one for each round
+        if self._decisions > _MOST_DECISIONS and not symbols.items_in(ref.known_fake):  # a loop over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)
         number = decide(ref.known_fake)
         symbols.note_place(lift.user_line)

@@ -1,4 +1,4 @@
-"""Numbers in inputs: the value at a source, a size or stride of the tensor there, the length of the container there.
+"""Numbers in inputs: the value at a source, a size, a stride or the item of the tensor there, the length of the container.
 
 >>> from framelift.guards.source import Sources
 >>> Quantity(Sources(("x",)).argument(0), "SIZE", 1).name
@@ -18,6 +18,7 @@ _SPELLINGS = {
     "SIZE": "{source}.size()[{dim}]",
     "STRIDE": "{source}.stride()[{dim}]",
     "LENGTH": "len({source})",
+    "ITEM": "{source}.item()",
 }
 
 
@@ -26,6 +27,7 @@ class Quantity(NamedTuple):
 
     source: Source
     kind: str
+    # Of an ITEM: how many bytes it takes.
     dim: int = 0
 
     @property

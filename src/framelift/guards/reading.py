@@ -6,6 +6,7 @@ import collections
 import contextvars
 import functools
 import gc
+import math
 import threading
 import types
 from collections.abc import Iterable, Iterator
@@ -206,11 +207,14 @@ def lru_entry(wrapper: Any, key: Any) -> tuple[Any, Any] | None:
 
 
 def number_at(obj: Any, kind: int, index: int) -> int | float | None:
-    """What a program loads: a plain int or float, a size or stride, a length; None where there is none."""
+    """What a program loads: a plain int or float, a size or stride, a length, the item of a tensor; None: there is none."""
     if kind == core.LOAD_VALUE:
         return obj if has_type(obj, (int, float)) and not _is_too_large(obj) else None
     if kind == core.LOAD_LENGTH:
         return stored_length(obj)
+    if kind == core.LOAD_ITEM:
+        item = obj.item()
+        return item if type(item) is float and math.isfinite(item) else None
     facts = core.tensor_facts(obj)
     if facts is None:
         return None

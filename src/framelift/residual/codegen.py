@@ -133,7 +133,7 @@ class ResidualCode:
         if emit.new:
             with emit.in_front():
                 emit.make_new()
-        if emit.lengths:
+        if emit.measured:
             with emit.in_front():
                 emit.measure()
         if graph is not None:

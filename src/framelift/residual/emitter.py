@@ -13,6 +13,8 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import torch
+
 from framelift.bytecode.builder import Builder
 from framelift.guards.quantity import Calculated, Quantity
 from framelift.guards.source import Source
@@ -51,10 +53,10 @@ class ResidualEmitter:
     def __init__(self, tracer: Captured, arguments: tuple[str, ...]) -> None:
         self.tracer = tracer
         self.arguments = arguments
-        # Objects to be fetched, results of the graph, lengths at entry, tensors to be made.
+        # Objects to be fetched, results of the graph, numbers at entry, tensors to be made.
         self.fetched: list[Source] = []
         self.outputs: list[TensorValue | SymbolicValue] = []
-        self.lengths: list[Quantity] = []
+        self.measured: list[Quantity] = []
         self.new: list[Source] = []
         # Numbers to be calculated: one that nobody needs may raise, or be of another type.
         self.calculated = tracer.inputs.calculations
@@ -139,11 +141,11 @@ class ResidualEmitter:
         if isinstance(quantity, Calculated):
             self._calculated_number(quantity)
             return
-        if quantity.kind == "LENGTH":
-            if quantity not in self.lengths:
+        if quantity.kind in _MEASURES:
+            if quantity not in self.measured:
                 self._index_of(quantity.source)
-                self.lengths.append(quantity)
-            self.builder.load_fast(_length_name(self.lengths.index(quantity)))
+                self.measured.append(quantity)
+            self.builder.load_fast(_measured_name(self.measured.index(quantity)))
             return
         self.source(quantity.source)
         if quantity.kind == "SIZE":
@@ -165,12 +167,12 @@ class ResidualEmitter:
             self.builder.store_fast(_calculated_name(index))
 
     def measure(self) -> None:
-        """Note the lengths that are needed, before anything is changed."""
-        for index, quantity in enumerate(self.lengths):
-            self.builder.load_callable(len)
+        """Note what is needed of inputs that the frame may change, before anything is changed."""
+        for index, quantity in enumerate(self.measured):
+            self.builder.load_callable(_MEASURES[quantity.kind])
             self.source(quantity.source)
             self.builder.call(1)
-            self.builder.store_fast(_length_name(index))
+            self.builder.store_fast(_measured_name(index))
 
     def make_new(self) -> None:
         """Make what the graph or what follows needs, before anything is changed."""
@@ -313,8 +315,12 @@ def _short_parts(items: Sequence[T]) -> list[Sequence[T]]:
     return [items[start : start + _MANY] for start in range(0, len(items), _MANY)]
 
 
-def _length_name(index: int) -> str:
-    return f".length{index}"
+# How numbers are found that the frame may change.
+_MEASURES: dict[str, Callable[[Any], Any]] = {"LENGTH": len, "ITEM": torch.Tensor.item}
+
+
+def _measured_name(index: int) -> str:
+    return f".measured{index}"
 
 
 def _calculated_name(index: int) -> str:

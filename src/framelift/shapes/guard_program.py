@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class Load(enum.IntEnum):
     SIZE = core.LOAD_SIZE
     STRIDE = core.LOAD_STRIDE
     LENGTH = core.LOAD_LENGTH
+    ITEM = core.LOAD_ITEM
 
 
 class Step(enum.IntEnum):
@@ -57,11 +59,14 @@ class Step(enum.IntEnum):
     LE = core.PROGRAM_LE
     AND = core.PROGRAM_AND
     OR = core.PROGRAM_OR
+    SAME = core.PROGRAM_SAME
+    FLOATPOW = core.PROGRAM_FLOATPOW
     NOT = core.PROGRAM_NOT
     TO_FLOAT = core.PROGRAM_TO_FLOAT
     FLOOR = core.PROGRAM_FLOOR
     CEIL = core.PROGRAM_CEIL
     TRUNC = core.PROGRAM_TRUNC
+    SINGLE = core.PROGRAM_SINGLE
 
 
 class GuardProgram(NamedTuple):
@@ -166,6 +171,39 @@ def _divided(function: Callable[[Number, Number], Number]) -> Callable[[Number, 
     return divide
 
 
+def single(number: float) -> float:
+    """A float as one of half as many bits holds it. Raises OverflowError where that has none.
+
+    >>> single(0.1), single(3.0)
+    (0.10000000149011612, 3.0)
+    """
+    rounded: float = _SINGLE.unpack(_SINGLE.pack(number))[0]
+    return rounded
+
+
+_SINGLE = struct.Struct("f")
+
+
+def _single(number: Number) -> Number:
+    try:
+        return single(_exact(number))
+    except OverflowError:
+        raise DoesNotFit from None
+
+
+def _float_power(base: Number, exponent: Number) -> Number:
+    if not base > 0:
+        raise DoesNotFit
+    try:
+        return float(base) ** float(exponent)
+    except OverflowError:
+        raise DoesNotFit from None
+
+
+def _same_float(left: Number, right: Number) -> Number:
+    return left == right and math.copysign(1.0, left) == math.copysign(1.0, right)
+
+
 def _floor_divided(left: Number, right: Number) -> Number:
     _fitting(left // right)
     return left % right
@@ -193,18 +231,24 @@ _INTS: dict[int, Callable[[Number, Number], Number]] = {
     Step.AND: lambda left, right: bool(left and right),
     Step.OR: lambda left, right: bool(left or right),
 }
-_FLOATS: dict[int, Callable[[Number, Number], Number]] = {**_ANY, Step.TRUEDIV: _divided(operator.truediv)}
+_FLOATS: dict[int, Callable[[Number, Number], Number]] = {
+    **_ANY,
+    Step.TRUEDIV: _divided(operator.truediv),
+    Step.SAME: _same_float,
+    Step.FLOATPOW: _float_power,
+}
 _UNARY: dict[int, Callable[[Number], Number]] = {
     Step.NOT: lambda number: not number,
     Step.TO_FLOAT: _exact,
     Step.FLOOR: _whole(math.floor),
     Step.CEIL: _whole(math.ceil),
     Step.TRUNC: _whole(math.trunc),
+    Step.SINGLE: _single,
 }
 
 
 def _binary(op: int, left: Number, right: Number) -> Number:
-    on_ints = isinstance(left, int) and isinstance(right, int) and op != Step.TRUEDIV
+    on_ints = isinstance(left, int) and isinstance(right, int) and op not in (Step.TRUEDIV, Step.FLOATPOW)
     if not on_ints:
         left, right = _exact(left), _exact(right)
     function = (_INTS if on_ints else _FLOATS).get(op)

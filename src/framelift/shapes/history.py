@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ Wish = bool | Mapping[int, Mark]
 
 # What has had so many values will have others.
 _MOST_TEXTS = 8
+# What the program decides by the numbers in a tensor so often, it will decide otherwise again.
+_MOST_DECIDED = 4
 # A number that is an argument itself.
 _ARGUMENT = re.compile(r"L\['\w+'\](\[\d+\]|\['\w+'\])?")
 
@@ -41,6 +43,11 @@ class History:
     dynamic_sizes: dict[str, set[int]] = field(default_factory=dict)
     dynamic_strides: dict[str, set[int]] = field(default_factory=dict)
     dynamic_numbers: set[str] = field(default_factory=set)
+    # Numbers in tensors that were equal: the first of them. Those that were not always equal to it.
+    together: dict[str, str] = field(default_factory=dict)
+    apart: set[str] = field(default_factory=set)
+    # How many entries assumed something of a number in a tensor.
+    decided: dict[str, int] = field(default_factory=dict)
     # Texts of what is known by its text only.
     texts: dict[str, set[str]] = field(default_factory=dict)
     # Numbers, and tensors with sizes, the backend would not take as symbols.
@@ -196,6 +203,20 @@ class Policy:
     def saw_number(self, name: str, number: Number) -> None:
         """An entry was captured for this very number."""
         self._history.numbers[name] = number
+
+    def go_together(self, name: str, first: str) -> bool:
+        """Whether a number in a tensor is presumed to stay equal to one that it is equal to now."""
+        history = self._history
+        if history.together.setdefault(name, first) != first:
+            history.apart.add(name)
+        return name not in history.apart
+
+    def saw_decided(self, names: Iterable[str]) -> None:
+        """An entry was captured that assumes something of these numbers in tensors."""
+        for name in names:
+            count = self._history.decided[name] = self._history.decided.get(name, 0) + 1
+            if count >= _MOST_DECIDED:
+                self._history.refused_numbers.add(name)
 
     def is_steady(self, name: str, text: str) -> bool:
         """Whether what a source holds, and is known by its text only, is worth an entry of its own."""

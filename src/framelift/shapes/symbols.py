@@ -33,7 +33,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from framelift.shapes.guard_program import GuardProgram
-from framelift.shapes.translate import Untranslatable, Writer
+from framelift.shapes.translate import Calculation, Untranslatable, Writer
 from framelift.shapes.unbacked import LEAST_SIZE, PresumingEnv
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -96,8 +96,11 @@ class Symbols:
         self._index: dict[sympy.Symbol, int] = {}
         # Sizes of inputs that have no value here, and their names.
         self.unbacked: dict[sympy.Symbol, str] = {}
-        # Numbers that are calculated from others: the symbols of these.
-        self._calculated: dict[sympy.Symbol, frozenset[sympy.Symbol]] = {}
+        # Numbers that are calculated from others: how, and the symbols behind them that guards know.
+        self._calculated: dict[sympy.Symbol, Calculation] = {}
+        self._behind: dict[sympy.Symbol, frozenset[sympy.Symbol]] = {}
+        # Those that are read from tensors.
+        self._items: set[sympy.Symbol] = set()
         # The user's line for each guard of the environment, as far as it is known.
         self._places: list[Any] = []
 
@@ -145,18 +148,30 @@ class Symbols:
             return self.shape_env.create_symfloatnode(expression, hint=value)
         return self._node(expression, value)
 
-    def calculated(self, value: int | float, name: str, leaves: Sequence[Any]) -> Any:
-        """A symbol for a number that is calculated from these: guards cannot do that."""
-        name = f"{name}, the {len(self._calculated) + 1}. that is calculated"
-        expression = self.shape_env.create_unspecified_symbol(value, NamedSource(name), DimDynamic.DYNAMIC)
-        self._calculated[expression] = self._leaves(symbol for leaf in leaves for symbol in leaf.node.expr.free_symbols)
+    def item(self, value: float, origin: Origin, name: str) -> Any:
+        """A symbol for the number in a tensor."""
+        number = self.number(value, origin, name)
+        self._items.add(number.node.expr)
+        return number
+
+    def another(self, number: Any, origin: Origin, name: str) -> None:
+        """A number elsewhere that is presumed to be the same."""
+        self._loaded.append(_Loaded(origin, name, (None, None), number.node.expr))
+
+    def calculated(self, value: int | float, name: str, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A symbol for a number that is calculated from these."""
+        words = f"{name}, the {len(self._calculated) + 1}. that is calculated"
+        expression = self.shape_env.create_unspecified_symbol(value, NamedSource(words), DimDynamic.DYNAMIC)
+        self._calculated[expression] = Calculation(function, tuple(args), name)
+        leaves = [arg.node.expr for arg in args if isinstance(arg, SYMBOLIC)]
+        self._behind[expression] = self._leaves(symbol for leaf in leaves for symbol in leaf.free_symbols)
         if isinstance(value, float):
             return self.shape_env.create_symfloatnode(expression, hint=value)
         return self._node(expression, value)
 
     def _leaves(self, symbols: Iterable[sympy.Symbol]) -> frozenset[sympy.Symbol]:
         """The symbols that guards know, behind those that are calculated."""
-        return frozenset(leaf for symbol in symbols for leaf in self._calculated.get(symbol, (symbol,)))
+        return frozenset(leaf for symbol in symbols for leaf in self._behind.get(symbol, (symbol,)))
 
     def layout(
         self,
@@ -239,6 +254,16 @@ class Symbols:
         found = [self._index[symbol] for symbol in number.node.expr.free_symbols if symbol in self._index]
         return tuple(sorted(self._loaded[index].name for index in found))
 
+    def items_in(self, number: Any) -> tuple[str, ...]:
+        """Which numbers in tensors a number is computed from."""
+        found = self._leaves(number.node.expr.free_symbols) & self._items
+        return tuple(sorted(self._loaded[self._index[symbol]].name for symbol in found))
+
+    def decided_items(self) -> frozenset[str]:
+        """The numbers in tensors of which something was assumed."""
+        symbols = (symbol for guard in self.shape_env.guards for symbol in guard.expr.free_symbols)
+        return frozenset(self._loaded[self._index[symbol]].name for symbol in self._leaves(symbols) & self._items)
+
     # -- telling -------------------------------------------------------------------------------------------------
 
     def program(self, load_of: Callable[[Origin], tuple[int, int, int]]) -> GuardProgram | None:
@@ -246,7 +271,7 @@ class Symbols:
         if not self._index:
             return None
         names = tuple(loaded.name for loaded in self._loaded)
-        writer = Writer(self._index, names)
+        writer = Writer(self._index, names, self._calculated)
         for index, loaded in enumerate(self._loaded):
             writer.bounds(index, *loaded.bounds)
             if loaded.expression is not None:

@@ -11,10 +11,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sympy
+import torch
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from torch.utils._sympy.functions import (
     CeilToInt,
@@ -33,20 +36,36 @@ from torch.utils._sympy.functions import (
 )
 from torch.utils._sympy.printers import PythonPrinter
 
-from framelift.shapes.guard_program import Number, Step
+from framelift.shapes.guard_program import Number, Step, single
 
 
 class Untranslatable(Exception):
     """An expression uses a function that programs do not have."""
 
 
+class Calculation(NamedTuple):
+    """How a symbol is calculated: a function of plain numbers and of torch's symbolic ones."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    words: str
+
+
 class Writer:
     """Writes facts over symbols, each of which is loaded under a number."""
 
-    def __init__(self, loads: Mapping[sympy.Symbol, int], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        loads: Mapping[sympy.Symbol, int],
+        names: Sequence[str],
+        calculated: Mapping[sympy.Symbol, Calculation] = MappingProxyType({}),
+    ) -> None:
         self._loads = loads
         self._names = names
+        # Symbols that are loaded nowhere, but calculated from others.
+        self._calculated = calculated
         self._spellings = {symbol: sympy.Symbol(names[load]) for symbol, load in loads.items()}
+        self._spellings.update((symbol, sympy.Symbol(each.words)) for symbol, each in calculated.items())
         self.code: list[tuple[int, Number]] = []
         self.words: list[str] = []
 
@@ -64,7 +83,7 @@ class Writer:
         """The number that is loaded is what the expression gives."""
         self._step(Step.LOAD, load)
         self._expression(expression)
-        self._step(Step.EQ)
+        self._step(Step.EQ if expression.is_integer else Step.SAME)  # 0.0 is not -0.0
         self._check(f"{self._names[load]} == {self._spell(expression)}")
 
     def bounds(self, load: int, lower: int | None, upper: int | None) -> None:
@@ -105,9 +124,27 @@ class Writer:
 
     def _symbol(self, symbol: Any) -> None:
         load = self._loads.get(symbol)
-        if load is None:
+        if load is not None:
+            self._step(Step.LOAD, load)
+        elif symbol in self._calculated:
+            self._calculation(self._calculated[symbol])
+        else:
             raise Untranslatable(str(symbol))
-        self._step(Step.LOAD, load)
+
+    def _calculation(self, calculation: Calculation) -> None:
+        """Floats as Python calculates them: of ints these functions mean something else."""
+        function, args, words = calculation
+        step = _CALCULATIONS.get(function)
+        if step is None or all(_is_integer(arg) for arg in args):
+            raise Untranslatable(words)
+        for arg in args:
+            if type(arg) is int:
+                self._integer(arg)
+            elif type(arg) is float:
+                self._float(arg)
+            else:
+                self._expression(arg.node.expr)
+        self._step(step)
 
     def _integer(self, number: Any) -> None:
         value = int(number)
@@ -120,6 +157,13 @@ class Writer:
 
     def _truth(self, value: Any) -> None:
         self._step(Step.CONST, int(bool(value)))
+
+    def _equal(self, expression: Any) -> None:
+        for argument in expression.args:
+            self._expression(argument)
+        # What was found to be 0.0 may stand for that in the graph, where -0.0 is another number.
+        is_whole = all(argument.is_integer for argument in expression.args)
+        self._step(Step.EQ if is_whole else Step.SAME)
 
     def _power(self, expression: Any) -> None:
         base, exponent = expression.args
@@ -172,6 +216,19 @@ def _unwrapped(words: str) -> str:
     return inner if words[:1] == "(" and words[-1:] == ")" else words
 
 
+def _is_integer(number: Any) -> bool:
+    return type(number) is int or isinstance(number, torch.SymInt)
+
+
+# What residual code calculates with floats, and programs as well.
+_CALCULATIONS: dict[Callable[..., Any], int] = {
+    operator.add: Step.ADD,
+    operator.sub: Step.SUB,
+    operator.mul: Step.MUL,
+    operator.truediv: Step.TRUEDIV,
+    operator.pow: Step.FLOATPOW,
+    single: Step.SINGLE,
+}
 _printer = functools.cache(PythonPrinter)
 _WRITERS: dict[type, Callable[[Writer, Any], None]] = {
     sympy.Symbol: Writer._symbol,
@@ -182,7 +239,7 @@ _WRITERS: dict[type, Callable[[Writer, Any], None]] = {
     sympy.And: _chain(Step.AND),
     sympy.Or: _chain(Step.OR),
     sympy.Not: _on_one(Step.NOT),
-    sympy.Eq: _chain(Step.EQ),
+    sympy.Eq: Writer._equal,
     sympy.Ne: _chain(Step.NE),
     sympy.Lt: _chain(Step.LT),
     sympy.Le: _chain(Step.LE),

@@ -73,8 +73,34 @@ static bool ask_python(PyObject *tensor, const NumberLoad *load, Number *number)
     return found;
 }
 
+/* The number in a tensor of the host that has one element; `index` says how many bytes that takes. A check on the tensor
+ * has seen that it is one. */
+static bool load_item(const NumberLoad *load, PyObject *tensor, Number *number)
+{
+    const char *memory = load->native ? tensor_memory(tensor) : NULL;
+    *number = (Number){.is_float = true};
+    if (memory == NULL) {
+        PyObject *item = PyObject_CallMethod(tensor, "item", NULL);
+        bool found = item != NULL && from_object(item, number);
+        Py_XDECREF(item);
+        PyErr_Clear();
+        return found && number->is_float && isfinite(number->f);
+    }
+    if (load->index == sizeof(float)) {
+        float single;
+        memcpy(&single, memory, sizeof(single));
+        number->f = single;
+    } else {
+        memcpy(&number->f, memory, sizeof(number->f));
+    }
+    return isfinite(number->f);
+}
+
 static bool load_number(const NumberLoad *load, PyObject *object, Number *number)
 {
+    if (load->property == LOAD_ITEM) {
+        return load_item(load, object, number);
+    }
     if (load->property == LOAD_VALUE) {
         return from_object(object, number);
     }
@@ -181,6 +207,18 @@ static bool on_floats(int op, double a, double b, Number *result)
 {
     double value = 0;
     switch (op) {
+    case PROGRAM_SAME:
+        *result = (Number){.i = memcmp(&a, &b, sizeof(a)) == 0};
+        return true;
+    case PROGRAM_FLOATPOW:
+        if (!(a > 0)) {
+            return false;
+        }
+        value = pow(a, b);
+        if (!isfinite(value)) {
+            return false;
+        }
+        break;
     case PROGRAM_ADD:
         value = a + b;
         break;
@@ -217,7 +255,7 @@ static bool on_floats(int op, double a, double b, Number *result)
 
 static bool binary(int op, Number a, Number b, Number *result)
 {
-    if (!a.is_float && !b.is_float && op != PROGRAM_TRUEDIV) {
+    if (!a.is_float && !b.is_float && op != PROGRAM_TRUEDIV && op != PROGRAM_FLOATPOW) {
         return on_ints(op, a.i, b.i, result);
     }
     return as_float(&a) && as_float(&b) && on_floats(op, a.f, b.f, result);
@@ -235,6 +273,12 @@ static bool unary(int op, Number *number)
         return !number->is_float || whole(floor(number->f), number);
     case PROGRAM_CEIL:
         return !number->is_float || whole(ceil(number->f), number);
+    case PROGRAM_SINGLE:
+        if (!as_float(number)) {
+            return false;
+        }
+        number->f = (float)number->f;
+        return isfinite(number->f);
     default:
         return !number->is_float || whole(trunc(number->f), number);
     }
@@ -305,7 +349,7 @@ static int read_loads(Program *program, PyObject *loads, int members)
             return -1;
         }
         if (load->member < 0 || load->member >= members || load->property < LOAD_VALUE ||
-            load->property > LOAD_LENGTH || load->index < 0) {
+            load->property > LOAD_ITEM || load->index < 0) {
             PyErr_Format(PyExc_ValueError, "load %d of a program does not exist", i);
             return -1;
         }
@@ -325,7 +369,7 @@ static int depth_after(const Step *step, int depth, int nloads)
         return depth == 1 ? 0 : -1;
     default:
         if (step->op >= PROGRAM_NOT) {
-            return step->op <= PROGRAM_TRUNC && depth >= 1 ? depth : -1;
+            return step->op <= PROGRAM_SINGLE && depth >= 1 ? depth : -1;
         }
         return step->op >= PROGRAM_ADD && depth >= 2 ? depth - 1 : -1;
     }

@@ -48,7 +48,8 @@ int add_kind(PyObject *module, const char *prefix, const char *name, int number,
     X(VALUE, 0)                                                                                                        \
     X(SIZE, 1)                                                                                                         \
     X(STRIDE, 2)                                                                                                       \
-    X(LENGTH, 3)
+    X(LENGTH, 3)                                                                                                       \
+    X(ITEM, 4)
 #define PROGRAM_STEPS(X)                                                                                               \
     X(CONST, 0)                                                                                                        \
     X(LOAD, 1)                                                                                                         \
@@ -68,11 +69,14 @@ int add_kind(PyObject *module, const char *prefix, const char *name, int number,
     X(LE, 15)                                                                                                          \
     X(AND, 16)                                                                                                         \
     X(OR, 17)                                                                                                          \
-    X(NOT, 18)                                                                                                         \
-    X(TO_FLOAT, 19)                                                                                                    \
-    X(FLOOR, 20)                                                                                                       \
-    X(CEIL, 21)                                                                                                        \
-    X(TRUNC, 22)
+    X(SAME, 18)                                                                                                        \
+    X(FLOATPOW, 19)                                                                                                    \
+    X(NOT, 20)                                                                                                         \
+    X(TO_FLOAT, 21)                                                                                                    \
+    X(FLOOR, 22)                                                                                                       \
+    X(CEIL, 23)                                                                                                        \
+    X(TRUNC, 24)                                                                                                       \
+    X(SINGLE, 25)
 
 #define AS_LOAD(name, number) LOAD_##name = number,
 #define AS_STEP(name, number) PROGRAM_##name = number,

@@ -333,6 +333,13 @@ static bool tensor_span(PyObject *tensor, uintptr_t *data, uintptr_t *start, uin
     return true;
 }
 
+const char *tensor_memory(PyObject *tensor)
+{
+    uintptr_t data, start, end;
+    /* (A tensor without memory of its own would give the address of its storage.) */
+    return tensor_span(tensor, &data, &start, &end) && start != end ? (const char *)start : NULL;
+}
+
 int tensor_span_update(PyObject *tensor, Span *span)
 {
     size_t bytes = (size_t)tensor_access.nmetadata;

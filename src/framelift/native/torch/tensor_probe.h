@@ -50,6 +50,8 @@ typedef struct {
 } Metadata;
 
 bool tensor_metadata_read(PyObject *tensor, Metadata *metadata); /* false: torch failed */
+/* Where the first element of a tensor of the host is; NULL: it cannot be told natively. */
+const char *tensor_memory(PyObject *tensor);
 
 /* -1 in a flag or ndim: anything. */
 struct TensorGuard {

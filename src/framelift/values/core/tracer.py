@@ -102,12 +102,18 @@ class InputTable(Protocol):
     def symbolic_number(self, lift: Tracer, quantity: Quantity, number: Any) -> Any:
         """A number of an input as a symbol, if the policy wants it to be one."""
 
+    def item_number(self, lift: Tracer, quantity: Quantity, number: float) -> Any:
+        """The number in a tensor of the host as a symbol; None if it cannot be one."""
+
     def calculated_number(self, lift: Tracer, calculated: Calculated, number: Any) -> Any:
         """A number that is calculated from others, before the graph runs; None if it cannot be a symbol."""
 
     @property
     def calculations(self) -> list[Calculated]:
         """The numbers that are calculated, each after those it is calculated from."""
+
+    def source(self, ref: TensorRef | NumberRef) -> Source:
+        """Where a tensor that is an input of the graph is found."""
 
     def add_tensor(self, lift: Tracer, value: Any) -> TensorRef:
         """Make a tensor an input of the graph."""

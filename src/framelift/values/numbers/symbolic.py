@@ -191,6 +191,10 @@ class SymbolicValue(SettledValue):
         return py.unless_refused(tracer, py.binary, symbol, _plain(tracer, left), _plain(tracer, right))
 
     def _computed(self, tracer: Tracer, operator: str, left: Any, right: Any) -> Any:
+        if self._rest_on_floats(left, right):  # in the graph they would be computed in another order
+            calculated = tracer.calculate(BINARY[operator], left, right)
+            if calculated is not None:
+                return calculated
         result = tracer.call_on_numbers(BINARY[operator], (left, right))
         if result is NotImplemented:
             return self._settled(tracer, operator, left, right)
@@ -199,6 +203,10 @@ class SymbolicValue(SettledValue):
                 return py.binary(tracer, operator, _plain(tracer, left), _plain(tracer, right))
             result.origin = Computed(operator, left, right)
         return result
+
+    @staticmethod
+    def _rest_on_floats(*numbers: Any) -> bool:
+        return any(isinstance(number, SymbolicValue) and number.rests_on_floats for number in numbers)
 
     def _overflows(self) -> bool:
         """Whether it is an int that neither guards nor graphs can compute."""

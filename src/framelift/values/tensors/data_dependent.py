@@ -21,6 +21,7 @@ from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import defines
 from framelift.values.numbers.symbolic import SizedTensor, SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
+from framelift.values.tensors.host_scalars import host_number
 from framelift.values.tensors.sizes import size_in
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def item_of(tracer: Tracer, tensor: SizedTensor) -> Any:
         # Compilers take numbers as results, but no truth values.
         number = tracer.call_tensor_method("item", (tracer.call_tensor_method("long", (tensor,), {}),), {})
         return py.compare(tracer, "!=", number, 0)
-    return tracer.call_tensor_method("item", (tensor,), {})
+    return _float_of(tracer, tensor)
+
+
+def _float_of(tracer: Tracer, tensor: SizedTensor) -> Any:
+    number = host_number(tracer, tensor)
+    return tracer.call_tensor_method("item", (tensor,), {}) if number is None else number
 
 
 def as_number(tracer: Tracer, tensor: SizedTensor, method: str) -> Any:
@@ -51,7 +57,7 @@ def as_number(tracer: Tracer, tensor: SizedTensor, method: str) -> Any:
         number = tracer.call_tensor_method("item", (tensor,), {})
         return number if method != "__float__" else _as_float(tracer, number)
     if _is_single(descriptor) and descriptor.dtype in _FLOATS and method == "__float__":
-        return tracer.call_tensor_method("item", (tensor,), {})
+        return _float_of(tracer, tensor)
     return tracer.call_tensor_method(method, (tensor,), {})
 
 

@@ -93,6 +93,7 @@ _STATE = [
 _FIXED = [
     torch.cuda.is_available,
     torch.cuda.device_count,
+    torch.accelerator.current_accelerator,
     torch.can_cast,
     torch.promote_types,
     torch.device,

@@ -136,7 +136,7 @@ class Inputs:
         return value
 
     def item_number(self, lift: Tracer, quantity: Quantity, number: float) -> SymbolicValue | None:
-        """The number in a tensor of the host as a symbol; None if it cannot be one. Equal ones are presumed to stay so."""
+        """The number in a tensor of the host as a symbol; equal ones are presumed to stay so."""
         known = self._numbers.get(quantity)
         if known is not None:
             return known

@@ -22,10 +22,13 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.stdlib.warnings import refuse_unheard
+from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.data_errors import may_raise
 
+# What operations call factors of a whole operand.
+_FACTORS = ("alpha", "beta", "value")
 # So many facts are noted about symbolic numbers before they are settled.
 _MOST_DECISIONS = 64
 
@@ -70,6 +73,8 @@ class Operations:
             result = emit(target, plain_args, plain_kwargs, lift.program_point(), must_run=raises)
         except MetadataFailure as failure:
             settled = [_settled(lift, arg) for arg in args], {key: _settled(lift, arg) for key, arg in kwargs.items()}
+            if failure.kind == "data-dependent":
+                settled[1].update(_items_of_factors(lift, kwargs))
             if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
                 return self.on_values(lift, emit, target, tuple(settled[0]), settled[1], raises)
             raise _break_for(failure) from failure
@@ -116,7 +121,9 @@ class Operations:
         if names and not lift.policy.insists_on(names):
             raise NeedsNumbers(names)
         self._decisions += 1
-        if self._decisions > _MOST_DECISIONS and not symbols.items_in(ref.known_fake):  # a loop over a symbol: better one fact than one for each round
+        if self._decisions > _MOST_DECISIONS and not symbols.items_in(
+            ref.known_fake
+        ):  # a loop over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)
         number = decide(ref.known_fake)
         symbols.note_place(lift.user_line)
@@ -174,6 +181,12 @@ def _settled(lift: Tracing, value: Any) -> Any:
         if any(now is not before for now, before in zip(settled, items, strict=True)):
             return value.make(lift, settled)
     return value
+
+
+def _items_of_factors(lift: Tracing, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The numbers in tensors that are given as factors, for which torch takes a number: it reads that out of them."""
+    given = {key: kwargs[key] for key in _FACTORS if isinstance(kwargs.get(key), TensorValue)}
+    return {key: item_of(lift, tensor) for key, tensor in given.items()}
 
 
 def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

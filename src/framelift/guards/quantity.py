@@ -1,4 +1,4 @@
-"""Numbers in inputs: the value at a source, a size, a stride or the item of the tensor there, the length of the container.
+"""Numbers in inputs: the value at a source, a size, stride or item of the tensor there, the length of the container.
 
 >>> from framelift.guards.source import Sources
 >>> Quantity(Sources(("x",)).argument(0), "SIZE", 1).name

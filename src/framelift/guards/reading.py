@@ -207,7 +207,7 @@ def lru_entry(wrapper: Any, key: Any) -> tuple[Any, Any] | None:
 
 
 def number_at(obj: Any, kind: int, index: int) -> int | float | None:
-    """What a program loads: a plain int or float, a size or stride, a length, the item of a tensor; None: there is none."""
+    """What a program loads: a plain int or float, a size, stride or item of a tensor, a length; None: there is none."""
     if kind == core.LOAD_VALUE:
         return obj if has_type(obj, (int, float)) and not _is_too_large(obj) else None
     if kind == core.LOAD_LENGTH:

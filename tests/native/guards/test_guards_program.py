@@ -9,7 +9,7 @@ import pytest
 
 import framelift.guards.reference  # noqa: F401  (gives trees their words and their strict mode)
 from framelift.native import core
-from framelift.shapes.guard_program import GuardProgram, Load, Step
+from framelift.shapes.guard_program import GuardProgram, Load, Step, single
 from tests.native.guards_builder import Nodes, hits, words
 
 
@@ -55,6 +55,49 @@ def test_words() -> None:
     assert words(tree, 6) == "fact 0 of n0 was true, now n0 is 6"
     assert words(tree, "x") == "one of n0 is no number of its kind any more"
     assert words(tree, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "constant", "result"),
+    [
+        (Step.FLOATPOW, 0.9, 3.0, 0.9**3.0),
+        (Step.FLOATPOW, 0.9, -2, 0.9**-2),
+        (Step.FLOATPOW, 2, 0.5, 2**0.5),
+        (Step.TRUEDIV, 1.0, 3, 1 / 3),
+    ],
+)
+def test_floats_are_calculated_as_python_does(op: int, number: Any, constant: Any, result: float) -> None:
+    code = [(Step.LOAD, 0), (Step.CONST, constant), (op, 0), (Step.CONST, result), (Step.SAME, 0), (Step.CHECK, 0)]
+    tree = make([(0, Load.VALUE, 0)], code)
+    assert hits(tree, number)
+    assert not hits(tree, number + 1)
+
+
+@pytest.mark.parametrize("base", [0.0, -1.0, -0.0])
+def test_powers_of_what_is_not_positive_are_a_miss(base: float) -> None:
+    code = [(Step.LOAD, 0), (Step.CONST, 2.0), (Step.FLOATPOW, 0), (Step.CONST, -1.0), (Step.NE, 0), (Step.CHECK, 0)]
+    assert not hits(make([(0, Load.VALUE, 0)], code), base)
+
+
+def test_powers_that_are_too_large_are_a_miss() -> None:
+    code = [(Step.LOAD, 0), (Step.CONST, 400.0), (Step.FLOATPOW, 0), (Step.CONST, 0.0), (Step.NE, 0), (Step.CHECK, 0)]
+    assert not hits(make([(0, Load.VALUE, 0)], code), 10.0)
+    assert hits(make([(0, Load.VALUE, 0)], code), 1.5)
+
+
+def test_floats_of_half_as_many_bits() -> None:
+    code = [(Step.LOAD, 0), (Step.SINGLE, 0), (Step.CONST, single(0.1)), (Step.SAME, 0), (Step.CHECK, 0)]
+    tree = make([(0, Load.VALUE, 0)], code)
+    assert hits(tree, 0.1)
+    assert hits(tree, single(0.1))
+    assert not hits(tree, 0.2)
+    assert not hits(tree, 1e300)
+
+
+def test_the_same_float_has_the_same_sign() -> None:
+    tree = value_is(Step.SAME, 0.0)
+    assert hits(tree, 0.0)
+    assert not hits(tree, -0.0)
 
 
 def test_lengths() -> None:

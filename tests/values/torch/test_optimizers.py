@@ -32,10 +32,12 @@ class Training:
         return [p.detach().clone() for p in self.parameters], gradients, copy.deepcopy(self.optimizer.state_dict())
 
 
-def check_steps(make: Callable[[list[Any]], Any], step: Callable[[Training], Any], captures: int) -> None:
+def check_steps(
+    make: Callable[[list[Any]], Any], step: Callable[[Training], Any], captures: int, backend: str = "eager"
+) -> None:
     """Four rounds of giving gradients and `step`, eager and lifted, must leave the same behind every time."""
     eager, lifted = Training(make), Training(make)
-    compiled = framelift.compile(step, backend="eager", fullgraph=True)
+    compiled = framelift.compile(step, backend=backend, fullgraph=True)
     record = Record()
     for number in range(4):
         eager.give_gradients(number)
@@ -60,11 +62,67 @@ def step_only(training: Training) -> None:
         pytest.param(lambda ps: torch.optim.RMSprop(ps, lr=0.1, centered=True), 2, id="rmsprop"),
         pytest.param(lambda ps: torch.optim.Adadelta(ps), 2, id="adadelta"),
         pytest.param(lambda ps: torch.optim.Rprop(ps), 2, id="rprop"),
+        pytest.param(lambda ps: torch.optim.Adam(ps, amsgrad=True, weight_decay=0.1), 2, id="adam"),
+        pytest.param(lambda ps: torch.optim.Adam(ps, lr=torch.tensor(0.1)), 2, id="adam with a tensor as its rate"),
+        pytest.param(lambda ps: torch.optim.AdamW(ps, lr=0.1), 2, id="adamw"),
+        pytest.param(lambda ps: torch.optim.AdamW(ps, lr=0.1, foreach=True), 2, id="adamw foreach"),
+        pytest.param(lambda ps: torch.optim.NAdam(ps), 2, id="nadam"),
+        pytest.param(lambda ps: torch.optim.NAdam(ps, foreach=True), 2, id="nadam foreach"),
+        pytest.param(lambda ps: torch.optim.Adamax(ps), 2, id="adamax"),
+        pytest.param(lambda ps: torch.optim.Adamax(ps, foreach=True), 2, id="adamax foreach"),
+        pytest.param(lambda ps: torch.optim.Adagrad(ps, lr_decay=0.5), 1, id="adagrad"),
+        pytest.param(lambda ps: torch.optim.Adagrad(ps, lr_decay=0.5, foreach=True), 1, id="adagrad foreach"),
     ],
 )
 def test_steps(make: Callable[[list[Any]], Any], captures: int) -> None:
     """The first step makes the optimizer's state, so the second is captured too; all further ones hit."""
     check_steps(make, step_only, captures)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_the_count_of_steps_is_a_number_for_compilers_too(foreach: bool) -> None:
+    check_steps(lambda ps: torch.optim.AdamW(ps, lr=0.1, foreach=foreach), step_only, 2, "aot_eager")
+
+
+def test_equal_counts_of_steps_are_one_number() -> None:
+    lifted = Training(lambda ps: torch.optim.AdamW(ps, lr=0.1))
+    compiled, record = framelift.compile(step_only, backend="eager", fullgraph=True), Record()
+    with record.listening():
+        for number in range(2):
+            lifted.give_gradients(number)
+            compiled(lifted)
+    numbers = [node for node in record.graphs[-1].graph.nodes if node.meta.get("input_kind") == "number"]
+    assert len(numbers) == 2  # the size of the step and the root of the second correction, for both parameters
+
+
+def test_counts_of_steps_that_differ() -> None:
+    """A parameter without a gradient is left out of a step: its count is another from then on."""
+    eager, lifted = [Training(lambda ps: torch.optim.AdamW(ps, lr=0.1)) for _ in range(2)]
+    compiled, record = framelift.compile(step_only, backend="eager", fullgraph=True), Record()
+    for number in range(8):
+        for training, step in ((eager, step_only), (lifted, compiled)):
+            training.give_gradients(number)
+            if number == 2:
+                training.parameters[1].grad = None
+            with record.listening():
+                step(training)
+        Comparison().compare(eager.state(), lifted.state(), f"round {number}")
+    assert record.captures == 4  # no state, state, no gradient, other counts
+
+
+def test_a_loaded_count_of_steps_is_seen() -> None:
+    eager, lifted = [Training(lambda ps: torch.optim.AdamW(ps, lr=0.1)) for _ in range(2)]
+    compiled = framelift.compile(step_only, backend="eager", fullgraph=True)
+    for number in range(4):
+        for training, step in ((eager, step_only), (lifted, compiled)):
+            training.give_gradients(number)
+            if number == 2:
+                saved = copy.deepcopy(training.optimizer.state_dict())
+                saved["state"][0]["step"].fill_(100.0)
+                saved["state"][1]["step"].fill_(7.0)
+                training.optimizer.load_state_dict(saved)
+            step(training)
+        Comparison().compare(eager.state(), lifted.state(), f"round {number}")
 
 
 def test_after_torch_compile_marked_its_optimizers() -> None:

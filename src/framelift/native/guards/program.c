@@ -73,8 +73,8 @@ static bool ask_python(PyObject *tensor, const NumberLoad *load, Number *number)
     return found;
 }
 
-/* The number in a tensor of the host that has one element; `index` says how many bytes that takes. A check on the tensor
- * has seen that it is one. */
+/* The number in a tensor of the host that has one element; `index` says how many bytes that takes. A check on the
+ * tensor has seen that it is one. */
 static bool load_item(const NumberLoad *load, PyObject *tensor, Number *number)
 {
     const char *memory = load->native ? tensor_memory(tensor) : NULL;
@@ -348,8 +348,8 @@ static int read_loads(Program *program, PyObject *loads, int members)
                               &load->property, &load->index)) {
             return -1;
         }
-        if (load->member < 0 || load->member >= members || load->property < LOAD_VALUE ||
-            load->property > LOAD_ITEM || load->index < 0) {
+        if (load->member < 0 || load->member >= members || load->property < LOAD_VALUE || load->property > LOAD_ITEM ||
+            load->index < 0) {
             PyErr_Format(PyExc_ValueError, "load %d of a program does not exist", i);
             return -1;
         }

@@ -1,8 +1,8 @@
 """Numbers in tensors of the host: `step.item()` is known before the graph runs, if `step` is given to it.
 
 Optimizers count their steps in tensors of one element, and calculate with the number in Python. Such a number is a
-symbol: residual code reads it before the graph runs, and calculates what the program does. Where the graph writes to the
-tensor first (`step += 1`), residual code calculates what it writes.
+symbol: residual code reads it before the graph runs, and calculates what the program does. Where the graph writes to
+the tensor first (`step += 1`), residual code calculates what it writes.
 
 Facts about it are guarded as of any number. What needs the number itself (a text, `range`) has it from the graph: see
 `data_dependent`.
@@ -38,7 +38,10 @@ def host_number(tracer: Tracer, tensor: SizedTensor) -> Any:
 
 def _number_of(tracer: Tracer, ref: TensorRef, until: Record | None) -> Any:
     """The number in a tensor before a record; at the end, for None."""
-    if not _is_host_scalar(ref) or len(ref.storage.refs) > 1:
+    # What writes to one of several that share the memory writes the number of all.
+    if not all(_is_host_scalar(alias) and alias.dtype is ref.dtype for alias in ref.storage.refs):
+        return None
+    if len(ref.storage.refs) > 1 and len({alias.descriptor.offset for alias in ref.storage.refs}) > 1:
         return None
     record = ref.record
     for change in ref.storage.changes:
@@ -85,7 +88,7 @@ def _means_nothing(keyword: str, value: Any) -> bool:
 
 def _part_of(arg: Any, record: Record, ref: TensorRef) -> Any:
     """What an argument of an operation on lists has for one of the tensors that it writes to."""
-    places = [index for index, tensor in enumerate(record.args[0]) if tensor is ref]
+    places = [index for index, tensor in enumerate(record.args[0]) if tensor.storage is ref.storage]
     if len(places) != 1:
         return None
     return arg[places[0]] if isinstance(arg, list | tuple) else arg
@@ -120,7 +123,7 @@ def _is_single(number: Any) -> bool:
     return isinstance(origin, Calculated) and origin.function is single
 
 
-# -- what operations compute, one rounding after the other ---------------------------------------------------------------
+# -- what operations compute, one rounding after the other -----------------------------------------------------------
 
 
 def _by(symbol: str) -> Callable[..., Any]:
@@ -130,6 +133,10 @@ def _by(symbol: str) -> Callable[..., Any]:
 
 def _itself(tracer: Tracer, number: Any) -> Any:
     return number
+
+
+def _negated(tracer: Tracer, number: Any) -> Any:
+    return py.unary(tracer, "-", number)
 
 
 def _second(tracer: Tracer, _: Any, number: Any) -> Any:
@@ -142,6 +149,7 @@ _RULES: Mapping[str, tuple[Callable[..., Any], int]] = {
     **dict.fromkeys(("sub", "isub"), (_by("-"), 2)),
     **dict.fromkeys(("mul", "imul"), (_by("*"), 2)),
     **dict.fromkeys(("div", "truediv", "itruediv", "true_divide"), (_by("/"), 2)),
-    **dict.fromkeys(("tensor", "as_tensor", "clone"), (_itself, 1)),
+    **dict.fromkeys(("tensor", "as_tensor", "clone", "detach", "squeeze"), (_itself, 1)),
+    "neg": (_negated, 1),
     **dict.fromkeys(("copy", "fill"), (_second, 2)),
 }

@@ -115,15 +115,14 @@ class Operations:
                 reason = FL0301 if isinstance(ref.known_fake, torch.SymBool) else FL0308
                 raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
+        self._decisions += 1
+        is_loop = self._decisions > _MOST_DECISIONS
         names = symbols.names_in_float(ref.known_fake)
-        if type(ref.known_fake) is not torch.SymBool:
-            names += symbols.items_in(ref.known_fake)  # each call has another: better none at all
+        if is_loop or type(ref.known_fake) is not torch.SymBool:
+            names += symbols.items_in(ref.known_fake)  # each call has another: then the graph reads them
         if names and not lift.policy.insists_on(names):
             raise NeedsNumbers(names)
-        self._decisions += 1
-        if self._decisions > _MOST_DECISIONS and not symbols.items_in(
-            ref.known_fake
-        ):  # a loop over a symbol: better one fact than one for each round
+        if is_loop:  # over a symbol: better one fact than one for each round
             symbols.settle(ref.known_fake)
         number = decide(ref.known_fake)
         symbols.note_place(lift.user_line)

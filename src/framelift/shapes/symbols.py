@@ -249,9 +249,10 @@ class Symbols:
 
     def names_in_float(self, number: Any) -> tuple[str, ...]:
         """The symbols that a float is computed from: of numbers with all their digits, not rounded as Python does."""
-        if not isinstance(number, torch.SymFloat) or number.node.expr.is_Symbol:
+        if not isinstance(number, torch.SymFloat) or number.node.expr in self._index:
             return ()
-        found = [self._index[symbol] for symbol in number.node.expr.free_symbols if symbol in self._index]
+        leaves = self._leaves(number.node.expr.free_symbols)
+        found = [self._index[symbol] for symbol in leaves if symbol in self._index]
         return tuple(sorted(self._loaded[index].name for index in found))
 
     def items_in(self, number: Any) -> tuple[str, ...]:

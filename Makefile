@@ -8,6 +8,7 @@
 #   make bench                 capture time and call overhead against torch.compile   (make bench ARGS=dynamic)
 #   make zoo                   what is captured of 125 models    (make zoo ARGS="--torch --jobs 2 --names bloom")
 #   make cpython-tests         CPython's own tests, lifted        (make cpython-tests ARGS="--modules dict list -v")
+#   make torch-tests           torch's own databases, lifted           (make torch-tests ARGS="--only op_db/masked -v")
 #   make fuzz                  random programs, lifted and compared   (make fuzz ARGS="--programs 10000 --seed 1")
 #   make asan                  the native tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
@@ -26,7 +27,7 @@ ARGS   ?=
 SOURCES := $(wildcard setup.py src/framelift/native/*.[ch] src/framelift/native/*/*.[ch])
 PIP     := -m pip --disable-pip-version-check install --quiet -c $(VENV)/constraints.txt
 
-.PHONY: demo test lint format native-tests cpython-tests fuzz bench zoo asan venv clean
+.PHONY: demo test lint format native-tests cpython-tests torch-tests fuzz bench zoo asan venv clean
 
 demo: venv
 	@$(PY) examples/demo.py $(ARGS)
@@ -51,6 +52,9 @@ native-tests:
 
 cpython-tests: venv
 	$(PY) -m tests.cpython $(ARGS)
+
+torch-tests: venv
+	$(PY) -m tests.torch_databases $(ARGS)
 
 fuzz: venv
 	$(PY) -m tests.fuzz $(ARGS)

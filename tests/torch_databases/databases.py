@@ -1,0 +1,230 @@
+"""Cases made of the databases in `torch.testing._internal`: what is called, on which arguments, in which form."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch.testing._internal.autograd_function_db import autograd_function_db
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_modules import module_db
+from torch.testing._internal.custom_op_db import custom_op_db
+
+from tests.helpers.world import seed, tensors_in
+
+DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bfloat16, torch.bool)
+
+
+@dataclass
+class Call:
+    """A function and what it is called with. `state` is what else a call may change; `leaves` get gradients."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    leaves: list[torch.Tensor] = field(default_factory=list)
+    state: Any = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """An entry of a database in one form and dtype. `calls` makes its calls anew, the same ones each time."""
+
+    database: str
+    name: str
+    form: str
+    dtype: torch.dtype
+    calls: Callable[[], Iterator[Call]]
+    uninitialised: bool = False  # what it gives is whatever the memory held
+
+    @property
+    def id(self) -> str:
+        return f"{self.database}/{self.name}/{self.form}/{str(self.dtype).removeprefix('torch.')}"
+
+
+def seeded(calls: Callable[[], Iterator[Call]]) -> Callable[[], Iterator[Call]]:
+    """The same calls whatever is drawn between them."""
+
+    def each() -> Iterator[Call]:
+        seed(0)
+        made = calls()
+        for number in itertools.count():
+            seed(number)
+            try:
+                call = next(made)
+            except StopIteration:
+                return
+            yield call
+
+    return each
+
+
+def leaves_of(*values: Any) -> list[torch.Tensor]:
+    return [tensor for tensor in tensors_in(list(values)) if tensor.is_leaf and tensor.requires_grad]
+
+
+# -- operations ------------------------------------------------------------------------------------------------------
+
+
+def _operations(database: str, entries: list[Any]) -> Iterator[Case]:
+    _draw_directly()
+    for entry in entries:
+        name = f"{entry.name}.{entry.variant_test_name}" if entry.variant_test_name else entry.name
+        for dtype in DTYPES:
+            if entry.supports_dtype(dtype, "cpu"):
+                for form, makes in FORMS.items():
+                    if makes.applies(entry):
+                        calls = seeded(lambda entry=entry, dtype=dtype, makes=makes: makes.calls(entry, dtype))
+                        yield Case(database, name, form, dtype, calls, "empty" in entry.name)
+
+
+def _draw_directly() -> None:
+    """The databases set seeds around operations that draw numbers; here the caller does, and the state is compared."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.testing._internal") and hasattr(module, "wrapper_set_seed"):
+            module.wrapper_set_seed = lambda operation, *args, **kwargs: operation(*args, **kwargs)
+
+
+def _samples(entry: Any, dtype: torch.dtype, gradients: bool = True) -> Iterator[Any]:
+    gradients = gradients and entry.supports_autograd and dtype in entry.supported_backward_dtypes("cpu")
+    return iter(entry.sample_inputs("cpu", dtype, requires_grad=gradients))
+
+
+class Form:
+    """How an operation is called."""
+
+    def applies(self, entry: Any) -> bool:
+        return True
+
+    def calls(self, entry: Any, dtype: torch.dtype) -> Iterator[Call]:
+        for sample in _samples(entry, dtype):
+            yield self._call(self._function(entry), sample.input, *sample.args, **sample.kwargs)
+
+    def _function(self, entry: Any) -> Callable[..., Any]:
+        return entry.op
+
+    def _call(self, operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return operation(*args, **kwargs)
+
+        return Call(function, args, kwargs, leaves_of(args, kwargs))
+
+
+class Method(Form):
+    def applies(self, entry: Any) -> bool:
+        return entry.method_variant is not None
+
+    def _function(self, entry: Any) -> Callable[..., Any]:
+        return entry.method_variant
+
+
+class Writing(Form):
+    """On a tensor that is no leaf, where gradients are wanted: torch refuses to write to leaves."""
+
+    def applies(self, entry: Any) -> bool:
+        return entry.inplace_variant is not None
+
+    def _function(self, entry: Any) -> Callable[..., Any]:
+        return entry.inplace_variant
+
+    def _call(self, operation: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
+        call = super()._call(operation, *args, **kwargs)
+        call.args = (_no_leaf(args[0]), *args[1:])
+        return call
+
+
+class Out(Form):
+    """Into tensors of the right sizes that hold something else."""
+
+    def applies(self, entry: Any) -> bool:
+        return entry.supports_out
+
+    def calls(self, entry: Any, dtype: torch.dtype) -> Iterator[Call]:
+        for number, sample in enumerate(_samples(entry, dtype, gradients=False)):
+            args = (sample.input, *sample.args)
+            seed(number)
+            result = entry.op(*args, **sample.kwargs)
+            outs = [self._out(tensor) for tensor in tensors_in([result])][::-1]
+            if "out" not in sample.kwargs and outs:
+                out = outs[0] if isinstance(result, torch.Tensor) else tuple(outs)
+                yield self._call(entry.op, *args, **sample.kwargs, out=out)
+
+    def _out(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.ones_like(like)
+
+
+class EmptyOut(Out):
+    """Into empty tensors, which torch makes as large as the result."""
+
+    def _out(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.empty(0, dtype=like.dtype)
+
+
+FORMS: dict[str, Form] = {
+    "call": Form(),
+    "method": Method(),
+    "in-place": Writing(),
+    "out": Out(),
+    "empty-out": EmptyOut(),
+}
+
+
+def _no_leaf(given: Any) -> Any:
+    if isinstance(given, (list, tuple)):
+        return type(given)(_no_leaf(one) for one in given)
+    return given.clone() if isinstance(given, torch.Tensor) and given.requires_grad else given
+
+
+# -- modules ---------------------------------------------------------------------------------------------------------
+
+
+def _modules() -> Iterator[Case]:
+    _draw_directly()
+    for info in module_db:
+        for dtype in (torch.float32, torch.bfloat16):
+            if dtype not in info.supported_dtypes("cpu"):
+                continue
+            for mode in ("train", "eval"):
+                calls = seeded(lambda info=info, dtype=dtype, mode=mode: _module_calls(info, dtype, mode == "train"))
+                yield Case("module_db", info.name, mode, dtype, calls)
+
+
+def _module_calls(info: Any, dtype: torch.dtype, training: bool) -> Iterator[Call]:
+    for given in info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training):
+        module = info.module_cls(*given.constructor_input.args, **given.constructor_input.kwargs).to(dtype)
+        module.train(training)
+        args, kwargs = given.forward_input.args, given.forward_input.kwargs
+        state = [dict(module.named_parameters()), dict(module.named_buffers())]
+        yield Call(module, args, kwargs, leaves_of(module, args, kwargs), state)
+
+
+# -- all of them -----------------------------------------------------------------------------------------------------
+
+DATABASES: dict[str, Callable[[], Iterator[Case]]] = {
+    "op_db": lambda: _operations("op_db", op_db),
+    "custom_op_db": lambda: _operations("custom_op_db", custom_op_db),
+    "autograd_function_db": lambda: _operations("autograd_function_db", autograd_function_db),
+    "module_db": _modules,
+}
+
+
+@lru_cache(maxsize=1)
+def all_cases() -> dict[str, Case]:
+    """Every case by its id, in the order of the databases."""
+    cases: dict[str, Case] = {}
+    for database in DATABASES.values():
+        for case in database():
+            cases.setdefault(case.id, case)
+    return cases
+
+
+def some_cases(number: int) -> list[Case]:
+    """A choice that looks random and is the same each time. (Results that inputs must grow for are never whole.)"""
+    cases = [case for case in all_cases().values() if case.form != "empty-out"]
+    return sorted(cases, key=lambda case: zlib.crc32(case.id.encode()))[:number]

@@ -330,9 +330,13 @@ def _instance_dict(value: object) -> dict[str, Any] | None:
     return found if type(found) is dict else None
 
 
+# Of torch 2.11 the second: the name that marks of the user's have as well.
+_HINTS = ("_dynamo_propagated_dynamic_indices", "_dynamo_weak_dynamic_indices")
+
+
 def _without_hints(attributes: dict[str, Any]) -> dict[str, Any]:
     """AOTAutograd notes on its results which of their sizes were symbolic."""
-    return {name: item for name, item in attributes.items() if name != "_dynamo_propagated_dynamic_indices"}
+    return {name: item for name, item in attributes.items() if name not in _HINTS}
 
 
 def _slots(kind: type) -> list[tuple[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import framelift
+from framelift import config
 from framelift.graph.metadata import Interner
 from framelift.graph.record import Storage, TensorRef
 from framelift.native import _core
@@ -86,6 +87,22 @@ def test_a_handler_of_the_user_sees_it() -> None:
         return y, None
 
     check(f, GOOD, changed=[(BAD,), (GOOD,)])
+
+
+def test_a_handler_that_raises_what_another_handles() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x
+        try:
+            y = torch.linalg.cholesky(x * 1) + x
+        except Exception:
+            try:
+                raise ValueError from None
+            except ValueError:
+                y = y + 1
+        return y
+
+    with config.patch(strict=True):
+        check(f, GOOD, changed=[(BAD,), (GOOD,)])
 
 
 def test_effects_are_applied_once() -> None:

@@ -21,13 +21,14 @@ class Way(NamedTuple):
     may_end_it: bool
     # Only if the manager of a `with` says so.
     asks_manager: bool
-    # Who has it next, if this one does not end it.
-    outer: Handler | None
+    # Who may have it next, or what is raised in its place, if this one does not end it.
+    outer: tuple[Handler, ...]
 
 
 def way_from(steps: list[Step], target: int) -> Way:
     """What the handler that begins at a step may do: all that can follow it is looked at."""
-    may_end_it, outer = False, None
+    may_end_it = False
+    outer: dict[Handler, None] = {}
     asks_manager = steps[target + 1].op == "WITH_EXCEPT_START"
     waiting, seen = [target], set[int]()
     while waiting:
@@ -37,7 +38,8 @@ def way_from(steps: list[Step], target: int) -> Way:
             continue
         seen.add(index)
         if step.op in _RAISING:
-            outer = outer or step.handler
+            if step.handler is not None:
+                outer[step.handler] = None
         elif step.op == "POP_EXCEPT" and steps[index + 1].op != "RERAISE":
             may_end_it = True
         elif step.op == "JUMP":
@@ -46,7 +48,7 @@ def way_from(steps: list[Step], target: int) -> Way:
             waiting.append(index + 1)
             if step.op in JUMP_OPS:
                 waiting.append(step.arg)
-    return Way(may_end_it, asks_manager, outer)
+    return Way(may_end_it, asks_manager, tuple(outer))
 
 
 def returns_nothing_true(steps: list[Step]) -> bool:

@@ -76,11 +76,12 @@ class Descriptor:
         return tuple(getattr(self, name) for name in self.__slots__)
 
     def agrees(self, other: Descriptor) -> bool:
-        """Whether both say the same. Symbolic numbers are spelt in another way once more is known about them.
+        """Whether both say the same. Symbolic numbers are spelt in another way once more is known about them, or are
+        plain ones by then.
 
         The size of a storage is spelt as it was computed, in one way or another, and follows from the rest.
         """
-        if self is other or self.is_plain or other.is_plain:
+        if self is other or (self.is_plain and other.is_plain):
             return self is other
         return not self.difference(other, ("storage_bytes",))
 
@@ -88,7 +89,8 @@ class Descriptor:
         """The fields, but some, in which two descriptors differ, in words."""
         parts = []
         for name in self.__slots__:
-            if name in but:
+            # A symbol that turns out to be 5 reads 5, in a tensor that is no plain one for it.
+            if name == "is_plain" or name in but:
                 continue
             mine, theirs = getattr(self, name), getattr(other, name)
             if str(mine) != str(theirs):  # comparing symbolic numbers would assume something about them

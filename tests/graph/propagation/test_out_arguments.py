@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 import framelift
 from framelift.errors import FullGraphError
-from tests.helpers import check
+from tests.helpers import assert_same, check
 
 SQUARE = torch.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]])
 OTHER = torch.tensor([[0.5, 2, 1], [0, 1, 1], [2, 0, 3]])
@@ -124,6 +124,23 @@ def test_made_inside(name: str) -> None:
         return found
 
     check(function, SQUARE, OTHER, backend="aot_eager", expect_ops=0, expect_breaks=None)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_in_inference_mode(name: str) -> None:
+    """Operators composed of others come whole, and say that they write to `out`."""
+    operation = calling(OPERATIONS[name])
+    lifted = framelift.compile(operation, backend="aot_eager")
+    with torch.inference_mode():
+        for _ in range(2):
+            given = [molded(OPERATIONS[name], MOLDS["right"]) for _ in range(2)]
+            results = []
+            for function, out in zip((operation, lifted), given, strict=True):
+                torch.manual_seed(0)
+                results.append((function(SQUARE, OTHER, out), out))
+            expected, found = map(pytree.tree_leaves, results)
+            for one, two in zip(expected, found, strict=True):
+                assert_same(one, two)
 
 
 SMALL = [name for name in OPERATIONS if [t.numel() <= 9 for t in results_of(name)] == [True]]

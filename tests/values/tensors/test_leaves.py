@@ -272,3 +272,12 @@ def copied_leaf(x: torch.Tensor) -> torch.Tensor:
 def test_strides_of_leaves_with_symbolic_sizes() -> None:
     turned = [(torch.ones(3, rows).t(),) for rows in (3, 4)]
     check(copied_leaf, torch.ones(2, 3), changed=turned, expect_breaks=None)
+
+
+def two_leaves(x: torch.Tensor) -> torch.Tensor:
+    return x.clone().requires_grad_() * 2 + x.clone().requires_grad_()
+
+
+def test_a_leaf_that_fixes_sizes_known_as_symbols() -> None:
+    """What is made of the input before and after its size is a number is the same."""
+    check(two_leaves, torch.ones(5), changed=[(torch.ones(6),)], dynamic=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from framelift.bytecode.canonical import Handler
 from framelift.capture.interpreter.location import SourceLine
 from framelift.capture.interpreter.program import Program, Run
 from framelift.capture.interpreter.tracing import Tracing
@@ -91,15 +92,20 @@ class Frame:
     def _ends_what_is_raised(self) -> bool:
         """Whether a handler of this frame may end what is raised by the current step."""
         handler = self.program.steps[self.pc].handler
-        kept = len(self.stack)  # what is on the stack now, and still when the handler begins
-        while handler is not None:
+        # Beside each, how much of what is on the stack now is still there when it begins.
+        waiting = [] if handler is None else [(handler, len(self.stack))]
+        seen = set[Handler]()
+        while waiting:
+            handler, kept = waiting.pop()
+            if handler in seen:
+                continue
+            seen.add(handler)
             way = self.program.way_from(handler.target)
             # The manager of a block that a handler enters is not there yet.
             asked = self.stack[handler.depth - 1] if way.asks_manager and handler.depth <= kept else None
             if way.may_end_it and not self._ends_nothing(asked):
                 return True
-            kept = min(kept, handler.depth)
-            handler = way.outer
+            waiting += [(outer, min(kept, handler.depth)) for outer in way.outer]
         return False
 
     def _ends_nothing(self, leave: Any) -> bool:

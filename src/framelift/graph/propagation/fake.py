@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -36,8 +37,8 @@ DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, Gua
 UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
-# In inference mode operators arrive before they are taken apart, and torch's rule for fake tensors makes a copy where
-# the kernel of these hands its argument on.
+# In inference mode operators arrive before they are taken apart (as these, and all composed ones that write, are here),
+# and torch's rule for fake tensors makes a copy where the kernel of these hands its argument on.
 HANDING_ON = frozenset({"aten::dropout"})
 # Operators that write a result of the common type back, and whose rules do not ask whether it can be cast.
 CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})
@@ -98,7 +99,9 @@ class OperatorTraits:
         self.writes = tuple(writes)
         self.is_random = torch.Tag.nondeterministic_seeded in operator.tags
         self.random_flags = tuple(argument for argument in known if argument.name in RANDOM_ONLY_IF)
-        self.hands_on = operator._schema.name in HANDING_ON
+        # Whether an operator writes to what it says it writes to, those tell that it is composed of.
+        is_composed = bool(writes) and has_kernel(operator.name(), "CompositeImplicitAutograd")
+        self.hands_on = is_composed or operator._schema.name in HANDING_ON
         self.resizes = operator._schema.name in RESIZING
         self.is_pointwise = torch.Tag.pointwise in operator.tags
         self.copies = operator._schema.name == "aten::copy_"

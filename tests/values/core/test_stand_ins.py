@@ -11,10 +11,12 @@ import types
 from collections import OrderedDict, defaultdict, deque
 
 import pytest
+import torch
 
 from framelift.breaks import GraphBreak
 from framelift.values.core.base import Raised
 from framelift.values.core.stand_ins import answering, raise_what, stand_in
+from tests.helpers import check
 from tests.values.programs import Programs
 
 programs = Programs()
@@ -187,3 +189,35 @@ def test_a_stand_in_shares_nothing_but_the_name():
     with pytest.raises(Raised) as raised:
         raise_what(iter, answering(deque, "__iter__", 1))
     assert raised.value.value.args == ("iter() returned non-iterator of type 'int'",)
+
+
+def test_a_statement_is_asked_for_its_words():
+    def f(x, names):
+        said = []
+        for text in ("(a, b)", "(a, *b, c, d)"):
+            try:
+                if text == "(a, b)":
+                    a, b = names
+                else:
+                    a, *b, c, d = names
+            except ValueError as error:
+                said.append(str(error))
+        return x + 1, said
+
+    for names in ([1], (), [1, 2, 3]):
+        check(f, torch.ones(2), names)
+
+
+def test_what_is_missing_is_named_as_python_names_it():
+    cached = functools.lru_cache(abs)
+
+    def f(x):
+        said = []
+        for value in (x.max(dim=0), cached, OrderedDict(), int | str, len, (1).__add__):
+            try:
+                value.missing_attribute
+            except AttributeError as error:
+                said.append(str(error))
+        return x + 1, said
+
+    check(f, torch.ones(2), expect_breaks=None)

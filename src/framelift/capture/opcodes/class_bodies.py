@@ -10,7 +10,7 @@ from framelift.capture.opcodes.common import load_deref, load_global
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised
-from framelift.values.core.exceptions import is_raised, raise_error
+from framelift.values.core.exceptions import is_raised, raise_error, raise_name_error
 
 
 @opcode("LOAD_BUILD_CLASS")
@@ -34,7 +34,7 @@ def store_name(frame: Frame, name: str, value: Any) -> None:
 @opcode("DELETE_NAME")
 def delete_name(frame: Frame, name: str) -> None:
     if _look_up(frame, frame.names, name) is MISSING:
-        raise_error(NameError, f"name '{name}' is not defined")
+        raise_name_error(name)
     py.delete_item(frame.lift, frame.names, name)
 
 

@@ -19,6 +19,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Exhausted, Value
 from framelift.values.core.exceptions import raise_error, raise_name_error
 from framelift.values.core.lookup import defines, name_of
+from framelift.values.core.stand_ins import raise_by
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import ClosureValue
 from framelift.values.tensors.deferred import LaterValue, formatted, joined, text_of
@@ -382,7 +383,7 @@ def call_function_ex(frame: Frame, arg: CallEx, first: Any, second: Any, args: A
         name = name_in_calls(frame, function)
         raise_error(TypeError, f"{name} argument after * must be an iterable, not {name_of(kind)}")
     if not all(type(name) is str for name in named):
-        raise_error(TypeError, "keywords must be strings")
+        raise_by("dict(**{0: 0})")
     return py.call(frame.lift, function, [*extra, *py.listed(frame.lift, args)], named)
 
 

@@ -17,6 +17,7 @@ from framelift.values.core.base import NULL, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, defines, name_of
+from framelift.values.core.stand_ins import raise_by, stand_in
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects.instances import UserObjectValue
@@ -72,7 +73,7 @@ def list_extend(frame: Frame, depth: int, iterable: Any) -> None:
     if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
     if not _can_be_walked(frame, iterable):
-        raise_error(TypeError, f"Value after * must be an iterable, not {name_of(py.type_of(iterable))}")
+        raise_by("[*given]", given=stand_in(py.type_of(iterable)))
     frame.stack[-1 - depth].extend(frame.lift, iterable)
 
 
@@ -103,7 +104,7 @@ def map_add(frame: Frame, depth: int, key: Any, value: Any) -> None:
 @opcode("DICT_UPDATE")
 def dict_update(frame: Frame, depth: int, mapping: Any) -> None:
     if not isinstance(mapping, DictValue) and not frame.lift.has_attribute(mapping, "keys"):
-        raise_error(TypeError, f"'{py.type_of(mapping).__name__}' object is not a mapping")
+        raise_by("{**given}", given=stand_in(py.type_of(mapping)))
     frame.stack[-1 - depth].update(frame.lift, mapping)
 
 
@@ -152,10 +153,8 @@ def get_len(frame: Frame, arg: Any, sized: Any) -> Any:
 def unpack_sequence(frame: Frame, count: int, sequence: Any) -> Any:
     # One more shows that there are too many; an iterator that goes on is not asked for the rest.
     items = py.first_items(frame.lift, _iterable(frame, sequence), count + 1)
-    if len(items) < count:
-        raise_error(ValueError, f"not enough values to unpack (expected {count}, got {len(items)})")
-    if len(items) > count:
-        raise_error(ValueError, f"too many values to unpack (expected {count})")
+    if len(items) != count:
+        raise_by(f"[{'_, ' * count}] = iter(given)", given=[None] * len(items))
     return items[0] if count == 1 else items[::-1]
 
 
@@ -167,7 +166,7 @@ def unpack_ex(frame: Frame, arg: Unpack, iterable: Any) -> Any:
     if len(items) == arg.before:
         items += py.listed(frame.lift, iterator)  # what is left is made a list: it is asked how much that is
     if len(items) < needed:
-        raise_error(ValueError, f"not enough values to unpack (expected at least {needed}, got {len(items)})")
+        raise_by(f"[{'_, ' * needed} *_] = given", given=[None] * len(items))
     stop = len(items) - arg.after
     middle = ListValue(items[arg.before : stop])
     result = items[stop:][::-1] + [middle] + items[: arg.before][::-1]
@@ -179,9 +178,9 @@ def _iterable(frame: Frame, iterable: Any) -> Any:
     if isinstance(iterable, ScalarValue | SymbolicValue):
         iterable = frame.lift.constant(iterable)
     if not isinstance(iterable, Value) and not hasattr(type(iterable), "__iter__"):
-        raise_error(TypeError, f"cannot unpack non-iterable {type(iterable).__name__} object")
+        raise_by("[_] = given", given=iterable)
     if isinstance(iterable, UserObjectValue):
         frame.lift.type_of(iterable)
         if not defines(iterable.cls, "__iter__") and not defines(iterable.cls, "__getitem__"):
-            raise_error(TypeError, f"cannot unpack non-iterable {name_of(iterable.cls)} object")
+            raise_by("[_] = given", given=stand_in(iterable.cls))
     return iterable

@@ -17,6 +17,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Raised
 from framelift.values.core.exceptions import ExceptionValue, as_end, give_context, is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
+from framelift.values.core.stand_ins import raise_by
 from framelift.values.functions.coroutines import (
     DrivenBelow,
     GivenOut,
@@ -44,20 +45,20 @@ def raise_varargs(frame: Frame, count: int, *operands: Any) -> None:
         raise Raised(handled)
     exception = _as_exception(frame, operands[0])
     if count == 2:
-        cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1], "exception causes")
+        cause = operands[1] if operands[1] is None else _as_exception(frame, operands[1], "raise Exception from given")
         frame.lift.journal.touch(exception)
         exception.cause, exception.suppress_context = cause, True
     give_context(frame.lift, exception)
     raise Raised(exception)
 
 
-def _as_exception(frame: Frame, value: Any, what: str = "exceptions") -> ExceptionValue:
+def _as_exception(frame: Frame, value: Any, statement: str = "raise given") -> ExceptionValue:
     if isinstance(value, ClassValue) and issubclass(value.concrete, BaseException):
         value = py.call(frame.lift, value, [], {})
     if isinstance(value, ExceptionValue):
         return value
     if not issubclass(py.type_of(value), BaseException):
-        raise_error(TypeError, f"{what} must derive from BaseException")
+        raise_by(statement, given=0)
     raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
 
 
@@ -88,7 +89,7 @@ def _matches(frame: Frame, exception: Any, expected: Any) -> bool:
     classes = py.items(frame.lift, expected) if py.type_of(expected) is tuple else [expected]
     for cls in classes:
         if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
-            raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+            raise_by("try: 1 / 0\nexcept None: ...")
         cls.note(frame.lift)
     return any(issubclass(frame.lift.type_of(exception), cls.concrete) for cls in classes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.capture.interpreter.frame import Frame
@@ -15,6 +15,7 @@ from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.lookup import flags_of, name_of
+from framelift.values.core.stand_ins import raise_by, stand_in
 from framelift.values.objects.classes import ClassValue
 
 _SEQUENCE, _MAPPING, _MATCH_SELF = 1 << 5, 1 << 6, 1 << 22
@@ -71,9 +72,9 @@ def match_class(frame: Frame, positional: int, subject: Any, cls: Any, names: An
             wanted = listed[:positional] + wanted
     for position, name in enumerate(wanted):
         if type(name) is not str:
-            raise_error(TypeError, f"__match_args__ elements must be strings (got {type(name).__name__})")
+            _raise_by_pattern(cls, (name,), 1)
         if name in wanted[:position]:
-            raise_error(TypeError, f"{name_of(cls.concrete)}() got multiple sub-patterns for attribute '{name}'")
+            _raise_by_pattern(cls, (name, name), 2)
         value = _attribute_or_missing(frame, subject, name)
         if value is MISSING:
             return None
@@ -87,15 +88,19 @@ def _match_args(frame: Frame, cls: ClassValue) -> list[Any] | None:
     if listed is MISSING:
         return None if flags_of(cls.concrete) & _MATCH_SELF else []
     if py.type_of(listed) is not tuple:
-        given = name_of(py.type_of(listed))
-        raise_error(TypeError, f"{name_of(cls.concrete)}.__match_args__ must be a tuple (got {given})")
+        _raise_by_pattern(cls, stand_in(py.type_of(listed)), 1)
     return [lift.constant(name) for name in py.items(lift, listed)]
 
 
 def _check_count(cls: ClassValue, given: int, most: int) -> None:
     if given > most:
-        patterns = "sub-pattern" if most == 1 else "sub-patterns"
-        raise_error(TypeError, f"{name_of(cls.concrete)}() accepts {most} positional {patterns} ({given} given)")
+        _raise_by_pattern(cls, ("_",) * most, given)
+
+
+def _raise_by_pattern(cls: ClassValue, match_args: Any, count: int) -> NoReturn:
+    """What Python says of a class pattern with so many patterns by position."""
+    named = type(name_of(cls.concrete), (), {"__match_args__": match_args, "__getattr__": lambda *_: None})
+    raise_by(f"match given:\n case C({'_, ' * count}): ...", C=named, given=named())
 
 
 def _attribute_or_missing(frame: Frame, owner: Value | Any, name: str) -> Any:

@@ -26,7 +26,7 @@ from framelift.values.core.folding import fold_call
 from framelift.values.core.hash_keys import EqualKey, TupleKey
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup, special_method
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
-from framelift.values.core.stand_ins import raise_what, stand_in
+from framelift.values.core.stand_ins import raise_by, raise_what, stand_in
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.objects.classes import ClassValue, SuperValue, attribute_name
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue
@@ -205,14 +205,14 @@ def _arguments_of_super(tracer: Tracer) -> tuple[Any, Any]:
     assert frame is not None
     canonical = frame.program.canonical
     if not canonical.argument_slots:
-        raise_error(RuntimeError, "super(): no arguments")
+        raise_by("def f(): super()\nf()")
     instance = frame.locals[0]
     if canonical.slot_kinds[0] != "local" and isinstance(instance, CellValue):  # not one that was passed
         instance = instance.get(tracer)
     if instance is NULL or instance is EMPTY:
-        raise_error(RuntimeError, "super(): arg[0] deleted")
+        raise_by("def f(x): del x; super()\nf(None)")
     if "__class__" not in canonical.slot_names:
-        raise_error(RuntimeError, "super(): __class__ cell not found")
+        raise_by("def f(x): super()\nf(None)")
     cls = frame.locals[canonical.slot_names.index("__class__")].get(tracer)
     if cls is EMPTY:
         raise_error(RuntimeError, "super(): empty __class__ cell")

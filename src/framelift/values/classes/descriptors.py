@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class MadeDescriptor(Value):
 
     def _other(self, tracer: Tracer, name: str) -> Any:
         if raw_lookup(self.python_type(), name) is NotImplemented and name not in _ADDED:
-            raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+            raise_no_attribute(self.python_type(), name)
         return super().attribute(tracer, name)
 
     def _of_property(self, tracer: Tracer, name: str) -> Any:

@@ -24,7 +24,6 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import (
     Found,
     is_data_descriptor,
@@ -34,6 +33,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.core.stand_ins import raise_no_attribute_of_class
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.functions import FunctionLike
 from framelift.values.objects.classes import ClassValue, can_be_held
@@ -246,7 +246,7 @@ class MadeClassValue(ClassValue):
 
     def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name not in self.entries:
-            raise_error(AttributeError, _no_attribute(self.concrete, name))
+            raise_no_attribute_of_class(self.concrete, name)
         tracer.journal.touch(self)
         del self.entries[name]
         type.__delattr__(self.concrete, name)

@@ -30,6 +30,7 @@ from framelift.values.core.lookup import (
     scalar_base,
 )
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import answering, raise_by, raise_what
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import FunctionLike
 from framelift.values.objects.classes import ClassValue, attribute_name, has_modelled_new
@@ -80,7 +81,7 @@ def _resolved(tracer: Tracer, given: Sequence[Any]) -> Sequence[Any]:
         has_entries = True
         entries = py.call(tracer, py.attribute(tracer, base, "__mro_entries__"), [make_tuple(given)], {})
         if not is_subclass(py.type_of(entries), tuple):
-            raise_error(TypeError, "__mro_entries__ must return a tuple")
+            raise_by("class C(base): pass", base=answering(object, "__mro_entries__", None))
         bases += py.items(tracer, entries)
     return bases if has_entries else given
 
@@ -219,7 +220,7 @@ def _slots(tracer: Tracer, given: Any) -> Any:
 def _check_slots(slots: Any, entries: dict[str, Any]) -> None:
     for name in [slots] if type(slots) is str else slots:
         if name in entries:
-            raise_error(ValueError, f"{name!r} in __slots__ conflicts with class variable")
+            raise_what(type, "", (), {"__slots__": name, name: None})
 
 
 class _Shield:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from operator import getitem
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.guards.source import Source
@@ -13,10 +13,9 @@ from framelift.values.containers.iterators import IteratorValue, advance
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in
+from framelift.values.core.stand_ins import raise_by, raise_unhashable, raise_what, shown_as, stand_in
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -64,7 +63,7 @@ class DequeValue(ListValue, models=deque):
                 return True
             now = self.items(tracer)
             if len(now) != len(before) or any(old is not new for old, new in zip(before, now, strict=True)):
-                raise_error(RuntimeError, "deque mutated during iteration")
+                _raise_mutated()
         return False
 
     def key(self, tracer: Tracer) -> Any:
@@ -86,7 +85,7 @@ class DequeValue(ListValue, models=deque):
         position = tracer.as_index(key)
         count = len(self.items(tracer))
         if not -count <= position < count:
-            raise_error(IndexError, "deque index out of range")
+            raise_what(getitem, deque(), 0)
         return position
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
@@ -218,7 +217,7 @@ class DequeValue(ListValue, models=deque):
         for member in before:
             found += py.equal(tracer, member, item)
             if self.structure != structure:
-                raise_error(RuntimeError, "deque mutated during iteration")
+                _raise_mutated()
         return found
 
     @method
@@ -227,7 +226,7 @@ class DequeValue(ListValue, models=deque):
         if position is not None:
             del self.change(tracer)[position]
             return
-        raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in deque")
+        raise_what(deque().remove, shown_as(tracer.text(item, "repr")))
 
     @method
     def index(self, tracer: Tracer, item: Any, start: Any = 0, stop: Any = sys.maxsize, /) -> Any:
@@ -235,7 +234,7 @@ class DequeValue(ListValue, models=deque):
         position = self._found_at(tracer, item, range(*bounds))
         if position is not None:
             return position
-        raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in deque")
+        raise_what(deque().index, shown_as(tracer.text(item, "repr")))
 
     def _found_at(self, tracer: Tracer, item: Any, among: range | None = None) -> int | None:
         """Where the first item is that is equal to this one; None: nowhere."""
@@ -327,7 +326,7 @@ class DequeIterator(IteratorValue):
         items = self.owner.items(tracer)
         tracer.journal.touch(self)
         if self.owner.structure != self.structure:
-            raise_error(RuntimeError, "deque mutated during iteration")
+            _raise_mutated()
         if self.position == len(items):
             raise Exhausted
         self.position += 1
@@ -367,3 +366,7 @@ def deque_inside(tracer: Tracer, value: Any) -> DequeValue | None:
         return value
     inside: DequeValue | None = value.storage_of(tracer, deque) if isinstance(value, Value) else None
     return inside
+
+
+def _raise_mutated() -> NoReturn:
+    raise_by("for each in given: given.append(each)", given=deque([None]))

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.guards.reading import stored_items, stored_keys
 from framelift.guards.source import Source
@@ -21,7 +21,7 @@ from framelift.values.core.hash_keys import from_key, stored_again
 from framelift.values.core.lookup import instance_dict
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import raise_what
+from framelift.values.core.stand_ins import raise_by, raise_no_attribute, raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -36,10 +36,8 @@ def is_in_order(given: OrderedDict[Any, Any]) -> bool:
 def _unpacked(tracer: Tracer, pair: Any, position: int) -> list[Any]:
     """The key and the value of an item, which `OrderedDict` takes apart as the left side of an assignment would."""
     halves = list(itertools.islice(py.each(tracer, pair), 3))
-    if len(halves) < 2:
-        raise_error(ValueError, f"need more than {len(halves)} value{'' if halves else 's'} to unpack")
-    if len(halves) > 2:
-        raise_error(ValueError, "too many values to unpack (expected 2)")
+    if len(halves) != 2:
+        raise_what(OrderedDict, [(0,) * len(halves)])
     return halves
 
 
@@ -87,7 +85,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             if found is not MISSING:
                 return found
         if not hasattr(OrderedDict, name):
-            raise_error(AttributeError, f"'collections.OrderedDict' object has no attribute '{name}'")
+            raise_no_attribute(OrderedDict, name)
         return super().attribute(tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
@@ -96,7 +94,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
         self.namespace(tracer).set_key(tracer, name, value)
 
     def changed_during_iteration(self, size_changed: bool) -> None:
-        raise_error(RuntimeError, "OrderedDict mutated during iteration")
+        _raise_mutated()
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         result = super().compare(tracer, operator, other)
@@ -116,7 +114,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
             if (self.structure, other.structure) != before:
                 if sys.version_info < (3, 13):
                     self.refuse("comparison that changes it")
-                raise_error(RuntimeError, "OrderedDict mutated during iteration")
+                _raise_mutated()
             if not equal:
                 return False
         return len(mine) == len(theirs)
@@ -134,7 +132,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 
     @method
     def popitem(self, tracer: Tracer, last: Any = True) -> Any:
-        return self.pop_last(tracer, py.truth(tracer, last), "dictionary is empty")
+        return self.pop_last(tracer, py.truth(tracer, last), OrderedDict().popitem)
 
     @method
     def move_to_end(self, tracer: Tracer, key: Any, last: Any = True) -> None:
@@ -301,3 +299,7 @@ def _fromkeys(tracer: Tracer, cls: Any, keys: Any, value: Any = None, /) -> Any:
         for item in py.items(tracer, keys):
             py.set_item(tracer, result, item, value)
     return result
+
+
+def _raise_mutated() -> NoReturn:
+    raise_by("for key in given: given[key, key] = None", given=OrderedDict.fromkeys("ab"))

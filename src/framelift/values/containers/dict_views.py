@@ -10,9 +10,9 @@ from framelift.values.containers.sets import as_set, set_of_items
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
 from framelift.values.core.construct import make_list, make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method, method_of
+from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -105,7 +105,7 @@ class DictView(Value):
     @method
     def isdisjoint(self, tracer: Tracer, other: Any, /) -> Any:
         if self.part == "values":
-            raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
+            raise_no_attribute(type({}.values()), "isdisjoint")
         return as_set(tracer, self).isdisjoint(tracer, other)
 
     def parts(self) -> list[Any]:

@@ -26,7 +26,7 @@ from framelift.values.core.hash_keys import ReferenceKey, TupleKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import mro_of
 from framelift.values.core.methods import method, method_of
-from framelift.values.core.stand_ins import raise_unhashable
+from framelift.values.core.stand_ins import raise_by, raise_unhashable, raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -75,8 +75,7 @@ def halves_of(tracer: Tracer, pair: Any, position: int) -> list[Any]:
         words = f"cannot convert dictionary update sequence element #{position} to a sequence"
         raise raised_from(TypeError(words)) from raised
     if len(halves) != 2:
-        words = f"dictionary update sequence element #{position} has length {len(halves)}; 2 is required"
-        raise_error(ValueError, words)
+        raise_what(dict, [*[(0, 0)] * position, (0,) * len(halves)])
     return halves
 
 
@@ -263,7 +262,7 @@ class DictValue(Value, models=dict):
 
     def changed_during_iteration(self, size_changed: bool) -> None:
         if size_changed:
-            raise_error(RuntimeError, "dictionary changed size during iteration")
+            raise_by("for key in given: given[key, key] = None", given={None: None})
         self.refuse("iteration while keys are exchanged")
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
@@ -449,12 +448,12 @@ class DictValue(Value, models=dict):
 
     @method
     def popitem(self, tracer: Tracer) -> Any:
-        return self.pop_last(tracer, True, "popitem(): dictionary is empty")
+        return self.pop_last(tracer, True, {}.popitem)
 
-    def pop_last(self, tracer: Tracer, last: bool, complaint: str) -> Any:
+    def pop_last(self, tracer: Tracer, last: bool, of_none: Callable[[], Any]) -> Any:
         entries = self.entries(tracer)
         if not entries:
-            raise_error(KeyError, complaint)
+            raise_what(of_none)
         key = next(reversed(entries)) if last else next(iter(entries))
         value = entries[key]
         self.delete_key(tracer, key)

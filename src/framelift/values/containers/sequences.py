@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from itertools import repeat
-from operator import add, delitem, setitem
+from operator import add, delitem, getitem, setitem
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,13 +18,13 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
+from framelift.values.core.exceptions import raised_from
 from framelift.values.core.hash_keys import TupleKey
 from framelift.values.core.lengths import given_length, given_truth
-from framelift.values.core.lookup import defines, name_in_errors
+from framelift.values.core.lookup import defines
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.protocol import COMPARE
-from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in, stand_in_for
+from framelift.values.core.stand_ins import raise_by, raise_unhashable, raise_what, shown_as, stand_in, stand_in_for
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -78,14 +78,14 @@ class SequenceValue(Value):
         return SequenceIterator(self.items(tracer), type(iter(self.kind())), self if self.kind is list else None)
 
     def item(self, tracer: Tracer, key: Any) -> Any:
-        index = _position(tracer, key, self.kind.__name__)
+        index = _position(tracer, key, self.kind)
         items = self.items(tracer)
         if isinstance(index, slice):
             return self.make(tracer, items[index])
         try:
             return items[index]
         except IndexError:
-            raise_error(IndexError, f"{self.kind.__name__} index out of range")
+            raise_what(getitem, self.kind(), 0)
 
     @abstractmethod
     def make(self, tracer: Tracer, items: list[Any]) -> Any:
@@ -175,7 +175,7 @@ class SequenceValue(Value):
             if position < len(items) and py.equal(tracer, items[position], item):
                 return position
         if self.kind is list:
-            raise_error(ValueError, f"{tracer.text(item, 'repr')} is not in list")
+            raise_what([].index, shown_as(tracer.text(item, "repr")))
         raise_what(().index, None)
 
     @method
@@ -301,7 +301,7 @@ class ListValue(SequenceValue, models=list):
         emit.store_subscript()
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        index = _position(tracer, key, "list")
+        index = _position(tracer, key, list)
         if isinstance(index, slice):
             if not (defines(py.type_of(value), "__iter__") or defines(py.type_of(value), "__getitem__")):
                 # The words differ between versions.
@@ -315,16 +315,16 @@ class ListValue(SequenceValue, models=list):
         try:
             items[index] = new
         except IndexError:
-            raise_error(IndexError, "list assignment index out of range")
+            raise_what(setitem, [], 0, None)
         except ValueError as error:
-            raise_error(ValueError, *error.args)
+            raise raised_from(error) from None
 
     def delete_item(self, tracer: Tracer, key: Any) -> None:
-        index = _position(tracer, key, "list")
+        index = _position(tracer, key, list)
         try:
             del self.change(tracer)[index]
         except IndexError:
-            raise_error(IndexError, "list assignment index out of range")
+            raise_what(delitem, [], 0)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator == "+=":
@@ -397,7 +397,7 @@ class ListValue(SequenceValue, models=list):
             was_changed = self.edits != edits
             items[:] = [before[i] for i in order]
         if was_changed:
-            raise_error(ValueError, "list modified during sort")
+            raise_by("given.sort(key=given.append)", given=[None])
 
     def rebuild(self, emit: Emitter) -> None:
         # The list may be reachable from itself: it is made first and filled after.
@@ -421,12 +421,12 @@ class _SortKey:
         return py.truth(self.lift, py.compare(self.lift, "<", self.value, other.value))
 
 
-def _position(tracer: Tracer, key: Any, kind: str) -> int | slice:
+def _position(tracer: Tracer, key: Any, kind: type) -> int | slice:
     """A key of a sequence: an int or a slice of ints."""
     if py.type_of(key) is slice:
         return plain_slice(tracer, key)
     if not has_index_method(tracer, key):
-        raise_error(TypeError, f"{kind} indices must be integers or slices, not {name_in_errors(py.type_of(key))}")
+        raise_what(getitem, kind(), stand_in(py.type_of(key)))
     return tracer.as_index(key)
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from framelift.values.containers.iterators import IteratorValue, reduced
 from framelift.values.core.base import Exhausted
 from framelift.values.core.construct import make_list
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import from_key
 from framelift.values.core.methods import method
+from framelift.values.core.stand_ins import raise_by
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -59,7 +59,7 @@ class SetIterator(IteratorValue):
             raise Exhausted
         members = self.owner.members(tracer)
         if len(members) != len(self.keys):
-            raise_error(RuntimeError, "Set changed size during iteration")
+            raise_by("for each in given: given.add((each, each))", given={None})
         if not members.issuperset(self.keys):
             self.refuse("iteration over a set that is changed meanwhile")
         tracer.journal.touch(self)

@@ -25,7 +25,7 @@ from framelift.values.core.hash_keys import EqualKey, ReferenceKey, from_key, gi
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import has_default, is_fixed, mro_of, raw_lookup
 from framelift.values.core.methods import method, method_of
-from framelift.values.core.stand_ins import raise_unhashable, raise_what
+from framelift.values.core.stand_ins import raise_no_attribute, raise_unhashable, raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -210,7 +210,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if self.kind is frozenset and name in _CHANGING:
-            raise_error(AttributeError, f"'frozenset' object has no attribute '{name}'")
+            raise_no_attribute(frozenset, name)
         return method_of(self, tracer, name)
 
     def text(self, tracer: Tracer, conversion: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.lookup import class_lookup, raw_lookup
+from framelift.values.core.stand_ins import raise_what, stand_in
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -132,7 +133,7 @@ def plain_slice(tracer: Tracer, key: Any) -> slice:
     start, stop, step = [py.attribute(tracer, key, name) for name in ("start", "stop", "step")]
     step = _bound(tracer, step)
     if step == 0:
-        raise_error(ValueError, "slice step cannot be zero")
+        raise_what(getitem, [], slice(None, None, 0))
     return slice(_bound(tracer, start), _bound(tracer, stop), step)
 
 
@@ -140,7 +141,7 @@ def _bound(tracer: Tracer, bound: Any) -> int | None:
     if py.same(tracer, bound, None):
         return None
     if not has_index_method(tracer, bound):
-        raise_error(TypeError, "slice indices must be integers or None or have an __index__ method")
+        raise_what(getitem, [], slice(stand_in(object)))
     return tracer.as_index(bound)
 
 

@@ -8,7 +8,7 @@ from framelift.guards.source import Source
 from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
+from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -42,7 +42,7 @@ class StructSequenceValue(SequenceValue):
         if name.startswith("n_"):
             return getattr(self.cls, name)
         if not hasattr(self.cls, name):
-            raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            raise_no_attribute(self.cls, name)
         return super().attribute(tracer, name)
 
     def rebuild(self, emit: Emitter) -> None:

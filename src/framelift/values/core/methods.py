@@ -11,11 +11,11 @@ from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject_method
 from framelift.values.core.base import Value
 from framelift.values.core.construct import bound_method
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import MethodKey
-from framelift.values.core.lookup import name_in_errors, raw_lookup
+from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.operator_methods import OPERATOR_METHODS, takes
 from framelift.values.core.primitives import Arity
+from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -40,7 +40,7 @@ def method_of(value: Value, tracer: Tracer, name: str) -> Any:
         return tracer.known_object(kind)
     inherited = raw_lookup(kind, name)
     if inherited is NotImplemented:
-        raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
+        raise_no_attribute(kind, name)
     if name in OPERATOR_METHODS:
         return OperatorMethodValue(value, name)
     if tracer.model_of(inherited) is not None:
@@ -98,7 +98,7 @@ class BoundBuiltin(Bound):
             return self.name
         kind = self.python_type()
         if raw_lookup(kind, name) is NotImplemented:
-            raise_error(AttributeError, f"'{name_in_errors(kind)}' object has no attribute '{name}'")
+            raise_no_attribute(kind, name)
         return super().attribute(tracer, name)
 
     def bound_to(self, tracer: Tracer) -> tuple[Any, str]:

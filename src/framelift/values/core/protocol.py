@@ -220,7 +220,7 @@ def iterate(tracer: Tracer, value: Any) -> Value:
         value.note(tracer)
         return value.iterate(tracer)
     if not hasattr(type(value), "__iter__"):
-        raise_error(TypeError, f"'{type(value).__name__}' object is not iterable")
+        return fold(tracer, iter, value)
     return iterator_over(value)
 
 

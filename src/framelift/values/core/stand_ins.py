@@ -2,6 +2,7 @@
 
     raise_what(operator.getitem, stand_in(cls), 0)             # 'Point' object is not subscriptable
     raise_what(iter, answering(cls, "__iter__", stand_in(int)))  # iter() returned non-iterator of type 'int'
+    raise_by("a, b = given", given=[None])                     # not enough values to unpack (expected 2, got 1)
 
 Nothing of the program's is among the operands: a stand-in is empty, and shares nothing with a class but its name.
 """
@@ -14,8 +15,8 @@ from typing import Any, NoReturn
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core import protocol as py
-from framelift.values.core.exceptions import raised_from
-from framelift.values.core.lookup import name_in_errors
+from framelift.values.core.exceptions import raise_error, raised_from
+from framelift.values.core.lookup import name_in_errors, name_of
 
 # Types in C of which there is an empty instance: what they say may be in words of their own. By identity: a class may
 # compare in its own way.
@@ -34,6 +35,11 @@ def raise_what(operation: Callable[..., Any], *operands: Any, **named: Any) -> N
     raise GraphBreak(FL0102, what=f"{getattr(operation, '__name__', 'an operation')} that Python does not refuse")
 
 
+def raise_by(statement: str, **operands: Any) -> NoReturn:
+    """The same of a statement."""
+    raise_what(exec, statement, operands)
+
+
 def stand_in(cls: type, **methods: Any) -> Any:
     """An object that an error calls the same as instances of `cls`; it has no methods but these."""
     if not methods and id(cls) in _EMPTY:
@@ -50,6 +56,36 @@ def stand_in_for(value: Any) -> Any:
     """What stands for a value; a constant and a number stand for themselves."""
     number = py.key_like(value)
     return stand_in(py.type_of(value)) if number is None else number
+
+
+def shown_as(text: str) -> Any:
+    """An object with this text."""
+    return stand_in(object, __repr__=lambda _: text)
+
+
+def _words(operation: Callable[..., Any], *operands: Any) -> str:
+    """What an operation says of operands that are named like the facts of a format."""
+    try:
+        operation(*operands)
+    except Exception as error:  # noqa: BLE001  (as above)
+        return str(error)
+    raise AssertionError("Python does not refuse it")
+
+
+# Asked once: programs often look for what is not there.
+_NO_ATTRIBUTE = _words(getattr, type("{kind}", (), {})(), "{name}")
+_NO_ATTRIBUTE_OF_CLASS = _words(getattr, type("{kind}", (), {}), "{name}")
+
+
+def raise_no_attribute(kind: type | str, name: str) -> NoReturn:
+    """Raise what is raised where an instance of `kind`, or of what errors call so, has no attribute of this name."""
+    named = kind if isinstance(kind, str) else name_in_errors(kind)
+    raise_error(AttributeError, _NO_ATTRIBUTE.format(kind=named, name=name))
+
+
+def raise_no_attribute_of_class(cls: type, name: str) -> NoReturn:
+    """The same for a class."""
+    raise_error(AttributeError, _NO_ATTRIBUTE_OF_CLASS.format(kind=name_of(cls), name=name))
 
 
 def raise_unhashable(cls: type) -> NoReturn:

@@ -13,11 +13,11 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_frozenset
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.folding import fold_call, refuse_unsteady
-from framelift.values.core.lookup import class_lookup, get_computed, is_fixed, is_subclass, name_of, raw_lookup
+from framelift.values.core.lookup import class_lookup, get_computed, is_fixed, is_subclass, raw_lookup
 from framelift.values.core.methods import Bound, BoundBuiltin, ModelMethodValue
 from framelift.values.core.primitives import primitive_of
+from framelift.values.core.stand_ins import raise_no_attribute, raise_what, stand_in
 from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class NativeValue(Bound, models=(types.BuiltinFunctionType, _METHOD_OF_A_CLASS, 
         if name == "__self__" and hasattr(self.concrete, name):
             return self.owner if self.owner is not None else tracer.known_object(self.concrete.__self__)
         if not hasattr(type(self.concrete), name):
-            raise_error(AttributeError, f"'{type(self.concrete).__name__}' object has no attribute '{name}'")
+            raise_no_attribute(type(self.concrete), name)
         return super().attribute(tracer, name)
 
     def text(self, tracer: Tracer, conversion: str) -> str:
@@ -185,8 +185,7 @@ class UnboundMethodValue(
             self.refuse("__get__() without an instance")
         owner, kind = self.concrete.__objclass__, tracer.type_of(instance)
         if not is_subclass(kind, owner):
-            words = f"descriptor '{self.concrete.__name__}' for '{name_of(owner)}' objects doesn't apply to a"
-            raise_error(TypeError, f"{words} '{name_of(kind)}' object")
+            raise_what(self.concrete.__get__, stand_in(kind))
         if not isinstance(instance, Value) and has_type(self.concrete, _DATA_DESCRIPTORS):
             return py.fold(tracer, self.concrete.__get__, instance)
         if type(self.concrete) is types.MemberDescriptorType:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values.core.base import Value
-from framelift.values.core.exceptions import raise_error
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -54,7 +55,7 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name == "cell_contents":
             if self.get(tracer) is EMPTY:
-                raise_error(ValueError, "Cell is empty")
+                raise_what(getattr, CellType(), "cell_contents")
             return self.get(tracer)
         return super().attribute(tracer, name)
 

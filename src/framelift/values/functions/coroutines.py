@@ -14,7 +14,7 @@ from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import class_lookup, name_of
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import answering, raise_what, stand_in
+from framelift.values.core.stand_ins import answering, raise_by, raise_what, stand_in
 from framelift.values.functions.generators import DRIVERS, GeneratorValue, driver, thrown
 from framelift.values.objects.exceptions import ExceptionObjectValue
 from framelift.values.objects.instances import method_of_protocol
@@ -75,7 +75,7 @@ class CoroutineValue(_NoIterator):
 
     def _refuse_ended(self) -> None:
         if self.finished:
-            raise_error(RuntimeError, "cannot reuse already awaited coroutine")
+            raise_by("async def f(): ...\nc = f()\nc.close()\nc.send(None)")
 
     # Python warns of a coroutine that is dropped before it began.
 
@@ -388,7 +388,7 @@ def delegated(tracer: Tracer, code: types.CodeType, value: Any) -> Any:
     if not isinstance(value, CoroutineValue):
         return py.iterate(tracer, value)
     if not code.co_flags & (_COROUTINE | _ITERABLE_COROUTINE):
-        raise_error(TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator")
+        raise_by("async def f(): ...\nc = f()\nc.close()\ndef g(): yield from c\nnext(g())")
     return value
 
 

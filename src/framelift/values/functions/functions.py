@@ -16,8 +16,8 @@ from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import Bound, ModelMethodValue, key_of_method, method_of
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.untraceable import refuse_untraceable
 
@@ -322,7 +322,7 @@ def _store(emit: Emitter, name: str, value: Any) -> None:
 def delete_entry(tracer: Tracer, namespace: DictValue, name: str) -> None:
     """`del namespace[name]` for an attribute that is kept there."""
     if namespace.get_key(tracer, name) is MISSING:
-        raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+        raise_no_attribute(types.FunctionType, name)
     namespace.delete_key(tracer, name)
 
 
@@ -336,7 +336,7 @@ def common_attribute(tracer: Tracer, function: FunctionLike, name: str) -> Any:
         return tracer.known_object(types.FunctionType)
     if name in _FUNCTION_ATTRIBUTES:
         function.refuse(f"attribute {name!r}")
-    raise_error(AttributeError, f"'function' object has no attribute '{name}'")
+    raise_no_attribute(types.FunctionType, name)
 
 
 _FUNCTION_ATTRIBUTES = frozenset(dir(types.FunctionType))

@@ -19,12 +19,12 @@ from framelift.values.core.lookup import (
     bind,
     class_lookup,
     defines,
-    name_in_errors,
     name_of,
     note_if_data_descriptor,
     property_error,
     special_method,
 )
+from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -58,7 +58,7 @@ def read(tracer: Tracer, instance: Instance, name: str) -> Any:
 
 def raise_missing(instance: Instance, name: str) -> NoReturn:
     """What `object.__getattribute__` says of an attribute that is not there."""
-    raise_error(AttributeError, f"'{name_in_errors(instance.cls)}' object has no attribute '{name}'")
+    raise_no_attribute(instance.cls, name)
 
 
 def find(tracer: Tracer, instance: Instance, name: str) -> Any:
@@ -114,7 +114,7 @@ def delete(tracer: Tracer, instance: Instance, name: str) -> None:
     if namespace is None or namespace.get_key(tracer, name) is MISSING:
         if namespace is None and found is not None:
             raise_error(AttributeError, f"'{name_of(cls)}' object attribute '{name}' is read-only")
-        raise_error(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
+        raise_no_attribute(cls, name)
     namespace.delete_key(tracer, name)
 
 

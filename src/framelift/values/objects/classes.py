@@ -41,7 +41,14 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.core.stand_ins import answering, raise_what, stand_in, stand_in_for
+from framelift.values.core.stand_ins import (
+    answering,
+    raise_no_attribute,
+    raise_no_attribute_of_class,
+    raise_what,
+    stand_in,
+    stand_in_for,
+)
 from framelift.values.objects.instances import UserObjectValue, plain_answer
 from framelift.values.objects.unions import union
 
@@ -105,7 +112,7 @@ class ClassValue(KnownObject, models=type):
             on_meta = class_lookup(tracer, meta, name)
         if on_meta is not None:
             return bind(tracer, on_meta, self, meta)
-        raise_error(AttributeError, f"type object '{name_of(cls)}' has no attribute '{name}'")
+        raise_no_attribute_of_class(cls, name)
 
     def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         return self.get_slot(tracer, descriptor)
@@ -516,7 +523,7 @@ class SuperValue(Value):
         mro = mro_of(self.cls)
         position = next((i for i, base in enumerate(mro) if base is self.start), None)
         if position is None:
-            raise_error(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+            raise_what(super, int, None)
         for count, base in enumerate(mro[position + 1 :], position + 2):
             found = class_lookup(tracer, base, name)
             if found is not None and note_own(tracer, base, name):
@@ -524,7 +531,7 @@ class SuperValue(Value):
                 is_class = isinstance(self.instance, ClassValue) and self.instance.concrete is self.cls
                 return bind(tracer, found, None if is_class else self.instance, self.cls)
         note_mro(tracer, self.cls, len(mro))
-        raise_error(AttributeError, f"'super' object has no attribute '{name}'")
+        raise_no_attribute(super, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         self.refuse("assignment through super()")

@@ -34,7 +34,14 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
-from framelift.values.core.stand_ins import answering, raise_unhashable, raise_what, stand_in, stand_in_for
+from framelift.values.core.stand_ins import (
+    answering,
+    raise_no_attribute,
+    raise_unhashable,
+    raise_what,
+    stand_in,
+    stand_in_for,
+)
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.objects import attributes
 from framelift.values.objects.module_labels import label_with
@@ -118,9 +125,7 @@ class UserObjectValue(Value):
                 self.refuse(f"reading the unset slot {descriptor.__name__!r}")
             found = self.slots[descriptor] = tracer.wrap(real, self.source.child("SLOT", descriptor))
         if found is MISSING or found is DELETED:
-            raise_error(
-                AttributeError, f"'{name_in_slot_errors(self.cls)}' object has no attribute '{descriptor.__name__}'"
-            )
+            raise_no_attribute(name_in_slot_errors(self.cls), descriptor.__name__)
         return found
 
     def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:

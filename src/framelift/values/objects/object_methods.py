@@ -15,7 +15,7 @@ from framelift.values.core.construct import bound_method, make_tuple
 from framelift.values.core.exceptions import FROM_ARGUMENTS, ExceptionValue, TracebackValue, made_from, raise_error
 from framelift.values.core.lookup import is_fixed, is_subclass, name_of
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import raise_what
+from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.objects.classes import ClassValue, attribute_name, init_instance, make_instance
 from framelift.values.objects.exceptions import ExceptionGroupValue, ExceptionObjectValue
 from framelift.values.objects.instances import UserObjectValue
@@ -56,7 +56,7 @@ def _object_delattr(tracer: Tracer, obj: Any, name: Any, /) -> None:
 @primitive(object.__new__)
 def _object_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue):
-        raise_error(TypeError, f"object.__new__(X): X is not a type object ({name_of(py.type_of(cls))})")
+        raise_what(object.__new__, stand_in(py.type_of(cls)))
     cls.note(tracer)
     return make_instance(tracer, cls.concrete, args, kwargs)
 

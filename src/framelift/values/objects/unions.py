@@ -13,9 +13,9 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -51,7 +51,7 @@ class UnionValue(Value, models=types.UnionType):
         if name == "__class__":
             return tracer.known_object(types.UnionType)
         if not hasattr(types.UnionType, name):
-            raise_error(AttributeError, f"'types.UnionType' object has no attribute '{name}'")
+            raise_no_attribute(types.UnionType, name)
         return super().attribute(tracer, name)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:

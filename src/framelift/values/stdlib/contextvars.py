@@ -7,6 +7,7 @@ copy is kept there, and is gone with it. What nobody set is found in the context
 from __future__ import annotations
 
 import contextvars
+from operator import getitem
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, GraphBreak
@@ -17,7 +18,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import raise_what
+from framelift.values.core.stand_ins import raise_what, shown_as
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -247,7 +248,7 @@ class ContextCopyValue(Value):
     def value_of(self, tracer: Tracer, variable: Any) -> Any:
         """What a variable was set to, or MISSING."""
         if not isinstance(variable, ContextVarValue):
-            raise_error(TypeError, f"a ContextVar key was expected, got {tracer.text(variable, 'repr')}")
+            raise_what(getitem, contextvars.Context(), shown_as(tracer.text(variable, "repr")))
         if self.is_entered:
             self.refuse("looking into it while it runs")
         held = self.held.get(id(variable), (variable, _AS_BEFORE))[1]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.values.core import protocol as py
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of
 from framelift.values.core.primitives import primitive
 from framelift.values.core.stand_ins import answering, raise_what, stand_in
@@ -78,5 +77,5 @@ def _is_text(kind: type) -> bool:
 def _intern(tracer: Tracer, text: Any, /) -> Any:
     kind = tracer.type_of(text)
     if kind is not str and is_subclass(kind, str):
-        raise_error(TypeError, f"can't intern {name_of(kind)}")
+        raise_what(sys.intern, type(name_of(kind), (str,), {})())
     return py.fold(tracer, sys.intern, tracer.constant(text))

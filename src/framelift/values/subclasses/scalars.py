@@ -16,11 +16,11 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.folding import fold_call, refuse_unsteady
 from framelift.values.core.lookup import class_lookup, has_default, is_fixed, name_of, raw_lookup, scalar_base
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, note_instantiable
@@ -263,9 +263,7 @@ def _register() -> None:
 
         def new(tracer: Tracer, cls: Any, /, *args: Any, _base: type = base, **kwargs: Any) -> Any:
             if not isinstance(cls, ClassValue):
-                raise_error(
-                    TypeError, f"{_base.__name__}.__new__(X): X is not a type object ({name_of(py.type_of(cls))})"
-                )
+                raise_what(_base.__new__, stand_in(py.type_of(cls)))
             cls.note(tracer)
             if kwargs and _base in _WITHOUT_NAMES and cls.concrete is not _base:
                 raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()} with names")

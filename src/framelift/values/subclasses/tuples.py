@@ -13,7 +13,6 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey
 from framelift.values.core.lookup import (
     bind,
@@ -22,11 +21,11 @@ from framelift.values.core.lookup import (
     has_default,
     is_data_descriptor,
     mro_of,
-    name_of,
     raw_lookup,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, INPLACE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import Model, primitive
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.objects.instances import plain_answer
 from framelift.values.objects.number_slots import number_of
 
@@ -97,7 +96,7 @@ class TupleObjectValue(SequenceValue):
         found = class_lookup(tracer, self.cls, name)
         if found is None:
             self._note_namespace(tracer)
-            raise_error(AttributeError, f"'{name_of(self.cls)}' object has no attribute '{name}'")
+            raise_no_attribute(self.cls, name)
         if type(found.raw) is _Field:
             tracer.guard(found.source, "TYPE", _Field)  # which cannot be changed, nor held weakly
             made_of: Any = found.raw.__reduce__()

@@ -25,6 +25,7 @@ from framelift.values.core.methods import BoundBuiltin
 from framelift.values.core.operator_methods import BINARY_METHODS
 from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
@@ -249,7 +250,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         found = self._attributes(tracer).get_key(tracer, name)
         if found is not MISSING:
             return found
-        raise_error(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        raise_no_attribute(self.python_type(), name)
 
     def _attributes(self, tracer: Tracer) -> DictValue:
         if self._namespace is None:

@@ -19,12 +19,12 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Identity, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.hash_keys import EqualKey
-from framelift.values.core.lookup import is_plain_class, name_of, raw_lookup
+from framelift.values.core.lookup import is_plain_class, raw_lookup
 from framelift.values.core.methods import method
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.stdlib.decimal.contexts import DecimalContextValue
 from framelift.values.stdlib.decimal.states import IN_C
@@ -184,8 +184,7 @@ def _register() -> None:
     @primitive(_Decimal)
     def make(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], UserObjectValue) and is_plain_class(args[0].cls):
-            kind = name_of(tracer.type_of(args[0]))
-            raise_error(TypeError, f"conversion from {kind} to Decimal is not supported")
+            raise_what(_Decimal, stand_in(tracer.type_of(args[0])))
         return run(tracer, _Decimal, list(args), kwargs)
 
     @primitive(_Decimal.__dict__["from_float"])

@@ -21,10 +21,10 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import Found, has_default, name_of, own_entries, register_binder
+from framelift.values.core.lookup import Found, has_default, own_entries, register_binder
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects.classes import ClassValue
@@ -126,7 +126,7 @@ def attribute_of_type(tracer: Tracer, value: Value, name: str) -> Any:
         return tracer.known_object(value.python_type())
     if hasattr(functools._lru_cache_wrapper, name):
         value.refuse(f"attribute {name!r}")
-    raise_error(AttributeError, f"'{name_of(functools._lru_cache_wrapper)}' object has no attribute '{name}'")
+    raise_no_attribute(functools._lru_cache_wrapper, name)
 
 
 def _matches(key: Any, parts: list[Any], named: dict[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
-from framelift.values.core.stand_ins import raise_what
+from framelift.values.core.stand_ins import raise_by, raise_what
 from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, note_instantiable
@@ -119,7 +119,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
     def _call_function(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         first, named = self.first(tracer)
         if not all(isinstance(name, str) for name in named):
-            raise_error(TypeError, "keywords must be strings")
+            raise_by("dict(**{0: 0})")
         return py.call(tracer, self.part(tracer, "func"), [*first, *args], named | kwargs)
 
     def inherited(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

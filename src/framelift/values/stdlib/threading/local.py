@@ -10,9 +10,9 @@ from framelift.guards.source import Source
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import is_subclass, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.objects.instances import UserObjectValue
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ThreadLocalValue(Value, models=threading.local):
             return found
         if raw_lookup(threading.local, name) is not NotImplemented:
             self.refuse(f"attribute {name!r}")
-        raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
+        raise_no_attribute(threading.local, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name == "__dict__" or raw_lookup(threading.local, name) is not NotImplemented:
@@ -66,7 +66,7 @@ class ThreadLocalValue(Value, models=threading.local):
         if name == "__dict__":
             self.refuse("deletion of attribute '__dict__'")
         if self.namespace(tracer).get_key(tracer, name) is MISSING:
-            raise_error(AttributeError, f"'{_NAME}' object has no attribute '{name}'")
+            raise_no_attribute(threading.local, name)
         py.delete_item(tracer, self.namespace(tracer), name)
 
     # -- the way back ------------------------------------------------------------------------------------------------

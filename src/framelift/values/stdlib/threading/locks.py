@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
 from framelift.values.core.base import Call, Value
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -50,9 +50,7 @@ class LockValue(Value):
     @method
     def release(self, tracer: Tracer) -> None:
         if not self.held:
-            raise_error(
-                RuntimeError, "cannot release un-acquired lock" if self.is_recursive else "release unlocked lock"
-            )
+            raise_what((_thread.RLock() if self.is_recursive else _thread.allocate_lock()).release)
         tracer.journal.touch(self)
         self.held -= 1
 

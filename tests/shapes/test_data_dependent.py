@@ -213,3 +213,26 @@ def test_the_remedy_fits(name: str) -> None:
     checked = check(function, torch.ones(3), expect_breaks=None, expect_ops=0, expect_hit=False)
     assert {event.id for event in checked.record.breaks} == {reason}
     assert advice in REGISTRY[reason].remedy
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("number", [0.5, 2.0, -0.0, float("nan"), float("inf")])
+def test_larger_and_smaller_floats(number: float, backend: str) -> None:
+    def f(x: Any) -> Any:
+        n = (x * 1).sum().item()
+        larger, smaller = max(1.0, n), min(n, 1.0)
+        return x / larger, x * smaller, x * max(n, 0.0), x * min(0.0, n), larger, smaller
+
+    check(f, torch.tensor([number]), backend=backend)
+
+
+def test_a_number_of_the_graph_after_a_write() -> None:
+    """Nothing is presumed of a float, so nothing is to be taken back."""
+
+    def f(x: Any, w: Any) -> Any:
+        with torch.no_grad():
+            w.mul_(x.norm().item())
+            w.mul_(w.norm().item())
+        return w * 2
+
+    check(f, torch.randn(3), torch.randn(3, requires_grad=True), fullgraph=True)

@@ -143,7 +143,9 @@ class Inputs:
         name = quantity.name
         if not self.policy.can_be_symbolic(name, number):
             return None
-        key = number, math.copysign(1.0, number), quantity.dim
+        # (What has another name in its object is equal by chance.)
+        place = quantity.source.argument if type(quantity.source.argument) is str else None
+        key = number, math.copysign(1.0, number), quantity.dim, place
         first = self._items.get(key)
         if first is not None and self.policy.go_together(quantity.name, first.words):
             lift.graph.symbols.another(first.ref(lift).known_fake, quantity, name)

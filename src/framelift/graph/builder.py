@@ -139,8 +139,8 @@ class GraphBuilder:
 
     @property
     def raises_too_late(self) -> bool:
-        """Whether what the last operation brought along is checked after something was written for good."""
-        return bool(self.records) and bool(self.records[-1].bindings) and not self.can_be_undone
+        """Whether what is presumed since the last operation is checked after something was written for good."""
+        return self.propagation.is_checked and not self.can_be_undone
 
     @property
     def uses_rng(self) -> bool:
@@ -306,6 +306,7 @@ class GraphBuilder:
         parts: list[Any] = []
         record = self._record(op, target, args, kwargs, location, parts)
         record.must_run = must_run
+        self.propagation.is_checked = False
         if self.propagation.changes:
             self.propagation.check_history(record)
         if target is _SIZE and type(args[0]) is TensorRef:

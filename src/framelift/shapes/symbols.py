@@ -230,6 +230,10 @@ class Symbols:
         node: Size = self.shape_env.create_symintnode(expression, hint=hint)
         return node
 
+    def limit(self, number: Any, lower: float, upper: float) -> None:
+        """Note between what a float of the graph lies."""
+        self.shape_env.var_to_range[number.node.expr] = ValueRanges(sympy.sympify(lower), sympy.sympify(upper))
+
     def settle(self, number: Any) -> None:
         """Assume that everything a symbolic number depends on is what it is now."""
         for symbol in sorted(number.node.expr.free_symbols, key=str):

@@ -72,6 +72,16 @@ def step_only(training: Training) -> None:
         pytest.param(lambda ps: torch.optim.Adamax(ps, foreach=True), 2, id="adamax foreach"),
         pytest.param(lambda ps: torch.optim.Adagrad(ps, lr_decay=0.5), 1, id="adagrad"),
         pytest.param(lambda ps: torch.optim.Adagrad(ps, lr_decay=0.5, foreach=True), 1, id="adagrad foreach"),
+        pytest.param(lambda ps: torch.optim.ASGD(ps, lambd=0.1, weight_decay=0.1), 2, id="asgd"),
+        pytest.param(lambda ps: torch.optim.ASGD(ps, foreach=True), 2, id="asgd foreach"),
+        pytest.param(lambda ps: torch.optim.Adafactor(ps), 2, id="adafactor"),
+        pytest.param(lambda ps: torch.optim.Adafactor(ps, d=1.5, foreach=True), 2, id="adafactor foreach"),
+        pytest.param(lambda ps: torch.optim.Muon(ps[:1]), 2, id="muon"),
+        pytest.param(lambda ps: torch.optim.Muon(ps[:1], lr=torch.tensor(0.1)), 2, id="muon with a tensor as its rate"),
+        pytest.param(lambda ps: torch.optim.SGD(ps, lr=torch.tensor(0.1)), 1, id="sgd with a tensor as its rate"),
+        pytest.param(lambda ps: torch.optim.SGD(ps, momentum=0.9, fused=True), 2, id="sgd fused"),
+        pytest.param(lambda ps: torch.optim.AdamW(ps, fused=True), 2, id="adamw fused"),
+        pytest.param(lambda ps: torch.optim.Adagrad(ps, fused=True), 2, id="adagrad fused"),
     ],
 )
 def test_steps(make: Callable[[list[Any]], Any], captures: int) -> None:
@@ -82,6 +92,20 @@ def test_steps(make: Callable[[list[Any]], Any], captures: int) -> None:
 @pytest.mark.parametrize("foreach", [False, True])
 def test_the_count_of_steps_is_a_number_for_compilers_too(foreach: bool) -> None:
     check_steps(lambda ps: torch.optim.AdamW(ps, lr=0.1, foreach=foreach), step_only, 2, "aot_eager")
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_count_that_decides(foreach: bool) -> None:
+    """RAdam rectifies from the sixth step on."""
+    eager, lifted = [Training(lambda ps: torch.optim.RAdam(ps, foreach=foreach)) for _ in range(2)]
+    compiled, record = framelift.compile(step_only, backend="eager", fullgraph=True), Record()
+    for number in range(10):
+        for training, step in ((eager, step_only), (lifted, compiled)):
+            training.give_gradients(number)
+            with record.listening():
+                step(training)
+        Comparison().compare(eager.state(), lifted.state(), f"round {number}")
+    assert record.captures == 3  # no state, not rectified, rectified
 
 
 def test_equal_counts_of_steps_are_one_number() -> None:

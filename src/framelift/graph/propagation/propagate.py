@@ -45,6 +45,9 @@ class Propagation:
         self.changes: list[tuple[TensorRef, Descriptor]] = []
         # Symbols for what depends on data, and the records whose results they came with.
         self.bound: dict[Any, Record] = {}
+        # Whether the last operation brought along what is checked when the graph runs, and how many facts there are.
+        self.is_checked = False
+        self._facts = 0
 
     def run(self, record: Record) -> None:
         """Runs an operation on fake tensors: the record learns what it gives, writes and changes."""
@@ -101,9 +104,20 @@ class Propagation:
             env.presume_sizes(result)
         except Unlikely as error:
             raise MetadataFailure("data-dependent", record.name, str(error)) from None
-        if record.bindings:
-            record.must_run = True  # what is presumed about a symbol is checked where it comes from
-            self.bound.update(dict.fromkeys(record.bindings, record))
+        self.bound.update(dict.fromkeys(record.bindings, record))
+        # What is presumed about a symbol is checked where it comes from: of sizes something is, of floats nothing yet.
+        if any(symbol.is_integer for symbol in record.bindings):
+            record.must_run = self.is_checked = True
+        if self.bound:
+            self._note_checks()
+
+    def _note_checks(self) -> None:
+        facts = [fact.expr for fact in self._fakes.symbols.shape_env.presumptions]
+        for fact in facts[self._facts :]:
+            for symbol in fact.free_symbols & self.bound.keys():
+                self.bound[symbol].must_run = True
+                self.is_checked |= not symbol.is_integer
+        self._facts = len(facts)
 
     def _wrap(self, result: Any, record: Record, tensors: list[TensorRef], storages: list[Storage]) -> Any:
         """The result with a TensorRef for each tensor: an argument's own where the operation returned it."""

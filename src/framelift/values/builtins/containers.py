@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -221,19 +222,33 @@ def _min(tracer: Tracer, first: Any, /, *args: Any, key: Any = None, default: An
     return _extreme(tracer, "min", "<", (first, *args), key, default)
 
 
-def _extreme_of_data(tracer: Tracer, function: Any, left: Any, right: Any) -> Any:
-    """The larger or smaller of two ints of which one depends on data; None: they are something else."""
+def _extreme_of_data(tracer: Tracer, name: str, symbol: str, left: Any, right: Any) -> Any:
+    """The larger or smaller of two numbers of which one depends on data; None: they are something else."""
     if not any(isinstance(number, SymbolicValue) and number.depends_on_data for number in (left, right)):
         return None
+    if py.type_of(left) is py.type_of(right) is float:
+        return _extreme_float(tracer, symbol, left, right)
     if not (py.has_type(left, int) and py.has_type(right, int)):
         return None
-    result = tracer.call_on_numbers(function, (left, right))
+    result = tracer.call_on_numbers(torch.sym_max if name == "max" else torch.sym_min, (left, right))
     return None if result is NotImplemented else result
+
+
+def _extreme_float(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
+    """The second only where it lies beyond the first, whichever is nan or -0.0: symbols know another order."""
+    kind = {"dtype": torch.float64, "device": "cpu"}
+    first, second = [tracer.call_torch(torch.scalar_tensor, (number,), kind) for number in (left, right)]
+    beyond = py.compare(tracer, symbol, second, first)
+    result = tracer.call_tensor_method("item", (tracer.call_torch(torch.where, (beyond, second, first), {}),), {})
+    if type(left) is float and isinstance(result, SymbolicValue):
+        lower, upper = (left, math.inf) if symbol == ">" else (-math.inf, left)
+        tracer.graph.symbols.limit(result.ref(tracer).known_fake, lower, upper)
+    return result
 
 
 def _extreme(tracer: Tracer, name: str, symbol: str, args: tuple[Any, ...], key: Any, default: Any) -> Any:
     if len(args) == 2 and key is None and default is MISSING:
-        found = _extreme_of_data(tracer, torch.sym_max if name == "max" else torch.sym_min, *args)
+        found = _extreme_of_data(tracer, name, symbol, *args)
         if found is not None:
             return found
     if len(args) > 1 and default is not MISSING:

@@ -121,7 +121,8 @@ def _as_tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         plain = not args[0].is_scalar
         tensor = tensor_of(tracer, args[0]) if plain else tracer.call_torch(torch.clone, (args[0].tensor(tracer),), {})
         return call_function(tracer, torch.as_tensor, (tensor, *args[1:]), kwargs)
-    return call_function(tracer, torch.as_tensor, args, kwargs)
+    of_numbers = tensor_of_numbers(tracer, args[0], kwargs) if len(args) == 1 else None
+    return call_function(tracer, torch.as_tensor, args, kwargs) if of_numbers is None else of_numbers
 
 
 @primitive(torch.tensor)

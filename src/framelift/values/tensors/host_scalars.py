@@ -73,6 +73,8 @@ def _left_by(tracer: Tracer, record: Record, ref: TensorRef) -> Any:
     name, args = operation_name(record.target), list(record.args)
     if name.startswith("_foreach_") and name.endswith("_"):
         name, args = name.removeprefix("_foreach_"), [_part_of(arg, record, ref) for arg in args]
+    if name in _CONSTANTS:
+        return _CONSTANTS[name]
     rule, count = _RULES.get(name.rstrip("_"), (None, 0))
     if rule is None or len(args) != count or not all(_means_nothing(*pair) for pair in record.kwargs.items()):
         return None
@@ -143,13 +145,14 @@ def _second(tracer: Tracer, _: Any, number: Any) -> Any:
     return number
 
 
+_CONSTANTS = {"zeros": 0.0, "zeros_like": 0.0, "zero_": 0.0, "ones": 1.0, "ones_like": 1.0}
 # By the name of an operation and of its like in place: what it computes, of how many arguments.
 _RULES: Mapping[str, tuple[Callable[..., Any], int]] = {
     **dict.fromkeys(("add", "iadd"), (_by("+"), 2)),
     **dict.fromkeys(("sub", "isub"), (_by("-"), 2)),
     **dict.fromkeys(("mul", "imul"), (_by("*"), 2)),
     **dict.fromkeys(("div", "truediv", "itruediv", "true_divide"), (_by("/"), 2)),
-    **dict.fromkeys(("tensor", "as_tensor", "clone", "detach", "squeeze"), (_itself, 1)),
+    **dict.fromkeys(("tensor", "as_tensor", "scalar_tensor", "clone", "detach", "squeeze"), (_itself, 1)),
     "neg": (_negated, 1),
     **dict.fromkeys(("copy", "fill"), (_second, 2)),
 }

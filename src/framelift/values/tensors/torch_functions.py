@@ -32,7 +32,7 @@ _PRIVATE = frozenset(
     "_shape_as_tensor _weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax "
     "_masked_softmax _trilinear _adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm "
     "_scaled_grouped_mm _conj _neg_view _fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 "
-    "_convolution _is_all_true _is_any_true".split()
+    "_convolution _is_all_true _is_any_true _fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_".split()
 )
 # Functions whose result is not a matter of their arguments, or that run a function they are given.
 _NOT_NODES = frozenset(

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from framelift.breaks import FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
+from framelift.breaks import FL0102, FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
 from framelift.capture.interpreter.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.symbols import decide, known_of_data
@@ -26,6 +26,7 @@ from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.data_errors import may_raise
+from framelift.values.torch.generators import GeneratorValue, is_default
 
 # What operations call factors of a whole operand.
 _FACTORS = ("alpha", "beta", "value")
@@ -63,6 +64,12 @@ class Operations:
         device = lift.modes.device_for(target) if lift.modes.has_moved else None
         if device is not None and py.same(lift, kwargs.get("device"), None):
             kwargs = {**kwargs, "device": device}
+        if kwargs and "generator" in kwargs:
+            generator, kwargs = kwargs["generator"], {name: kwargs[name] for name in kwargs if name != "generator"}
+            if isinstance(generator, GeneratorValue):
+                return generator.draw(lift, target, args, kwargs, raises)
+            if not is_default(lift, generator):
+                raise GraphBreak(FL0102, what=f"{_spell(target)} with this generator")
         plain_args = tuple([lift.graph_argument(arg) for arg in args])
         plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
         if raises is None:

@@ -8,7 +8,7 @@ graph has returned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from itertools import repeat
 from operator import is_
@@ -27,6 +27,8 @@ class Changeable(Protocol):
 
     def restore(self, state: Any) -> None: ...
 
+    def is_as_it_was(self, state: Any) -> bool: ...
+
 
 class Replayed(Changeable, Protocol):
     """What stands for an object that outlives the frame: a value."""
@@ -37,8 +39,6 @@ class Replayed(Changeable, Protocol):
     def python_type(self) -> type: ...
 
     def describe(self) -> str: ...
-
-    def is_as_it_was(self, state: Any) -> bool: ...
 
     def replay(self, emit: Any) -> None: ...
 
@@ -101,6 +101,10 @@ class Journal:
         """Whether something that outlives the frame is another than when the journal began."""
         before = {id(value): state for value, state in self._saved}
         return any(id(value) not in before or not value.is_as_it_was(before[id(value)]) for value in self.changed)
+
+    def changes(self, values: Container[int]) -> bool:
+        """Whether one of these values, given by their ids, is another than when the journal began."""
+        return any(id(value) in values and not value.is_as_it_was(state) for value, state in self._saved)
 
     def roll_back(self) -> None:
         """Undo everything since the last `begin_step`."""

@@ -86,6 +86,8 @@ class TorchModes:
         # Entered contexts, kept because leaving such a block takes the object that entered it.
         self._inference: list[tuple[bool, Any]] = []
         self.without_overrides: tuple[int, ...] = ()
+        # In how many functions that a functorch transform will run the program is.
+        self.transforms = 0
         self.at_entry = self.state()
         # Whether the frame is in other device contexts than when it was entered.
         self.has_moved = False
@@ -95,6 +97,9 @@ class TorchModes:
 
     def restore(self, state: Any) -> None:
         self._switch(self.state(), state)
+
+    def is_as_it_was(self, state: Any) -> bool:
+        return bool(self.state() == state)
 
     @contextmanager
     def as_at_entry(self) -> Iterator[None]:
@@ -117,6 +122,15 @@ class TorchModes:
             # Casts that were remembered while capturing are of fake tensors. Where the frame was entered inside of an
             # autocast block, real ones are among them: they stay, until that block ends.
             torch.clear_autocast_cache()
+
+    @contextmanager
+    def transformed(self) -> Iterator[None]:
+        """In this block a function is traced that a functorch transform will run."""
+        self.transforms += 1
+        try:
+            yield
+        finally:
+            self.transforms -= 1
 
     def enter_inference(self, mode: bool) -> None:
         context = torch._C._InferenceMode(mode)

@@ -40,6 +40,7 @@ import framelift.values.torch.autograd
 import framelift.values.torch.checks
 import framelift.values.torch.distributions
 import framelift.values.torch.func
+import framelift.values.torch.generators
 import framelift.values.torch.higher_order
 import framelift.values.torch.jit
 import framelift.values.torch.modes

@@ -391,3 +391,21 @@ class ForgetsWhatItSaved(torch.autograd.Function):
 @pytest.mark.parametrize("function", [TakesAList, ForgetsWhatItSaved])
 def test_backward_is_called_in_another_way(function: Any, backend: str) -> None:
     check(lambda x: function.apply(x) * 2, leaf(), backend=backend, expect_breaks=None, expect_ops=0)
+
+
+class GradientInBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            ctx.save_for_backward(x)
+            return x * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            return gradient * torch.autograd.grad((x * x).sum(), x)[0]
+
+
+def test_a_function_that_switches_grad_mode_and_is_left_to_python() -> None:
+    check(lambda x: GradientInBackward.apply(x * 2) + 1, leaf(), expect_breaks=None)

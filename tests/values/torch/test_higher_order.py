@@ -329,3 +329,50 @@ def test_a_function_that_changes_a_module_for_good() -> None:
         return grad(loss)(x), layer.seen
 
     check(fn, X, expect_breaks=None, expect_ops=0)
+
+
+def test_a_function_that_changes_what_the_program_made() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        seen: list[Any] = []
+        count = 0
+
+        def block(y: torch.Tensor) -> torch.Tensor:
+            nonlocal count
+            count += 1
+            seen.append(tuple(y.shape))
+            inner = [y * 2]
+            inner.append(inner[0] + 1)
+            return inner[1]
+
+        return checkpoint(block, x * 2, use_reentrant=False), len(seen), count
+
+    check(fn, X.clone().requires_grad_(), expect_breaks=1)
+
+
+class Squared(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * 2 * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.vmap(Squared.apply)(x),
+        lambda x: grad(lambda y: Squared.apply(y).sum())(x),
+        lambda x: vjp(Squared.apply, x)[1](x)[0],
+    ],
+    ids=["vmap", "grad", "vjp"],
+)
+def test_an_autograd_function_inside_of_a_transform(function: Any) -> None:
+    check(lambda x: function(x), X.clone().requires_grad_(), expect_breaks=None, expect_ops=0)

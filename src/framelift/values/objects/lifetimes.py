@@ -24,17 +24,24 @@ _OBJECTS_PER_CALL = 200
 
 def is_held(tracer: Tracer, wanted: Value) -> bool:
     """Whether strong references lead to `wanted`."""
+    return any(value is wanted for value in _reached(tracer))
+
+
+def held(tracer: Tracer) -> set[int]:
+    """The ids of all that strong references lead to."""
+    return set(map(id, _reached(tracer)))
+
+
+def _reached(tracer: Tracer) -> Iterator[Any]:
     seen: set[int] = set()
     pending = list(_roots(tracer))
     for value in pending:
-        if value is wanted:
-            return True
+        yield value
         if isinstance(value, Value) and value.keeps_parts and id(value) not in seen:
             seen.add(id(value))
             pending += value.parts()
             if not len(seen) % _OBJECTS_PER_CALL:
-                tracer.spend(1, "looking for what a weak reference refers to")
-    return False
+                tracer.spend(1, "looking for what is held")
 
 
 def input_is_held(tracer: Tracer, wanted: Value) -> bool:

@@ -39,8 +39,8 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
 @primitive(getattr(_APPLY, "__func__", _APPLY))
 def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
-    if _are_functorch_transforms_active():
-        raise GraphBreak(FL0102, what="a function inside of a functorch transform")
+    if _are_functorch_transforms_active() or tracer.modes.transforms:
+        raise GraphBreak(FL0102, what="an autograd function inside of a functorch transform")
     default = py.attribute(tracer, tracer.known_object(_SingleLevelFunction), "setup_context")
     has_setup = not py.same(tracer, py.attribute(tracer, function, "setup_context"), default)
     given = _with_defaults(tracer, function, list(args)) if has_setup else list(args)
@@ -106,6 +106,7 @@ class _Differentiation:
     def run(self, has_setup: bool, args: list[Any]) -> Any:
         tracer = self.lift
         mark = tracer.graph.mark()
+        tracer.journal.touch(tracer.modes)  # so that undoing what forward switches does not lead back into this block
         with torch.no_grad():
             run = tracer.known_object(torch_autograd.forward)
             output = py.call(tracer, run, [self.function, self.context, has_setup, *args], {})

@@ -17,6 +17,7 @@ from framelift.graph.operations.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
+from framelift.values.objects.lifetimes import held
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.autograd import later
 from framelift.values.torch.pytrees import Tree, flatten
@@ -30,11 +31,11 @@ class Traced:
 
     def __init__(self, tracer: Tracer, function: Any, args: list[Any], kwargs: dict[str, Any], what: str) -> None:
         mark, questions = tracer.graph.mark(), tracer.graph.layout_questions
-        modes = tracer.modes.state()
+        modes, before = tracer.modes.state(), held(tracer)
         with later(tracer) as journal:
             output = py.call(tracer, function, args, kwargs)
             leaves, self.tree = flatten(tracer, output)
-            if journal.leaves_traces or tracer.modes.state() != modes:
+            if journal.leaves_traces or journal.changes(before) or tracer.modes.state() != modes:
                 raise GraphBreak(FL0102, what=f"{what} of a function that does more than compute")
             if not leaves or not all(isinstance(leaf, TensorValue) for leaf in leaves):
                 raise GraphBreak(FL0102, what=f"{what} of a function that returns something else than tensors")
@@ -103,7 +104,8 @@ def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any
     slices = [_slice_of(tracer, leaf.ref(tracer), dim) for leaf, dim in chosen]
     rest = iter(slices)
     inside = [leaf if dim is None else tracer.from_graph(next(rest)) for leaf, dim in zip(leaves, dims, strict=True)]
-    traced = Traced(tracer, func, py.items(tracer, tree.build(tracer, inside)), {}, "torch.vmap")
+    with tracer.modes.transformed():
+        traced = Traced(tracer, func, py.items(tracer, tree.build(tracer, inside)), {}, "torch.vmap")
     if traced.asks_layout:
         raise GraphBreak(FL0102, what="torch.vmap of a function that asks how tensors lie in memory")
     extra = without(traced.part.free(traced.outputs), slices)

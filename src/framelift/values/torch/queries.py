@@ -94,6 +94,7 @@ _FIXED = [
     torch.cuda.is_available,
     torch.cuda.device_count,
     torch.accelerator.current_accelerator,
+    torch.accelerator.is_available,
     torch.can_cast,
     torch.promote_types,
     torch.device,

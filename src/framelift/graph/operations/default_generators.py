@@ -1,0 +1,58 @@
+"""The state of torch's default generators, read and set by operations: they keep their place among those that draw.
+
+The tag says to all who take graphs apart that these do something; that no two calls are alike is said by the last
+argument, which is another for each.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.library import Library
+
+_LIBRARY = Library("framelift", "FRAGMENT")
+
+
+def _define(name: str, arguments: str, result: str, run: object, described: object) -> None:
+    _LIBRARY.define(f"{name}({arguments}) -> {result}", tags=(torch.Tag.nondeterministic_seeded,))
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"framelift::{name}", described, lib=_LIBRARY)
+
+
+# What a seed is for.
+SEEDED = {
+    "all": torch.manual_seed,
+    "cpu": torch.default_generator.manual_seed,
+    "cuda": torch.cuda.manual_seed,
+    "cuda, all": torch.cuda.manual_seed_all,
+}
+
+
+def _seed(seed: str, which: str, call: int) -> torch.Tensor:
+    SEEDED[which](int(seed))
+    return _nothing()
+
+
+def _get(call: int) -> torch.Tensor:
+    return torch.default_generator.get_state()
+
+
+def _set(state: torch.Tensor, call: int) -> torch.Tensor:
+    torch.default_generator.set_state(state)
+    return _nothing()
+
+
+def _nothing(*args: object) -> torch.Tensor:
+    """What an operation gives that only changes a generator: torch's compilers know none without a result."""
+    return torch.empty(0, dtype=torch.uint8, device="cpu")
+
+
+_define(
+    "rng_state", "int call", "Tensor", _get, lambda call: torch.empty(_get(call).shape, dtype=torch.uint8, device="cpu")
+)
+_define("set_rng_state", "Tensor state, int call", "Tensor", _set, _nothing)
+# A seed does not always fit an int64.
+_define("manual_seed", "str seed, str which, int call", "Tensor", _seed, _nothing)
+
+rng_state = torch.ops.framelift.rng_state.default
+set_rng_state = torch.ops.framelift.set_rng_state.default
+manual_seed = torch.ops.framelift.manual_seed.default

@@ -155,6 +155,34 @@ def broadcast(x, m):
     return x[m] + torch.ones(1, 2), x[m] * torch.arange(2.0), x[m][:, :1] + x[m]
 
 
+@_case(lambda n: (torch.tensor([0, n, 0, 1]),))
+def one_hot(i):
+    return torch.nn.functional.one_hot(i).float().sum(0), torch.nn.functional.one_hot(i, 6)
+
+
+@_case(lambda n: (torch.tensor([0, n, 0, 1]), torch.arange(4.0)))
+def bincount(i, weights):
+    return torch.bincount(i), i.bincount(weights, minlength=4)
+
+
+@_case(lambda n: (_x(), torch.tensor([min(n, 2), 4])))
+def tensor_split(x, at):
+    return torch.tensor_split(x, at), x.t().tensor_split(at, dim=1)[1].sum()
+
+
+@_case(lambda n: (torch.randn(6, 8), torch.randn(3, 8, 16), torch.tensor([n, max(n, 4), 6], dtype=torch.int32)))
+def grouped_products(x, weights, ends):
+    return torch._grouped_mm(x.bfloat16(), weights.bfloat16(), offs=ends)
+
+
+@_case(_masked)
+def written_by_mask(x, m):
+    x[m] += 1
+    x[~m] = 0.5
+    x[m, 0] = x[m, 1]
+    return x.masked_scatter(m[:, None].expand_as(x), x[m] * 2)
+
+
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
@@ -181,6 +209,11 @@ def converted(x, n):
 @_case(_numbered)
 def made(x, n):
     return torch.zeros(n.item(), 2) + x[:1], torch.arange(n.item())
+
+
+@_case(lambda n: (torch.tensor([n, 1]),))
+def counted_to(bounds):
+    return torch.arange(bounds[0]), torch.arange(bounds[1], bounds[0] + 3, 2)
 
 
 @_case(_numbered)

@@ -26,6 +26,19 @@ def test_all_sizes(name: str, backend: str) -> None:
     check(case.function, *first, changed=others, backend=backend, expect_breaks=0)
 
 
+def test_largest_of_several_numbers() -> None:
+    def fn(x, lengths):
+        counts = lengths.tolist()
+        rows = [x[:count] for count in counts]
+        pad = torch.nn.utils.rnn.pad_sequence
+        padded = pad(rows, batch_first=True), pad(rows, padding_value=2.0, padding_side="left")
+        return x[: max(counts)] + min(counts), torch.arange(max(counts)) < lengths[:, None], padded
+
+    x = torch.arange(12.0).reshape(6, 2)
+    calls = [(x, torch.tensor([2, count, 4])) for count in COUNTS]
+    check(fn, *calls[0], changed=calls[1:], expect_breaks=0)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_gradients(backend: str) -> None:
     def fn(x, m):

@@ -170,6 +170,14 @@ class PresumingEnv(ShapeEnv):
         if self.presumes:
             self.presume(sympy.Ge(a, LEAST_SIZE), "a size is neither 0 nor 1")
 
+    def _set_replacement(self, a: sympy.Symbol, tgt: Any, msg: str) -> None:
+        """What is presumed of data is no constant: a compiler would take a check of it for true, and leave it out."""
+        if isinstance(tgt, sympy.Integer) and free_unbacked_symbols(a) and a not in self.unbacked_inputs:
+            if self.var_to_range[a] != ValueRanges(tgt, tgt):
+                self._update_var_to_range(a, ValueRanges(tgt, tgt))
+        else:
+            super()._set_replacement(a, tgt, msg)
+
     def _get_stack_summary(self, *_: Any, **__: Any) -> tuple[SLoc, str]:
         """Where a guard comes from is known to `Symbols`: torch need not walk the stack, and import half of itself."""
         return SLoc(None, None), ""

@@ -12,10 +12,9 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.bytecode.canonical_ops import JUMP_OPS
-from framelift.graph.emission.runtime_asserts import PROGRAM_RAISES
 from framelift.values.core import protocol as py
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.tensors.data_dependent import presume
+from framelift.values.tensors.data_dependent import presume, presume_truth
 from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
@@ -41,13 +40,7 @@ def presumed_truth(frame: Frame, value: TensorValue | SymbolicValue, if_true: in
     if raises[0] == raises[1] or value.ref(lift).descriptor.shape.numel() != 1:
         raise GraphBreak(FL0301, what=f"the truth of a {value.describe()}")
     truth = raises[1]
-    flag = lift.call_tensor_method("bool", (lift.call_tensor_method("reshape", (value, ()), {}),), {})
-    if not truth:
-        flag = lift.call_tensor_method("logical_not", (flag,), {})
-    if value.ref(lift).descriptor.device.type != "cpu":
-        # A check that fails on an accelerator would take the whole process with it.
-        flag = lift.call_tensor_method("cpu", (flag,), {})
-    lift.call_torch(torch._assert_async, (flag, PROGRAM_RAISES), {})
+    presume_truth(lift, value, truth)
     return truth
 
 

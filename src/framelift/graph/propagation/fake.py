@@ -290,9 +290,13 @@ def fake_with_layout(mode: FakeTensorMode, example: torch.Tensor, layout: Layout
     return fake
 
 
+# What an operation says that reads what fakes do not have.
+_READS_MEMORY = "but its data is not allocated yet"
+
+
 def failure_kind(error: BaseException) -> FailureKind:
     """Says what kind of failure an exception from running an operation on fake tensors is."""
-    if isinstance(error, DATA_DEPENDENT):
+    if isinstance(error, DATA_DEPENDENT) or _READS_MEMORY in str(error):
         return "data-dependent"
     if isinstance(error, UNSUPPORTED):
         return "unsupported"

@@ -247,10 +247,6 @@ def _extreme_float(tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
 
 
 def _extreme(tracer: Tracer, name: str, symbol: str, args: tuple[Any, ...], key: Any, default: Any) -> Any:
-    if len(args) == 2 and key is None and default is MISSING:
-        found = _extreme_of_data(tracer, name, symbol, *args)
-        if found is not None:
-            return found
     if len(args) > 1 and default is not MISSING:
         raise GraphBreak(FL0102, what=f"{name}() with a default and several arguments")
     if key is not None and py.same(tracer, key, None):
@@ -263,6 +259,10 @@ def _extreme(tracer: Tracer, name: str, symbol: str, args: tuple[Any, ...], key:
     best = items[0]
     best_key = best if key is None else py.call(tracer, key, [best], {})
     for item in items[1:]:
+        of_data = None if key is not None else _extreme_of_data(tracer, name, symbol, best, item)
+        if of_data is not None:
+            best = best_key = of_data
+            continue
         item_key = item if key is None else py.call(tracer, key, [item], {})
         if py.truth(tracer, py.compare(tracer, symbol, item_key, best_key)):
             best, best_key = item, item_key

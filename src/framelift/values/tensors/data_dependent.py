@@ -14,6 +14,7 @@ import torch
 
 from framelift.breaks import FL0301, GraphBreak
 from framelift.graph import TensorRef
+from framelift.graph.emission.runtime_asserts import PROGRAM_RAISES
 from framelift.values.containers.slices import SliceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -96,6 +97,18 @@ def presume(tracer: Tracer, condition: Any, what: str) -> None:
         tracer.presume(condition.ref(tracer))
     elif not py.truth(tracer, condition):
         raise GraphBreak(FL0301, what=what)
+
+
+def presume_truth(tracer: Tracer, value: SizedTensor, truth: bool, message: str = "") -> None:
+    """Go on as if a tensor with one element were true, or false: if it is not, the program raises."""
+    flag = tracer.call_tensor_method("bool", (tracer.call_tensor_method("reshape", (value, ()), {}),), {})
+    if not truth:
+        flag = tracer.call_tensor_method("logical_not", (flag,), {})
+    if value.ref(tracer).descriptor.device.type != "cpu":
+        # A check that fails on an accelerator would take the whole process with it.
+        flag = tracer.call_tensor_method("cpu", (flag,), {})
+    words = f"{PROGRAM_RAISES}: {message}" if message else PROGRAM_RAISES
+    tracer.call_torch(torch._assert_async, (flag, words), {})
 
 
 def _presume_order(tracer: Tracer, *numbers: Any) -> None:

@@ -17,6 +17,8 @@ import torch.overrides
 from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions  # type: ignore[attr-defined]
 
 from framelift.breaks import FL0102, FL0103, FL0301, FL0304, FL0308, GraphBreak
+from framelift.models import is_of_models
+from framelift.models.torch_sizes import in_other_words
 from framelift.silence import raising_no_warnings
 from framelift.torch_names import is_absent
 from framelift.values.core import protocol as py
@@ -143,10 +145,20 @@ def call_function(tracer: Tracer, target: Any, args: tuple[Any, ...], kwargs: di
     try:
         return tracer.with_leaf(lambda kwargs: tracer.call_torch(target, args, kwargs), kwargs)
     except GraphBreak as reason:
-        if reason.reason not in (FL0301, FL0308) or type(target) is not types.FunctionType:
+        found = _in_other_words(tracer, target, reason)
+        if found is not None:
+            target = found
+        elif reason.reason not in (FL0301, FL0308) or type(target) is not types.FunctionType:
             raise
     # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
     return tracer.inline(tracer.known_object(target), list(args), kwargs)
+
+
+def _in_other_words(tracer: Tracer, target: Any, reason: GraphBreak) -> Any:
+    """The function to trace in the place of an operation that graphs cannot hold, or not as it was called here."""
+    if reason.reason not in (FL0301, FL0308) or tracer.frame is None:
+        return None
+    return None if is_of_models(tracer.frame.program.canonical.code) else in_other_words(target)
 
 
 def call_method(tracer: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -157,7 +169,13 @@ def call_method(tracer: Tracer, name: str, args: tuple[Any, ...], kwargs: dict[s
         raise GraphBreak(FL0102, what=f"torch.Tensor.{name} without a tensor")
     if name == "type" and any(py.type_of(arg) is type for arg in (*args[1:], *kwargs.values())):
         raise GraphBreak(FL0102, what="torch.Tensor.type with a class")
-    return tracer.with_leaf(lambda kwargs: tracer.call_tensor_method(name, args, kwargs), kwargs)
+    try:
+        return tracer.with_leaf(lambda kwargs: tracer.call_tensor_method(name, args, kwargs), kwargs)
+    except GraphBreak as reason:
+        found = _in_other_words(tracer, name, reason)
+        if found is None:
+            raise
+    return tracer.inline(tracer.known_object(found), list(args), kwargs)
 
 
 def _dynamo_model(target: types.FunctionType) -> Model | None:

@@ -1,38 +1,38 @@
-"""`torch._check` and its kin: what they say about numbers that depend on data is presumed, and checked by the graph."""
+"""`torch._check` and its kin: what they say about numbers that depend on data is presumed, and checked by the graph.
+
+All of them ask torch's `expect_true`; what they raise is theirs to say.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch import _check, _check_index, _check_not_implemented, _check_type, _check_value
+from torch import _assert
+from torch.fx.experimental.symbolic_shapes import expect_true
 
 from framelift.values.core import protocol as py
+from framelift.values.core.exceptions import raise_error
 from framelift.values.core.primitives import primitive
 from framelift.values.numbers.symbolic import SymbolicValue
+from framelift.values.tensors.data_dependent import presume_truth
+from framelift.values.tensors.tensors import TensorValue
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
-_CHECKS = (
-    _check,
-    _check_value,
-    _check_index,
-    _check_type,
-    _check_not_implemented,
-)
+
+@primitive(expect_true)
+def _expected(tracer: Tracer, a: Any, skip: Any = 0) -> bool:
+    if isinstance(a, SymbolicValue) and a.depends_on_data:
+        tracer.presume(a.ref(tracer))
+        return True
+    return py.truth(tracer, a)
 
 
-def _register(function: Any) -> None:
-    def check(tracer: Tracer, cond: Any, message: Any = None) -> Any:
-        if isinstance(cond, SymbolicValue) and cond.depends_on_data:
-            tracer.presume(cond.ref(tracer))
-            return None
-        if py.type_of(cond) is bool and py.truth(tracer, cond):
-            return None
-        return tracer.inline(tracer.known_object(function), [tracer.constant(cond), message], {})
-
-    primitive(function)(check)
-
-
-for _function in _CHECKS:
-    _register(_function)
+@primitive(_assert)
+def _asserted(tracer: Tracer, condition: Any, message: Any) -> None:
+    """Checked while capturing where the condition is known; else when the graph runs."""
+    if isinstance(condition, TensorValue) and condition.ref(tracer).descriptor.shape.numel() == 1:
+        presume_truth(tracer, condition, True, str(tracer.constant(message)))
+    elif not _expected(tracer, condition):
+        raise_error(AssertionError, tracer.constant(message))

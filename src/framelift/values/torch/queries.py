@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
-from torch import _assert, get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_cpu_enabled
+from torch import get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_cpu_enabled
 from torch._C import (
     _get_cudnn_enabled,
     _get_cudnn_sdp_enabled,
@@ -42,7 +42,6 @@ from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.numbers.symbolic import SymbolicValue
@@ -206,15 +205,6 @@ def _sample(tracer: Tracer, tensor: Any) -> Any:
         raise GraphBreak(FL0202, type=py.type_of(tensor).__qualname__)
     descriptor = tensor.ref(tracer).descriptor
     return torch.empty(0, dtype=descriptor.dtype, device=descriptor.device)
-
-
-@primitive(_assert)
-def _asserted(tracer: Tracer, condition: Any, message: Any) -> None:
-    """Checked while capturing where the condition is known; when the graph runs where it is a tensor."""
-    if isinstance(condition, TensorValue):
-        tracer.call_torch(_assert, (condition, tracer.constant(message)), {})
-    elif not py.truth(tracer, condition):
-        raise_error(AssertionError, tracer.constant(message))
 
 
 @primitive(torch.overrides.has_torch_function, _has_torch_function)

@@ -118,7 +118,8 @@ class Operations:
         symbols = lift.graph.symbols
         if depends_on_data(ref.known_fake):
             known = known_of_data(ref.known_fake)
-            if known is None:
+            # What is presumed of sizes says how a branch goes, never how often a loop runs.
+            if known is None or (type(known) is bool and _is_in_open_loop(lift)):
                 reason = FL0301 if isinstance(ref.known_fake, torch.SymBool) else FL0308
                 raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
@@ -166,6 +167,11 @@ class Operations:
         if isinstance(result, tuple) and not is_constant(result):
             return StructSequenceValue(kind, [self.value_of(lift, item) for item in result])
         return from_constant(lift, result)
+
+
+def _is_in_open_loop(lift: Tracing) -> bool:
+    frame = lift.frame
+    return frame is not None and frame.program.is_in_open_loop(frame.pc)
 
 
 def _break_for(failure: MetadataFailure) -> GraphBreak:

@@ -98,6 +98,12 @@ class Program:
         """Whether the code assigns variables that are items of a namespace."""
         return any(step.op in ("STORE_NAME", "DELETE_NAME") for step in self.steps)
 
+    def is_in_open_loop(self, pc: int) -> bool:
+        """Whether the innermost loop around a step is a `while`: only its own conditions end it."""
+        loops = [(index - step.arg, step.arg) for index, step in enumerate(self.steps) if _goes_back(step, index)]
+        around = [(length, start) for length, start in loops if start <= pc <= start + length]
+        return bool(around) and self.steps[min(around)[1]].op != "FOR_ITER"
+
     def way_from(self, target: int) -> Way:
         """What the handler at a step may do with an exception."""
         way = self._ways.get(target)

@@ -443,17 +443,18 @@ def explain(
             return graph_module.forward
 
         recorder = Recorder()
-        lifted = _lift(target, make_lifting(backend=eager, dynamic=dynamic))
+        lifting = make_lifting(backend=eager, dynamic=dynamic)
+        lifted = _lift(target, lifting)
         with stream.listening(recorder):
             lifted(*args, **kwargs)
-        return recorder.explanation()
+        return recorder.explanation(runtime.entry_uses(lifting.options))
 
     return run
 
 
 def counters() -> _counters.Counts:
     """How much was captured, broken, recompiled and run in Python since the start, or since `reset()`."""
-    return _counters.COUNTERS.counts(runtime.untold_calls())
+    return _counters.COUNTERS.counts(runtime.untold_calls(), runtime.entry_uses())
 
 
 def pass_stats() -> dict[str, dict[str, Any]]:

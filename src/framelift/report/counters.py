@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +16,7 @@ from framelift.report.events import (
     BackendCalled,
     CaptureFinished,
     CaptureStarted,
+    CheckFailed,
     Event,
     GraphBroke,
     GraphFailed,
@@ -25,7 +26,7 @@ from framelift.report.events import (
     RanEagerly,
     Recompiled,
 )
-from framelift.report.text import rendered
+from framelift.report.text import EntryUse, rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Counts:
     eager_functions: Mapping[str, int] = field(default_factory=dict)  # the same by function, but for calls on request
     rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
     reverted: Mapping[str, int] = field(default_factory=dict)  # passes that failed and were taken back, by name
+    failed_checks: Mapping[str, int] = field(default_factory=dict)  # of graphs, on data, by function
+    entries: tuple[EntryUse, ...] = ()  # that there are now: how often each was used, and its checks failed
     capture_seconds: float = 0.0
     backend_seconds: float = 0.0
 
@@ -61,6 +64,10 @@ class Counts:
                 table.add_row(name, str(sum(value.values())))
                 for reason, count in value.items():
                     table.add_row("", f"{count} × {reason}")
+            elif isinstance(value, tuple):
+                table.add_row(name, str(len(value)))
+                for entry in value:
+                    table.add_row("", str(entry))
             else:
                 table.add_row(name, f"{value:.3f}" if isinstance(value, float) else str(value))
         return table
@@ -86,20 +93,20 @@ class Counters:
         with self._lock:
             self._totals = Counter()
             self._seconds = {"capture_seconds": 0.0, "backend_seconds": 0.0}
-            names = ("breaks", "failures", "eager", "eager_functions", "rewrites", "reverted")
+            names = ("breaks", "failures", "eager", "eager_functions", "rewrites", "reverted", "failed_checks")
             self._reasons = {name: Counter() for name in names}
 
     def __call__(self, event: Event) -> None:
         with self._lock:
             _COUNTED[type(event)](self, event)
 
-    def counts(self, untold: Mapping[str, int] = _NONE) -> Counts:
+    def counts(self, untold: Mapping[str, int] = _NONE, entries: Iterable[EntryUse] = ()) -> Counts:
         """What was counted so far; `untold` are calls that ran in Python, by reason, of which there was no event."""
         with self._lock:
             counted = {**self._reasons, "eager": self._reasons["eager"] + Counter(untold)}
             reasons = {name: MappingProxyType(dict(by)) for name, by in counted.items()}
             values: dict[str, Any] = {**self._totals, **self._seconds, **reasons}
-            return Counts(**values)
+            return Counts(**values, entries=tuple(entries))
 
     def _started(self, event: CaptureStarted) -> None:
         self._totals["captures"] += 1
@@ -127,6 +134,9 @@ class Counters:
         self._reasons["eager"][event.reason] += 1
         self._reasons["eager_functions"][event.function] += 1
 
+    def _check_failed(self, event: CheckFailed) -> None:
+        self._reasons["failed_checks"][event.function] += 1
+
     def _pass_ran(self, event: PassRan) -> None:
         if event.rewrites:
             self._reasons["rewrites"][event.name] += event.rewrites
@@ -144,6 +154,7 @@ _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     InternalFailure: Counters._failed,
     GraphFailed: Counters._failed,
     RanEagerly: Counters._eager,
+    CheckFailed: Counters._check_failed,
     PassRan: Counters._pass_ran,
     PassReverted: Counters._pass_reverted,
 }

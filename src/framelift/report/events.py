@@ -161,6 +161,15 @@ class RanEagerly(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFailed(Event):
+    """A graph raised because something it presumes about data is not so; Python ran the call. `check` says what."""
+
+    capture: int
+    function: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
 class GraphFailed(Event):
     """A graph raised when it ran, and Python did not: `backend` had compiled it, `lines` are the user's it spans."""
 
@@ -214,6 +223,7 @@ EVENTS: tuple[type[Event], ...] = (
     CaptureFinished,
     InternalFailure,
     RanEagerly,
+    CheckFailed,
     GraphFailed,
     PassRan,
     PassChanged,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.text import Text
 from framelift.report.events import (
     CaptureFinished,
     CaptureStarted,
+    CheckFailed,
     Event,
     GraphBroke,
     GraphCaptured,
@@ -22,7 +24,16 @@ from framelift.report.events import (
     RanEagerly,
     ResidualBuilt,
 )
-from framelift.report.text import breaks_table, graph_code, graph_ops, guards_table, pass_line, rendered, short_path
+from framelift.report.text import (
+    EntryUse,
+    breaks_table,
+    graph_code,
+    graph_ops,
+    guards_table,
+    pass_line,
+    rendered,
+    short_path,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class Explanation:
     ran_eagerly: tuple[RanEagerly, ...]
     seconds: float
     graph_failures: tuple[GraphFailed, ...] = ()  # graphs that raised where Python does not
+    failed_checks: tuple[CheckFailed, ...] = ()  # of graphs that were run in vain: data was not as presumed
+    entries: tuple[EntryUse, ...] = ()  # what is left of the captures, and whether it was used
     rewrites: tuple[PassRan, ...] = ()  # passes that changed a graph: graphs are shown as the backend got them
 
     @property
@@ -80,6 +93,9 @@ class Explanation:
             Text(f"\nthe graph of {event.lines} raised {event.error}, and Python does not", style="red")
             for event in self.graph_failures
         ]
+        parts += [Text(f"\na graph was run in vain, {event.check}", style="yellow") for event in self.failed_checks]
+        if self.entries:
+            parts += [Text("\nentries", style="bold"), *[Text(str(entry)) for entry in self.entries]]
         parts += [Text(f"\nran in Python: {event.reason}", style="yellow") for event in self.ran_eagerly]
         return Group(*parts)
 
@@ -96,7 +112,7 @@ class Recorder:
     def __call__(self, event: Event) -> None:
         self.events.append(event)
 
-    def explanation(self) -> Explanation:
+    def explanation(self, entries: Iterable[EntryUse] = ()) -> Explanation:
         heard = self.events
         started = [event for event in heard if isinstance(event, CaptureStarted)]
         first = started[0] if started else None
@@ -112,6 +128,8 @@ class Recorder:
             ran_eagerly=tuple(event for event in heard if isinstance(event, RanEagerly)),
             seconds=sum(event.seconds for event in heard if isinstance(event, CaptureFinished)),
             graph_failures=tuple(event for event in heard if isinstance(event, GraphFailed)),
+            failed_checks=tuple(event for event in heard if isinstance(event, CheckFailed)),
+            entries=tuple(entries),
             rewrites=tuple(event for event in heard if isinstance(event, PassRan) and event.rewrites),
         )
 

@@ -24,6 +24,7 @@ from framelift.report.events import (
     BecameDynamic,
     CaptureFinished,
     CaptureStarted,
+    CheckFailed,
     Event,
     GraphBroke,
     GraphCaptured,
@@ -119,6 +120,10 @@ LOGS: Mapping[str, Log] = {
         "why Python runs calls of lifted functions",
         {InternalFailure: _internal_failure, RanEagerly: _eager_line, GraphFailed: _graph_failed},
     ),
+    "checks": Log(
+        "what graphs presume about data that is not so",
+        {CheckFailed: lambda event: Text(f"the graph of capture {event.capture} was run in vain, {event.check}")},
+    ),
     "pass_diffs": Log("what each pass changed in a graph", {PassChanged: lambda event: Text(event.diff)}),
     "passes": Log(
         "what each pass did to a graph",
@@ -127,7 +132,9 @@ LOGS: Mapping[str, Log] = {
 }
 
 # torch's names for the same thing; names it has for other things are its own business.
-TORCH_NAMES = {name: name for name in LOGS if name not in ("capture", "fallbacks", "passes", "pass_diffs")} | {
+TORCH_NAMES = {
+    name: name for name in LOGS if name not in ("capture", "checks", "fallbacks", "passes", "pass_diffs")
+} | {
     "dynamo": "capture",
     "graph_code_verbose": "graph_code",
     "recompiles_verbose": "recompiles",

@@ -9,7 +9,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
@@ -30,6 +30,22 @@ def rendered(*renderables: RenderableType | Any, width: int = PLAIN_WIDTH) -> st
     for renderable in renderables:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
+class EntryUse(NamedTuple):
+    """How often an entry of a function ran calls, and how often a check of its graph failed, so that Python did."""
+
+    function: str
+    uses: int
+    failed_checks: int
+
+    def __str__(self) -> str:
+        failed = f", its checks failed {_times(self.failed_checks)}" if self.failed_checks else ""
+        return f"{self.function}: used {_times(self.uses)}{failed}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def short_path(filename: str) -> str:

@@ -52,12 +52,15 @@ class GraphJudge:
     handles_errors: bool
     # In what is presumed about data; None: nothing is.
     trust: Trust | None
+    failed_checks: int = 0
     _failures: int = 0
 
     def python_succeeded(self, entry: Any, error: BaseException) -> BaseException | None:
         """Asked by native code; an exception that is returned is raised."""
         check = failed_check(error)
         if check is not None:
+            self.failed_checks += 1
+            stream.emit(events.CheckFailed(self.capture, self.function, check))
             self._distrust()
             _ran_eagerly(self.function, DATA_DIFFERS.because(check=check))
         elif PROGRAM_RAISES in str(error):

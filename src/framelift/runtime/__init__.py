@@ -9,10 +9,11 @@ from typing import Any
 
 from framelift.native import _core
 from framelift.options import Options
+from framelift.runtime.entry_uses import entry_uses
 from framelift.runtime.export import export_call
 from framelift.runtime.lifting import Runtime, untold_calls
 
-__all__ = ["export", "hooked", "lift_function", "reset", "untold_calls"]
+__all__ = ["entry_uses", "export", "hooked", "lift_function", "reset", "untold_calls"]
 
 _RUNTIME = Runtime()
 

@@ -6,13 +6,15 @@ reason; the driver counts it and leaves the graph alone. So no pass tests for od
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from framelift.shapes.leaves import tensors_in as tensors_in
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor)
 KEYS = ("example_value", "val")
@@ -108,18 +110,6 @@ def nodes(found: Any) -> list[Node]:
     if not isinstance(found, list | tuple) or not all(isinstance(item, Node) for item in found):
         raise Reject("operands are not a literal list of tensors")
     return list(found)
-
-
-def tensors_in(found: Any) -> Iterator[torch.Tensor]:
-    """The tensors in a value, however nested."""
-    if isinstance(found, torch.Tensor):
-        yield found
-    elif isinstance(found, list | tuple):
-        for item in found:
-            yield from tensors_in(item)
-    elif isinstance(found, dict):
-        for item in found.values():
-            yield from tensors_in(item)
 
 
 def same_number(one: Any, other: Any) -> bool:

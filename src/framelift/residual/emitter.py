@@ -251,6 +251,13 @@ class ResidualEmitter:
     def call(self, count: int) -> None:
         self.builder.call(count)
 
+    def call_method(self, name: str, args: Sequence[Any]) -> None:
+        """Call a method of what is on top of the stack."""
+        self.load_method(name)
+        for argument in args:
+            self.value(argument)
+        self.call(len(args))
+
     def build_tuple(self, count: int) -> None:
         self.builder.build_tuple(count)
 

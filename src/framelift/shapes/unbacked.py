@@ -32,6 +32,8 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from framelift.shapes.leaves import leaves, tensors_in
+
 __all__ = ["LEAST_SIZE", "Presumed", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
 
 # Where in the result of an operation the number is found that a symbol stands for.
@@ -187,7 +189,7 @@ class PresumingEnv(ShapeEnv):
 
     def presume_sizes(self, result: Any) -> None:
         """No size of these tensors that depends on data is 0 or 1."""
-        for tensor in _tensors(result):
+        for tensor in tensors_in(result):
             for size in tensor.shape:
                 if depends_on_data(size):
                     self.presume(size >= LEAST_SIZE, "a size is neither 0 nor 1")
@@ -220,25 +222,10 @@ def _plain(number: Any) -> int | float:
     return int(number) if number.is_Integer else float(number)
 
 
-def _tensors(result: Any) -> Iterator[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, list | tuple):
-        for item in result:
-            yield from _tensors(item)
-    elif isinstance(result, dict):
-        yield from _tensors(list(result.values()))
-
-
 def _numbers(result: Any) -> Iterator[Any]:
     """The symbolic numbers in a result, and in the metadata of its tensors."""
-    if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
-        yield result
-    elif isinstance(result, torch.Tensor):
-        if result.layout is torch.strided and not result.is_nested:
-            yield from _numbers([*result.shape, *result.stride(), result.storage_offset()])
-    elif isinstance(result, list | tuple):
-        for item in result:
-            yield from _numbers(item)
-    elif isinstance(result, dict):
-        yield from _numbers(list(result.values()))
+    for leaf in leaves(result):
+        if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
+            yield leaf
+        elif isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and not leaf.is_nested:
+            yield from _numbers([*leaf.shape, *leaf.stride(), leaf.storage_offset()])

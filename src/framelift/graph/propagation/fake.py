@@ -29,6 +29,7 @@ from framelift.graph.names import unspellable
 from framelift.graph.propagation.overlaps import check_cast, check_write
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.graph.record import Storage
+from framelift.shapes.leaves import tensors_in
 from framelift.shapes.symbols import Layout, Symbols
 from framelift.shapes.unbacked import Unlikely
 from framelift.silence import hush, silence
@@ -112,12 +113,12 @@ class OperatorTraits:
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
         if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
-            written = [*_tensors_in([argument.value(args, kwargs) for argument in self.writes])]
+            written = [*tensors_in([argument.value(args, kwargs) for argument in self.writes])]
             seen.written.update(map(address_of, written))
             if not self.resizes:
                 seen.filled.update(map(address_of, written))
             seen.by_element &= self.is_pointwise or self._copies_from_elsewhere(args)
-            _check_writes(written, [*_tensors_in((args, kwargs))])
+            _check_writes(written, [*tensors_in((args, kwargs))])
             if self.casts_back:
                 check_cast(args[0], args[1:])
         if self.is_random and not any(_is_off(argument.value(args, kwargs)) for argument in self.random_flags):
@@ -490,13 +491,3 @@ def _check_writes(written: Sequence[torch.Tensor], arguments: Sequence[torch.Ten
     for tensor in written:
         if tensor.layout is torch.strided:
             check_write(tensor, places[address_of(tensor)])
-
-
-def _tensors_in(argument: Any) -> Iterator[torch.Tensor]:
-    if isinstance(argument, torch.Tensor):
-        yield argument
-    elif isinstance(argument, list | tuple):
-        for item in argument:
-            yield from _tensors_in(item)
-    elif isinstance(argument, dict):
-        yield from _tensors_in(list(argument.values()))

@@ -283,10 +283,7 @@ class DequeValue(ListValue, models=deque):
     def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit a call of a method of the real deque."""
         emit.value(self)
-        emit.load_method(name)
-        for argument in args:
-            emit.value(argument)
-        emit.call(len(args))
+        emit.call_method(name, args)
 
     def emit_extend(self, emit: Emitter) -> None:
         self.emit_call(emit, "extend", ListValue(list(self.parts())))

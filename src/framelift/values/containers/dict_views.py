@@ -168,8 +168,7 @@ class DictIterator(IteratorValue):
     def rebuild(self, emit: Emitter) -> None:
         if self.owner is None:
             emit.build_map(0)
-            emit.load_method(self.part)
-            emit.call(0)
+            emit.call_method(self.part, [])
             emit.get_iter()
             return
         if self.owner.structure != self.structure:

@@ -401,10 +401,7 @@ class DictValue(Value, models=dict):
     def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit a call of a method of the real dict."""
         emit.value(self)
-        emit.load_method(name)
-        for argument in args:
-            emit.value(argument)
-        emit.call(len(args))
+        emit.call_method(name, args)
 
     # -- methods -------------------------------------------------------------------------------------------------
 

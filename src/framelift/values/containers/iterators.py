@@ -305,9 +305,7 @@ class DerivedIterator(IteratorValue):
         emit.value(self.inputs[0])
         emit.call(1)
         emit.copy_top()
-        emit.load_method("__setstate__")
-        emit.value(-1 if self.finished else self.counter)
-        emit.call(1)
+        emit.call_method("__setstate__", [-1 if self.finished else self.counter])
         emit.pop_top()
 
 

@@ -262,10 +262,7 @@ class SetValue(Value, models=(set, frozenset)):
 
     def emit_change(self, emit: Emitter, name: str, operands: list[Any]) -> None:
         emit.source(self.source)
-        emit.load_method(name)
-        for operand in operands:
-            emit.value(operand)
-        emit.call(len(operands))
+        emit.call_method(name, operands)
 
     @method
     def add(self, tracer: Tracer, item: Any, /) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 
-class StructSequenceValue(SequenceValue):
-    """`x.max(dim=0)`: a tuple whose items have names."""
+class TupleOfClassValue(SequenceValue):
+    """A tuple of a class of its own; what is made of parts of it is a plain tuple."""
 
     __slots__ = ("cls",)
 
@@ -33,6 +33,12 @@ class StructSequenceValue(SequenceValue):
 
     def make(self, tracer: Tracer, items: list[Any]) -> Any:
         return make_tuple(items)
+
+
+class StructSequenceValue(TupleOfClassValue):
+    """`x.max(dim=0)`: a tuple whose items have names."""
+
+    __slots__ = ()
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         fields = [field for field in dir(self.cls) if not field.startswith("_")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from framelift.breaks import FL0203, GraphBreak
@@ -154,3 +155,19 @@ def _call_descriptor(tracer: Tracer, found: Found, method: str, args: list[Any],
 _NO_PLACE = "has no attribute '{}'" + (
     " and no __dict__ for setting new attributes" if sys.version_info >= (3, 13) else ""
 )
+
+
+# What types in C have from `object`, and how many arguments it takes.
+METHODS: dict[str, tuple[Callable[..., Any], int]] = {
+    "__getattribute__": (read, 1),
+    "__setattr__": (write, 2),
+    "__delattr__": (delete, 1),
+}
+
+
+def by_method(tracer: Tracer, instance: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The same by the name of the method."""
+    function, count = METHODS[name]
+    if kwargs or len(args) != count:
+        instance.refuse(f"{name}() with these arguments")
+    return function(tracer, instance, tracer.constant(args[0]), *args[1:])

@@ -130,9 +130,7 @@ class ContextVarValue(Value, models=contextvars.ContextVar):
     def replay(self, emit: Emitter) -> None:
         for token, value in self.steps:
             emit.value(self)
-            emit.load_method("reset" if value is _RESET else "set")
-            emit.value(token if value is _RESET else value)
-            emit.call(1)
+            emit.call_method("reset" if value is _RESET else "set", [token if value is _RESET else value])
             if value is not _RESET:
                 emit.remember(token)
             emit.pop_top()

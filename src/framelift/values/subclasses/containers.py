@@ -103,11 +103,8 @@ class ContainerObjectValue(UserObjectValue):
 
     def inherited(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C base."""
-        plain = _ATTRIBUTE_METHODS.get(name)
-        if plain is not None:
-            if kwargs or len(args) != plain[1]:
-                self.refuse(f"{name}() with these arguments")
-            return plain[0](tracer, self, tracer.constant(args[0]), *args[1:])
+        if name in attributes.METHODS:
+            return attributes.by_method(tracer, self, name, args, kwargs)
         if self.base is deque and name in _ON_A_COPY and len(args) == _ON_A_COPY[name].count("=") and not kwargs:
             return self._on_a_copy(tracer, _ON_A_COPY[name], args)
         if (self.base, name) in _MAKES_ANOTHER:
@@ -167,12 +164,6 @@ class ContainerObjectValue(UserObjectValue):
         self._storage.rebuild_filling(emit)
 
 
-# Attributes of the instance, as the C base treats them: as `object` does.
-_ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
-    "__getattribute__": (attributes.read, 1),
-    "__setattr__": (attributes.write, 2),
-    "__delattr__": (attributes.delete, 1),
-}
 # What gives an iterator that keeps the container, or leads to one.
 _WALKING = frozenset({"__iter__", "__reversed__", "keys", "values", "items"})
 # What a subclass of OrderedDict does by way of the methods of its class.
@@ -246,11 +237,7 @@ class Storage:
     def emit_call(self, emit: Emitter, name: str, *args: Any) -> None:
         """Emit `base.name(owner, *args)`."""
         emit.known_object(self.owner.base)
-        emit.load_method(name)
-        emit.value(self.owner)
-        for argument in args:
-            emit.value(argument)
-        emit.call(1 + len(args))
+        emit.call_method(name, (self.owner, *args))
 
     def emit_store(self, emit: Emitter, key: Any, value: Any) -> None:
         self.emit_call(emit, "__setitem__", key, value)

@@ -101,11 +101,8 @@ class ScalarObjectValue(UserObjectValue):
 
     def inherited(self, tracer: Tracer, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call the method `name` of the C base."""
-        plain = _ATTRIBUTE_METHODS.get(name)
-        if plain is not None:
-            if kwargs or len(args) != plain[1]:
-                self.refuse(f"{name}() with these arguments")
-            return plain[0](tracer, self, tracer.constant(args[0]), *args[1:])
+        if name in attributes.METHODS:
+            return attributes.by_method(tracer, self, name, args, kwargs)
         if name == "__iter__":
             return py.iterate(tracer, self._plain_value)
         if name in _OPERATORS and not all(map(_is_plain, args)):
@@ -242,14 +239,6 @@ def _is_plain(value: Any) -> bool:
 def _compared(left: Any, operator: str, right: Any) -> Any:
     """What the C type of a plain value says of another one, or NotImplemented."""
     return getattr(type(left), COMPARE_METHODS[operator])(left, right)
-
-
-# Attributes of the instance, as the C base treats them: as `object` does.
-_ATTRIBUTE_METHODS: dict[str, tuple[Any, int]] = {
-    "__getattribute__": (attributes.read, 1),
-    "__setattr__": (attributes.write, 2),
-    "__delattr__": (attributes.delete, 1),
-}
 
 
 # What shows the name of its class, then what it is made of.

@@ -7,10 +7,8 @@ import collections
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, GraphBreak
-from framelift.guards.source import Source
-from framelift.values.containers.sequences import SequenceValue
+from framelift.values.containers.structs import TupleOfClassValue
 from framelift.values.core import protocol as py
-from framelift.values.core.base import Value
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.hash_keys import EqualKey
@@ -62,28 +60,14 @@ def note_tuple_class(tracer: Tracer, cls: type) -> None:
         class_lookup(tracer, cls, name)
 
 
-class TupleObjectValue(SequenceValue):
+class TupleObjectValue(TupleOfClassValue):
     """An instance of a subclass of tuple."""
 
-    __slots__ = ("cls",)
-
-    def __init__(self, cls: type, items: list[Any] | None, source: Source | None = None, concrete: Any = None) -> None:
-        super().__init__(items, source, concrete)
-        self.cls = cls
-
-    @classmethod
-    def from_input(cls, obj: Any, source: Source) -> Value:
-        return cls(type(obj), None, source, obj)
+    __slots__ = ()
 
     def note_facts(self, tracer: Tracer) -> None:
         super().note_facts(tracer)
         note_tuple_class(tracer, self.cls)
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def make(self, tracer: Tracer, items: list[Any]) -> Any:
-        return make_tuple(items)
 
     def key(self, tracer: Tracer) -> Any:
         """Equal to any tuple with the same items, and yet another object: the dict has the one that came first."""

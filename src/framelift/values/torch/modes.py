@@ -82,7 +82,26 @@ def _exit_device(tracer: Tracer, device: Any, *raised: Any) -> None:
     tracer.modes.exit_device()
 
 
-class InferenceContextValue(Value):
+class BlockValue(Value):
+    """What a `with` statement enters and leaves."""
+
+    __slots__ = ()
+
+    def attribute(self, tracer: Tracer, name: str) -> Any:
+        if name == "__enter__":
+            return ModelMethodValue(self, name, lambda: self.enter(tracer))
+        if name == "__exit__":
+            return ModelMethodValue(self, name, lambda *_: self.leave(tracer))
+        return super().attribute(tracer, name)
+
+    def enter(self, tracer: Tracer) -> Any:
+        return self
+
+    def leave(self, tracer: Tracer) -> None:
+        """What happens at the end, however it is reached."""
+
+
+class InferenceContextValue(BlockValue):
     """The object that switches inference mode between its `__enter__` and its `__exit__`."""
 
     __slots__ = ("mode", "token")
@@ -96,14 +115,7 @@ class InferenceContextValue(Value):
     def python_type(self) -> type:
         return _InferenceMode
 
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "__enter__":
-            return ModelMethodValue(self, name, lambda: self._enter(tracer))
-        if name == "__exit__":
-            return ModelMethodValue(self, name, lambda *_: self._exit(tracer))
-        return super().attribute(tracer, name)
-
-    def _enter(self, tracer: Tracer) -> InferenceContextValue:
+    def enter(self, tracer: Tracer) -> InferenceContextValue:
         tracer.journal.touch(tracer.modes)
         tracer.journal.touch(self)
         tracer.modes.enter_inference(self.mode)
@@ -111,7 +123,7 @@ class InferenceContextValue(Value):
         self.token = tracer.graph.call_function(enter, (self.mode,), {}, tracer.program_point())
         return self
 
-    def _exit(self, tracer: Tracer) -> None:
+    def leave(self, tracer: Tracer) -> None:
         if self.token is None:
             self.refuse("leaving a block that was not entered")
         tracer.journal.touch(tracer.modes)
@@ -126,7 +138,7 @@ def _inference_mode(tracer: Tracer, mode: Any) -> InferenceContextValue:
     return InferenceContextValue(bool(tracer.constant(mode)))
 
 
-class WithoutOverridesValue(Value):
+class WithoutOverridesValue(BlockValue):
     """A block in which no class of tensors has a `__torch_function__`. What asks it of a graph is said by its state.
 
     Where the graph ends inside of the block, the frame is left before it, and Python enters it.
@@ -143,20 +155,13 @@ class WithoutOverridesValue(Value):
     def python_type(self) -> type:
         return torch._C.DisableTorchFunctionSubclass
 
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "__enter__":
-            return ModelMethodValue(self, name, lambda: self._enter(tracer))
-        if name == "__exit__":
-            return ModelMethodValue(self, name, lambda *_: self._exit(tracer))
-        return super().attribute(tracer, name)
-
-    def _enter(self, tracer: Tracer) -> None:
+    def enter(self, tracer: Tracer) -> None:
         tracer.journal.touch(tracer.modes)
         tracer.journal.touch(self)
         self.outside = tracer.modes.without_overrides
         tracer.modes.without_overrides = (*self.outside, self.born)
 
-    def _exit(self, tracer: Tracer) -> None:
+    def leave(self, tracer: Tracer) -> None:
         if self.outside is None:
             self.refuse("leaving a block that was not entered")
         tracer.journal.touch(tracer.modes)

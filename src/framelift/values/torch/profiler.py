@@ -13,14 +13,14 @@ from torch._C import ScriptObject
 from framelift.breaks import FL0102, GraphBreak
 from framelift.torch_names import TORCH_NAMES
 from framelift.values.core.base import Call, Value
-from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.torch.modes import BlockValue
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 
-class IgnoredContextValue(Value):
+class IgnoredContextValue(BlockValue):
     """A block that changes nothing for what happens inside of it."""
 
     __slots__ = ("cls",)
@@ -31,13 +31,6 @@ class IgnoredContextValue(Value):
 
     def python_type(self) -> type:
         return self.cls
-
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "__enter__":
-            return ModelMethodValue(self, name, lambda: self)
-        if name == "__exit__":
-            return ModelMethodValue(self, name, lambda *_: None)
-        return super().attribute(tracer, name)
 
 
 class MarkedBlockValue(IgnoredContextValue):
@@ -51,12 +44,7 @@ class MarkedBlockValue(IgnoredContextValue):
         self.given = given
         self.entered = False
 
-    def attribute(self, tracer: Tracer, name: str) -> Any:
-        if name == "__enter__":
-            return ModelMethodValue(self, name, lambda: self._enter(tracer))
-        return super().attribute(tracer, name)
-
-    def _enter(self, tracer: Tracer) -> MarkedBlockValue:
+    def enter(self, tracer: Tracer) -> MarkedBlockValue:
         tracer.journal.touch(self)
         self.entered = True
         return self

@@ -5,7 +5,7 @@ raise GraphBreak(FL0101, what="time.sleep")
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -16,6 +16,10 @@ class Reason:
     id: str
     text: str
     remedy: str
+
+    def worded(self, text: str) -> Reason:
+        """The same reason, where its facts are others."""
+        return replace(self, text=text)
 
 
 class GraphBreak(Exception):
@@ -60,6 +64,10 @@ FL0102 = _reason(
     "a call of {what} is not traced",
     "Call it outside the compiled function, or wrap it with framelift.disable to make the break explicit.",
 )
+FL0102_ARGUMENTS = FL0102.worded("a call of {what} with these arguments is not traced")
+FL0102_OPERAND = FL0102.worded("a call of {what} of {operand} is not traced")
+FL0102_RESULT = FL0102.worded("a call of {what} that gives {result} is not traced")
+FL0102_CLASS = FL0102.worded("a call of a class statement {why} is not traced")
 FL0103 = _reason("FL0103", "graph_break() was called{why}", "Remove the call to get one graph.")
 FL0104 = _reason(
     "FL0104",

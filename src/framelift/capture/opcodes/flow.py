@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, GraphBreak
 from framelift.bytecode.canonical_ops import Intrinsic
 from framelift.capture.interpreter.frame import LEAVE, Frame
 from framelift.capture.interpreter.program import control, opcode
@@ -59,7 +59,7 @@ def _as_exception(frame: Frame, value: Any, statement: str = "raise given") -> E
         return value
     if not issubclass(py.type_of(value), BaseException):
         raise_by(statement, given=0)
-    raise GraphBreak(FL0102, what=f"raise of {py.describe(value)}")
+    raise GraphBreak(FL0102_OPERAND, what="raise", operand=py.describe(value))
 
 
 @opcode("RERAISE")

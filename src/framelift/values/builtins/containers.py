@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, GraphBreak
 from framelift.models.builtins import asked
 from framelift.values.containers.collections_deque import DequeIterator, DequeValue
 from framelift.values.containers.dict_views import DictIterator, DictView
@@ -146,7 +146,7 @@ def _reversed(tracer: Tracer, sequence: Any, /) -> Any:
     if type(sequence) is range:
         return RangeIterator(sequence[::-1])
     if not py.has_type(sequence, list, tuple, str, bytes, range, torch.Size):
-        raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
+        raise GraphBreak(FL0102_OPERAND, what="reversed()", operand=py.describe(sequence))
     items = py.items(tracer, sequence)
     if py.type_of(sequence) is list:
         return DerivedIterator(type(reversed([])), reversed_step, [sequence], len(items) - 1)
@@ -157,7 +157,7 @@ def _reversed_object(tracer: Tracer, sequence: UserObjectValue) -> Any:
     cls = sequence.cls
     tracer.type_of(sequence)
     if raw_lookup(cls, "__reversed__") is None:
-        raise GraphBreak(FL0102, what=f"reversed() of {py.describe(sequence)}")
+        raise GraphBreak(FL0102_OPERAND, what="reversed()", operand=py.describe(sequence))
     method = special_method(tracer, sequence, cls, "__reversed__")
     if method is not None:
         return py.call(tracer, method, [], {})

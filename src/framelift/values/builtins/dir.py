@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_OPERAND, GraphBreak
 from framelift.values.containers.dicts import MISSING
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
@@ -33,7 +33,7 @@ def _dir(tracer: Tracer, obj: Any = MISSING, /) -> Any:
     assert found is not None
     if type(found.raw) is types.FunctionType or found.raw is object.__dir__:
         return _sorted(tracer, py.call(tracer, bind(tracer, found, obj, kind), [], {}))
-    raise GraphBreak(FL0102, what=f"dir() of {py.describe(obj)}")
+    raise GraphBreak(FL0102_OPERAND, what="dir()", operand=py.describe(obj))
 
 
 def _sorted(tracer: Tracer, names: Any) -> Any:
@@ -45,7 +45,7 @@ def _object_dir(tracer: Tracer, obj: Any, /) -> Any:
     if not isinstance(obj, Value) or isinstance(obj, ScalarValue):
         return ListValue(sorted(object.__dir__(tracer.constant(obj))))
     if not isinstance(obj, UserObjectValue):
-        raise GraphBreak(FL0102, what=f"object.__dir__ of {py.describe(obj)}")
+        raise GraphBreak(FL0102_OPERAND, what="object.__dir__", operand=py.describe(obj))
     namespace = obj.namespace(tracer)
     names = [] if namespace is None else list(namespace.entries(tracer))
     for cls in mro_of(obj.cls):

@@ -13,7 +13,7 @@ import framelift.values.builtins.bytes
 import framelift.values.builtins.containers
 import framelift.values.containers.collections_dicts
 import framelift.values.stdlib.operator  # noqa: F401
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, GraphBreak
 from framelift.values.classes.statements import make_type
 from framelift.values.classes.subclass_checks import own_check, subclass_check
 from framelift.values.containers.dicts import MISSING
@@ -71,7 +71,7 @@ def _asked_subclass(tracer: Tracer, obj: Any, cls: Any) -> bool:
     if isinstance(obj, ClassValue):
         return subclass_check(tracer, obj.concrete, cls)
     if tracer.has_attribute(obj, "__bases__"):  # whatever has bases may stand for a class
-        raise GraphBreak(FL0102, what=f"issubclass of {py.describe(obj)}")
+        raise GraphBreak(FL0102_OPERAND, what="issubclass", operand=py.describe(obj))
     raise_what(issubclass, None, object)
 
 
@@ -147,7 +147,7 @@ def _hash(tracer: Tracer, obj: Any, /) -> Any:
     if isinstance(obj, EnumValue) and isinstance(key, Identity):
         return hash(tracer.constant(py.attribute(tracer, obj, "_name_")))
     if not _has_known_hash(key):
-        raise GraphBreak(FL0102, what=f"hash of {py.describe(obj)}")
+        raise GraphBreak(FL0102_OPERAND, what="hash", operand=py.describe(obj))
     return hash(key)
 
 

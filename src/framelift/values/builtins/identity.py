@@ -15,6 +15,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.hash_keys import NumberKey
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -37,7 +38,7 @@ class IdentityNumber(Value):
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, IdentityNumber):
-            self.refuse(f"comparison {operator}")
+            self.refuse(Operation.COMPARISON, operator=operator)
         equal = self.function is other.function and all(
             self._is_one(tracer, mine, its) for mine, its in zip(self.of, other.of, strict=True)
         )
@@ -58,10 +59,10 @@ class IdentityNumber(Value):
         return NumberKey(tracer, self, hash((self.function, *[Value.key(part, tracer) for part in told])))
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:
-        self.refuse("'is'")
+        self.refuse(Operation.IDENTITY)
 
     def is_constant_object(self, tracer: Tracer, constant: Any) -> bool:
-        return False if type(constant) is not int else self.refuse("'is'")
+        return False if type(constant) is not int else self.refuse(Operation.IDENTITY)
 
     def parts(self) -> list[Any]:
         return list(self.of)

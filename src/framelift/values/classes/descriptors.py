@@ -12,6 +12,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.functions import BoundMethodValue
 
@@ -63,13 +64,13 @@ class MadeDescriptor(Value):
             return self.given[0]
         if self.kind is classmethod:
             if py.type_of(self.given[0]) is not types.FunctionType:
-                self.refuse("__get__()")
+                self.refuse(Operation.GET)
             bound_to = tracer.known_object(tracer.type_of(instance)) if owner is None else owner
             return BoundMethodValue(self.given[0], bound_to)
         if instance is None:
             return self
         if self.kind is not property or self.given[0] is None:
-            self.refuse("__get__()")
+            self.refuse(Operation.GET)
         return py.call(tracer, self.given[0], [instance], {})
 
     def _other(self, tracer: Tracer, name: str) -> Any:
@@ -115,7 +116,7 @@ class MadeDescriptor(Value):
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.kind is not staticmethod:
-            self.refuse("calling")
+            self.refuse(Operation.CALL)
         return py.call(tracer, self.given[0], args, kwargs)
 
     def parts(self) -> list[Any]:

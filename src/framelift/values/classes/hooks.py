@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_CLASS, GraphBreak
 from framelift.values.classes.descriptors import MadeDescriptor
 from framelift.values.classes.new_classes import hook_of_bases
 from framelift.values.core import protocol as py
@@ -55,7 +55,7 @@ def init_subclass(tracer: Tracer, made: MadeClassValue, keywords: dict[str, Any]
         above = SuperValue(made.concrete, made, made.concrete)
         py.call(tracer, above.attribute(tracer, "__init_subclass__"), [], keywords)
     elif keywords:
-        raise GraphBreak(FL0102, what="a class statement with keywords that nothing takes")
+        raise GraphBreak(FL0102_CLASS, why="with keywords that nothing takes")
 
 
 @primitive(_OF_OBJECT)

@@ -33,6 +33,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
     special_method,
 )
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute_of_class
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.functions import FunctionLike
@@ -234,7 +235,7 @@ class MadeClassValue(ClassValue):
         if goes_first and name == "__bases__" and self._has_bases(tracer, value):
             return
         if goes_first and name not in ("__doc__", "__module__", "__annotations__"):
-            self.refuse(f"assignment of the class attribute {name!r}")
+            self.refuse(Operation.SET_CLASS_ATTRIBUTE, name=name)
         tracer.journal.touch(self)
         self.entries[name] = value
         type.__setattr__(self.concrete, name, tracer.made.stand_in(value, name))

@@ -8,7 +8,7 @@ import types
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0102_CLASS, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.native import _core
 from framelift.values.classes.descriptors import MadeDescriptor
@@ -46,7 +46,7 @@ def _build_class(tracer: Tracer, body: Any, name: Any, /, *given: Any, metaclass
     bases = _resolved(tracer, given)
     _check_bases(tracer, bases)
     if metaclass is not None and not isinstance(metaclass, ClassValue):
-        raise GraphBreak(FL0102, what="a class statement with a metaclass that is no class")
+        raise GraphBreak(FL0102_CLASS, why="with a metaclass that is no class")
     meta = tracer.known_object(most_derived(tracer, type if metaclass is None else metaclass.concrete, bases))
     if meta.concrete is type:
         namespace: Any = DictValue({})
@@ -128,7 +128,7 @@ def make_class(
     cell = entries.pop("__classcell__", None)
     if has_cell and not isinstance(cell, CellValue):
         if isinstance(cell, Value):
-            raise GraphBreak(FL0102, what="a class statement whose __classcell__ is no cell")
+            raise GraphBreak(FL0102_CLASS, why="whose __classcell__ is no cell")
         py.fold(tracer, type, name, (), {"__classcell__": cell})  # raises, in the words of this Python
     _adjust(entries)
     template = _template(tracer, meta, name, bases, entries)
@@ -149,10 +149,10 @@ def make_class(
 def _check_bases(tracer: Tracer, bases: Sequence[Any]) -> None:
     for base in bases:
         if not isinstance(base, ClassValue):
-            raise GraphBreak(FL0102, what=f"a class statement with {py.describe(base)} as a base")
+            raise GraphBreak(FL0102_CLASS, why=f"with {py.describe(base)} as a base")
         base.note(tracer)
         if not _has_modelled_instances(tracer, base.concrete):
-            raise GraphBreak(FL0102, what=f"a class statement with {base.describe()} as a base")
+            raise GraphBreak(FL0102_CLASS, why=f"with {base.describe()} as a base")
 
 
 def _has_modelled_instances(tracer: Tracer, cls: type) -> bool:
@@ -188,9 +188,9 @@ _OF_THE_METACLASS = frozenset({"__class__", "__dict__", "__bases__", "__mro__", 
 def _template(tracer: Tracer, meta: type, name: str, bases: Sequence[Any], entries: dict[str, Any]) -> type:
     odd = _OF_THE_METACLASS.intersection(entries)
     if odd:
-        raise GraphBreak(FL0102, what=f"a class statement that defines {min(odd)}")
+        raise GraphBreak(FL0102_CLASS, why=f"that defines {min(odd)}")
     if raw_lookup(meta, "mro") is not type.mro:
-        raise GraphBreak(FL0102, what="a class statement with an mro() of its metaclass")
+        raise GraphBreak(FL0102_CLASS, why="with an mro() of its metaclass")
     given = {"__qualname__": tracer.constant(entries.pop("__qualname__", name))}
     if "__module__" in entries:
         given["__module__"] = tracer.constant(entries["__module__"])
@@ -201,7 +201,7 @@ def _template(tracer: Tracer, meta: type, name: str, bases: Sequence[Any], entri
         _check_slots(given["__slots__"], entries)
     template = _real_class(meta, name, tuple([base.concrete for base in bases]), given)
     if not _has_modelled_instances(tracer, template):
-        raise GraphBreak(FL0102, what=f"a class statement with the bases of {name}")
+        raise GraphBreak(FL0102_CLASS, why=f"with the bases of {name}")
     return template
 
 
@@ -209,11 +209,11 @@ def _slots(tracer: Tracer, given: Any) -> Any:
     if py.type_of(given) is list:
         names = py.items(tracer, given)
         if any(py.type_of(name) is not str for name in names):
-            raise GraphBreak(FL0102, what="a class statement with odd slots")
+            raise GraphBreak(FL0102_CLASS, why="with odd slots")
         return [tracer.constant(name) for name in names]
     plain = tracer.constant(given)
     if type(plain) not in (str, tuple):
-        raise GraphBreak(FL0102, what="a class statement with odd slots")
+        raise GraphBreak(FL0102_CLASS, why="with odd slots")
     return plain
 
 
@@ -251,7 +251,7 @@ def _real_class(meta: type, name: str, bases: tuple[type, ...], given: dict[str,
             _core.forget_subclass(shield, made)
     except (TypeError, ValueError) as error:
         if shielded:
-            raise GraphBreak(FL0102, what=f"a class statement that fails: {error}") from None
+            raise GraphBreak(FL0102_CLASS, why=f"that fails: {error}") from None
         raise raised_from(error) from None
     return made
 
@@ -287,7 +287,7 @@ def make_type(tracer: Tracer, meta: ClassValue, name: Any, bases: Any, namespace
 @primitive(type.__new__)
 def _type_new(tracer: Tracer, meta: Any, /, *args: Any, **keywords: Any) -> Any:
     if not isinstance(meta, ClassValue) or len(args) != 3:
-        raise GraphBreak(FL0102, what="type.__new__ with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what="type.__new__")
     return make_type(tracer, meta, *args, keywords)
 
 

@@ -15,6 +15,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Exhausted, Value
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_by, raise_unhashable, raise_what, shown_as, stand_in
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class DequeValue(ListValue, models=deque):
         return self.limit if name == "maxlen" else super().attribute(tracer, name)
 
     def graph_argument(self, tracer: Tracer) -> Any:
-        self.refuse("passing to a tensor operation")
+        self.refuse(Operation.GRAPH_ARGUMENT)
 
     def constant(self, tracer: Tracer) -> Any:
         return deque([tracer.constant(item) for item in self.items(tracer)], self.limit)

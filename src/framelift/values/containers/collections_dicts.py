@@ -21,6 +21,7 @@ from framelift.values.core.hash_keys import from_key, stored_again
 from framelift.values.core.lookup import instance_dict
 from framelift.values.core.methods import method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_by, raise_no_attribute, raise_what
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class OrderedDictValue(DictValue, models=OrderedDict):
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if hasattr(OrderedDict, name):
-            self.refuse(f"assignment of attribute {name!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self.namespace(tracer).set_key(tracer, name, value)
 
     def changed_during_iteration(self, size_changed: bool) -> None:

@@ -12,6 +12,7 @@ from framelift.values.core.base import Call, Exhausted, Raised, Value
 from framelift.values.core.construct import make_list, make_tuple
 from framelift.values.core.exceptions import as_end, is_raised
 from framelift.values.core.methods import method, method_of
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class SequenceIterator(IteratorValue, role="iterator"):
             return reduced(tracer, iter, [make_list(self.remaining())])
         make = _CONTAINERS.get(self.kind)
         if make is None:
-            self.refuse("__reduce__()")
+            self.refuse(Operation.REDUCE)
         if self.items is None:
             return reduced(tracer, iter, [make([])])
         return reduced(tracer, iter, [make(self.items) if self.owner is None else self.owner], self.position)
@@ -134,7 +135,7 @@ class SequenceIterator(IteratorValue, role="iterator"):
     @method
     def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if self.kind not in _CONTAINERS:
-            self.refuse("__setstate__()")
+            self.refuse(Operation.SETSTATE)
         tracer.journal.touch(self)
         position = max(0, tracer.as_index(index))
         if self.items is not None:
@@ -210,7 +211,7 @@ class RangeIterator(IteratorValue, role="range iterator"):
     @method
     def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if sys.version_info >= (3, 12):
-            self.refuse("__setstate__()")
+            self.refuse(Operation.SETSTATE)
         tracer.journal.touch(self)
         self.position = min(max(0, tracer.as_index(index)), len(self.range))
 
@@ -266,7 +267,7 @@ class DerivedIterator(IteratorValue):
         if self.kind in (reversed, _ListReversed):
             return self._reduced_reversed(tracer)
         if self.kind not in _COMPOSED or type(self) is StrictZip:
-            self.refuse("__reduce__()")
+            self.refuse(Operation.REDUCE)
         return reduced(tracer, self.kind, self.parts())
 
     def _reduced_reversed(self, tracer: Tracer) -> Any:
@@ -279,7 +280,7 @@ class DerivedIterator(IteratorValue):
     @method
     def __setstate__(self, tracer: Tracer, index: Any) -> None:  # noqa: PLE0302
         if self.kind not in (reversed, _ListReversed):
-            self.refuse("__setstate__()")
+            self.refuse(Operation.SETSTATE)
         last = tracer.constant(py.length(tracer, self.inputs[0])) - 1
         tracer.journal.touch(self)
         if not self.finished:

@@ -14,7 +14,7 @@ from functools import partial
 from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NoReturn
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_ARGUMENTS, GraphBreak
 from framelift.values.core.exceptions import raise_error
 
 # Functions and classes of these modules do nothing to the world when they are called with plain objects ...
@@ -43,7 +43,7 @@ def reject(target: Any, args: list[Any], kwargs: dict[str, Any], what: str) -> N
         except Exception as error:  # noqa: BLE001  (what it says of plain objects is of no interest)
             if type(error) is TypeError and _ABOUT_THE_CALL.search(str(error)):
                 raise_error(TypeError, *error.args)
-    raise GraphBreak(FL0102, what=f"{what} with these arguments")
+    raise GraphBreak(FL0102_ARGUMENTS, what=what)
 
 
 def reject_method(kind: type, name: str, args: list[Any], kwargs: dict[str, Any], what: str) -> NoReturn:

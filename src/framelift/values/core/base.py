@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from framelift.breaks import FL0107, FL0201, GraphBreak
 from framelift.guards.source import Source
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -127,8 +128,9 @@ class Value:
 
     # -- the protocol: each method answers one operation of CPython's type slots -----------------------------------
 
-    def refuse(self, operation: str) -> NoReturn:
-        raise GraphBreak(FL0201, operation=operation, type=self.describe())
+    def refuse(self, operation: str, **facts: Any) -> NoReturn:
+        """The graph ends before the operation: it is not modelled."""
+        raise GraphBreak(FL0201, operation=operation.format(**facts) if facts else operation, type=self.describe())
 
     def truth(self, tracer: Tracer) -> bool:
         return True
@@ -170,17 +172,17 @@ class Value:
         tracer.refuse_operation(self, "calling")
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
-        self.refuse(f"attribute {name!r}")
+        self.refuse(Operation.ATTRIBUTE, name=name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
-        self.refuse(f"assignment of attribute {name!r}")
+        self.refuse(Operation.SET_ATTRIBUTE, name=name)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
-        self.refuse(f"deletion of attribute {name!r}")
+        self.refuse(Operation.DELETE_ATTRIBUTE, name=name)
 
     def get_slot(self, tracer: Tracer, descriptor: Any) -> Any:
         """What C code keeps in the object, by the descriptor that reads it."""
-        self.refuse(f"attribute {descriptor.__name__!r}")
+        self.refuse(Operation.ATTRIBUTE, name=descriptor.__name__)
 
     def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         """What C code computes for an attribute; NotImplemented where nothing is known of that."""
@@ -212,7 +214,7 @@ class Value:
         """`self <operator> other`, or NotImplemented. The default is identity, as for `object`."""
         if operator in ("==", "!="):
             return NotImplemented
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:
         """`self is other`, where the two are different values of one program."""
@@ -267,7 +269,7 @@ class Value:
 
     def graph_argument(self, tracer: Tracer) -> Any:
         """What the graph gets when this value is passed to a tensor operation."""
-        self.refuse("passing to a tensor operation")
+        self.refuse(Operation.GRAPH_ARGUMENT)
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         """`str()` or `repr()` of the value."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from framelift.breaks import FL0107, FL0203, GraphBreak
 from framelift.values.core.base import ROLES, Exhausted, Raised, Value
 from framelift.values.core.construct import from_constant, make_tuple
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -79,7 +80,7 @@ class ExceptionValue(Value):
         if descriptor.__name__ in self.missing and descriptor.__objclass__ in (AttributeError, NameError):
             return self.missing[descriptor.__name__]
         if self.given is None:
-            self.refuse(f"attribute {descriptor.__name__!r}")
+            self.refuse(Operation.ATTRIBUTE, name=descriptor.__name__)
         return from_constant(tracer, descriptor.__get__(self._sample()))
 
     def _sample(self) -> BaseException:
@@ -92,12 +93,12 @@ class ExceptionValue(Value):
 
     def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
         if descriptor.__name__ != "__suppress_context__":
-            self.refuse(f"assignment of attribute {descriptor.__name__!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=descriptor.__name__)
         tracer.journal.touch(self)
         self.suppress_context = bool(tracer.constant(value))
 
     def delete_slot(self, tracer: Tracer, descriptor: Any) -> None:
-        self.refuse(f"deletion of attribute {descriptor.__name__!r}")
+        self.refuse(Operation.DELETE_ATTRIBUTE, name=descriptor.__name__)
 
     # -- text ----------------------------------------------------------------------------------------------------
 

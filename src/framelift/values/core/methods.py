@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, ClassMethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from framelift.breaks import FL0102, FL0203, GraphBreak
+from framelift.breaks import FL0102_ARGUMENTS, FL0203, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.arity import reject_method
 from framelift.values.core.base import Value
@@ -159,7 +159,7 @@ class OperatorMethodValue(MethodValue):
             self.reject(args, kwargs)
         result = OPERATOR_METHODS[self.name](tracer, self.owner, *args)
         if result is NotImplemented and self.name in _OF_SEQUENCES:
-            raise GraphBreak(FL0102, what=f"{self.owner.describe()}.{self.name} with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what=f"{self.owner.describe()}.{self.name}")
         return result
 
 

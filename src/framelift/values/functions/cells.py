@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framelift.guards.source import Source
 from framelift.values.core.base import Value
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class CellValue(Value, models=type((lambda x: lambda: x)(0).__closure__[0])):  #
         return super().attribute(tracer, name)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        return self.refuse(f"comparison {operator}")  # of what is in them
+        return self.refuse(Operation.COMPARISON, operator=operator)  # of what is in them
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name != "cell_contents":

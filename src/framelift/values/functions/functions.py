@@ -17,6 +17,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import NULL, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.methods import Bound, ModelMethodValue, key_of_method, method_of
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.cells import CellValue
 from framelift.values.functions.untraceable import refuse_untraceable
@@ -172,12 +173,12 @@ class FunctionValue(FunctionLike, models=types.FunctionType):
         if name in _FUNCTION_ATTRIBUTES:
             if name in _TEXTS and tracer.constant(self.attribute(tracer, name)) == tracer.constant(value):
                 return  # as `functools.total_ordering` does each time
-            self.refuse(f"assignment of {name}")
+            self.refuse(Operation.SET, name=name)
         self.dictionary(tracer).set_key(tracer, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name in _FUNCTION_ATTRIBUTES:
-            self.refuse(f"deletion of {name}")
+            self.refuse(Operation.DELETE, name=name)
         delete_entry(tracer, self.dictionary(tracer), name)
 
     def describe(self) -> str:
@@ -264,13 +265,13 @@ class ClosureValue(FunctionLike):
             tracer.journal.touch(self)
             self._defaults = [] if value is None else py.items(tracer, value)
         elif name in _FUNCTION_ATTRIBUTES:
-            self.refuse(f"assignment of {name}")
+            self.refuse(Operation.SET, name=name)
         else:
             self.namespace.set_key(tracer, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name in _FUNCTION_ATTRIBUTES:
-            self.refuse(f"deletion of {name}")
+            self.refuse(Operation.DELETE, name=name)
         delete_entry(tracer, self.namespace, name)
 
     def describe(self) -> str:
@@ -335,7 +336,7 @@ def common_attribute(tracer: Tracer, function: FunctionLike, name: str) -> Any:
     if name == "__class__":
         return tracer.known_object(types.FunctionType)
     if name in _FUNCTION_ATTRIBUTES:
-        function.refuse(f"attribute {name!r}")
+        function.refuse(Operation.ATTRIBUTE, name=name)
     raise_no_attribute(types.FunctionType, name)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from framelift.breaks import FL0102, FL0107, GraphBreak
+from framelift.breaks import FL0102_ARGUMENTS, FL0107, GraphBreak
 from framelift.models import is_of_models, kind_of_generators
 from framelift.values.containers.iterators import IteratorValue, ask_for_length
 from framelift.values.containers.sequences import ListValue
@@ -344,7 +344,7 @@ def thrown(tracer: Tracer, kind: Any, *rest: Any) -> ExceptionValue:
 
 
 def _refuse_throw() -> NoReturn:
-    raise GraphBreak(FL0102, what="throw() with these arguments")
+    raise GraphBreak(FL0102_ARGUMENTS, what="throw()")
 
 
 _COROUTINE, _ASYNC_GENERATOR = 0x80, 0x200

@@ -9,6 +9,7 @@ from framelift.native import _core
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import Found, register_binder
+from framelift.values.core.refusals import Operation
 from framelift.values.functions.functions import BoundMethodValue
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class LiftedValue(Value, models=_core.Lifted):
             return self.function(tracer)
         if name == "__class__":
             return tracer.known_object(FunctionType)
-        self.refuse(f"attribute {name!r}")
+        self.refuse(Operation.ATTRIBUTE, name=name)
 
     def describe(self) -> str:
         return f"lifted {self.concrete.__wrapped__.__qualname__}"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.primitives import Model
 from framelift.values.core.protocol import BINARY, NUMBER_SLOTS, UNARY
+from framelift.values.core.refusals import Operation
 
 try:
     import numpy
@@ -51,7 +52,7 @@ class UfuncValue(Value, models=() if numpy is None else numpy.ufunc):
             return result
         plain = [number(tracer, arg) for arg in args]
         if kwargs or None in plain or self.concrete.nout != 1 or len(args) != self.concrete.nin:
-            raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what=self.describe())
         return compute(self.concrete, plain, self.describe())
 
 
@@ -76,12 +77,12 @@ class NumpyFloatValue(Value):
     def _combine(self, tracer: Tracer, operator: str, other: Any, swapped: bool) -> Any:
         plain = number(tracer, other)
         if plain is None or operator not in _OPERATORS:
-            self.refuse(f"operator {operator}")
+            self.refuse(Operation.OPERATOR, operator=operator)
         operands = [plain, self.concrete] if swapped else [self.concrete, plain]
         return compute(BINARY[operator], operands, "numpy.float64")
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.concrete)
@@ -108,7 +109,7 @@ def compute(function: Any, operands: list[Any], name: str) -> NumpyFloatValue:
         with numpy.errstate(all="raise"):
             result = function(*operands)
     except (ArithmeticError, TypeError, ValueError):
-        raise GraphBreak(FL0102, what=f"{name} with these arguments") from None
+        raise GraphBreak(FL0102_ARGUMENTS, what=name) from None
     if type(result) is not numpy.float64:
         raise GraphBreak(FL0102, what=f"{name}, which gives a {type(result).__name__}")
     return NumpyFloatValue(result)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0102, FL0202, FL0304, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0202, FL0304, GraphBreak
 from framelift.graph.operations.numpy_layer import apply, has, numpy
 from framelift.guards.source import Source
 from framelift.native import _core
@@ -23,6 +23,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import BoundBuiltin
+from framelift.values.core.refusals import Operation
 from framelift.values.numpy.samples import DTYPES, SAID_OF_WRAPPING, Sample, tried, wraps_result
 from framelift.values.objects.classes import ClassValue
 from framelift.values.tensors.data_dependent import as_number, item_of
@@ -103,7 +104,7 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
         return self.tensor(tracer).truth(tracer)
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def as_index(self, tracer: Tracer) -> Any:
         return as_number(tracer, self.tensor(tracer), "__index__")
@@ -158,7 +159,7 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
         is_inplace = operator.endswith("=")
         path = _BINARY.get(operator.removesuffix("="))
         if path is None:
-            self.refuse(f"operator {operator}")
+            self.refuse(Operation.OPERATOR, operator=operator)
         if not is_inplace or self.is_scalar:
             return compute(tracer, path, [self, other], {})
         compute(tracer, path, [self, other], {"out": self}, written=self)
@@ -167,7 +168,7 @@ class ArrayValue(Value, models=() if numpy is None else numpy.ndarray):
     def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
         path = _BINARY.get(operator.removesuffix("="))
         if path is None:
-            self.refuse(f"operator {operator}")
+            self.refuse(Operation.OPERATOR, operator=operator)
         return compute(tracer, path, [other, self], {})
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
@@ -237,11 +238,11 @@ class DtypeValue(Value, models=() if numpy is None else tuple({type(numpy.dtype(
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         name = _dtype_name(tracer, other)
         if operator not in ("==", "!=") or name is None:
-            self.refuse(f"comparison {operator}")
+            self.refuse(Operation.COMPARISON, operator=operator)
         return (self.concrete == numpy.dtype(name)) == (operator == "==")
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def made_by(self) -> Call:
         return numpy.dtype, [self.concrete.str]
@@ -373,10 +374,10 @@ def _value_of(tracer: Tracer, path: str, expected: Any, result: Any, samples: li
         ]
         return make_tuple(parts) if type(expected) is tuple else ListValue(parts)
     if not isinstance(result, TensorValue):
-        raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=f"numpy.{path}")
     ref = result.ref(tracer)
     if ref.descriptor.dtype not in DTYPES or len(ref.descriptor.shape) != len(expected.shape):
-        raise GraphBreak(FL0102, what=f"numpy.{path} with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=f"numpy.{path}")
     in_numpy = any(sample.contains(expected) for sample in samples)
     in_graph = any(sample.ref.storage is ref.storage for sample in samples)
     if in_graph and not in_numpy:

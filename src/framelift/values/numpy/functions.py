@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, GraphBreak
 from framelift.graph.operations.numpy_layer import has, numpy, numpy_function
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
@@ -129,7 +129,7 @@ def _as_tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
 def _tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     if args and isinstance(args[0], ArrayValue):
         if kwargs.keys() - {"dtype"} or len(args) > 1:
-            raise GraphBreak(FL0102, what="torch.tensor of an array with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what="torch.tensor of an array")
         copy = tracer.call_torch(torch.clone, (args[0].tensor(tracer),), {})
         return call_function(tracer, torch.as_tensor, (copy,), kwargs)
     of_numbers = tensor_of_numbers(tracer, args[0], kwargs) if len(args) == 1 else None
@@ -139,5 +139,5 @@ def _tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
 @primitive(torch.Tensor.numpy)
 def _numpy(tracer: Tracer, tensor: Any, *, force: Any = False) -> Any:
     if not isinstance(tensor, TensorValue) or py.truth(tracer, force):
-        raise GraphBreak(FL0102, what="torch.Tensor.numpy with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what="torch.Tensor.numpy")
     return array_of(tracer, tensor)

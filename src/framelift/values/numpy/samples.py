@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.operations.numpy_layer import apply, numpy, numpy_function
 from framelift.graph.propagation.fake import unobserved
@@ -78,7 +78,7 @@ def tried(path: str, args: Sequence[Any], kwargs: dict[str, Any], samples: Seque
             expected = numpy_function(path)(*for_numpy[0], **for_numpy[1])
             found = apply(path, *for_layer[0], **for_layer[1])
     except _REFUSALS as error:
-        raise GraphBreak(FL0102, what=f"{what} with these arguments") from error
+        raise GraphBreak(FL0102_ARGUMENTS, what=what) from error
     written_alike = all(_equal(sample.array, sample.tensor) for sample in samples)
     if not written_alike or not _agree(expected, found, samples):
         raise GraphBreak(FL0102, what=f"{what} with arguments for which torch has another idea of it")

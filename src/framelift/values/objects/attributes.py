@@ -25,6 +25,7 @@ from framelift.values.core.lookup import (
     property_error,
     special_method,
 )
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
@@ -169,5 +170,5 @@ def by_method(tracer: Tracer, instance: Any, name: str, args: list[Any], kwargs:
     """The same by the name of the method."""
     function, count = METHODS[name]
     if kwargs or len(args) != count:
-        instance.refuse(f"{name}() with these arguments")
+        instance.refuse(Operation.ARGUMENTS, name=name)
     return function(tracer, instance, tracer.constant(args[0]), *args[1:])

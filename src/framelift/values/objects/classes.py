@@ -41,6 +41,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import (
     answering,
     raise_no_attribute,
@@ -171,13 +172,13 @@ class ClassValue(KnownObject, models=type):
 
     def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
         """`type.__delattr__(self, name)`."""
-        self.refuse(f"deletion of attribute {name!r}")
+        self.refuse(Operation.DELETE_ATTRIBUTE, name=name)
 
     def plain_set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         """`type.__setattr__(self, name, value)`."""
         cls = self.concrete
         if not _is_changeable(cls, name) or class_lookup(tracer, type(cls), name) is not None:
-            self.refuse(f"assignment of the class attribute {name!r}")
+            self.refuse(Operation.SET_CLASS_ATTRIBUTE, name=name)
         tracer.journal.touch(self)
         tracer.made.assign(name)
         self.written[name] = value
@@ -322,7 +323,7 @@ class ClassValue(KnownObject, models=type):
         for kind, dtype in _NUMBER_DTYPES:
             if self.concrete is kind:
                 return dtype
-        self.refuse("passing to a tensor operation")
+        self.refuse(Operation.GRAPH_ARGUMENT)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         method = INPLACE_METHODS.get(operator) or BINARY_METHODS[operator][0]
@@ -383,7 +384,7 @@ class ClassDictValue(DictValue):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name not in _READING:
-            self.refuse(f"attribute {name!r}")
+            self.refuse(Operation.ATTRIBUTE, name=name)
         return super().attribute(tracer, name)
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
@@ -396,7 +397,7 @@ class ClassDictValue(DictValue):
         self.refuse(f"{operator}")
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:
-        self.refuse("'is'")
+        self.refuse(Operation.IDENTITY)
 
     def parts(self) -> list[Any]:
         return [self.cls]

@@ -11,6 +11,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.exceptions import ExceptionValue, TracebackValue, raise_error
 from framelift.values.core.lookup import class_lookup, name_of, special_method
+from framelift.values.core.refusals import Operation
 from framelift.values.objects import attributes
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ExceptionObjectValue(ExceptionValue, role="exception"):
         elif name in _HISTORY and not issubclass(tracer.type_of(value), _HISTORY[name][0]):
             raise_error(TypeError, _HISTORY[name][1])
         else:
-            self.refuse(f"assignment of {name}")
+            self.refuse(Operation.SET, name=name)
 
     def _refuse_own(self, tracer: Tracer, *names: str) -> None:
         """Leave operations to Python for which the class has methods of its own."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_OPERAND, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.exceptions import FROM_ARGUMENTS, plain_text
 from framelift.values.core.lookup import qualified_name_of
+from framelift.values.core.refusals import Operation
 from framelift.values.objects.exceptions import own_text
 from framelift.values.objects.instances import UserObjectValue
 
@@ -36,7 +37,7 @@ class GivenExceptionValue(UserObjectValue):
         return self._read(tracer, descriptor)
 
     def set_slot(self, tracer: Tracer, descriptor: Any, value: Any) -> None:
-        self.refuse(f"assignment of attribute {descriptor.__name__!r}")
+        self.refuse(Operation.SET_ATTRIBUTE, name=descriptor.__name__)
 
     def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
         if descriptor.__name__ in ("__dict__", "__class__"):
@@ -67,4 +68,4 @@ class GivenExceptionValue(UserObjectValue):
         return self._read(tracer, BaseException.__dict__["__traceback__"])
 
     def leave_frame(self) -> NoReturn:
-        raise GraphBreak(FL0102, what=f"raise of {self.describe()}")
+        raise GraphBreak(FL0102_OPERAND, what="raise", operand=self.describe())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framelift.breaks import FL0102, FL0202, FL0203, FL0306, GraphBreak
+from framelift.breaks import FL0102, FL0102_RESULT, FL0202, FL0203, FL0306, GraphBreak
 from framelift.guards.source import Source
 from framelift.models.builtins import by_items
 from framelift.native import _core
@@ -34,6 +34,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, INPLACE_METHODS, UNARY_METHODS
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import (
     answering,
     raise_no_attribute,
@@ -156,7 +157,7 @@ class UserObjectValue(Value):
 
     def set_computed(self, tracer: Tracer, name: str, value: Any) -> None:
         if name != "__dict__" or self.source is not None or not py.has_type(value, dict):
-            self.refuse(f"assignment of {name}")
+            self.refuse(Operation.SET, name=name)
         tracer.journal.touch(self)
         self._namespace = value
 
@@ -299,7 +300,7 @@ class UserObjectValue(Value):
         if not issubclass(py.type_of(result), int):
             raise_what(operator.index, answering(self.cls, "__index__", stand_in(py.type_of(result))))
         if py.type_of(result) is not int:
-            raise GraphBreak(FL0102, what=f"__index__() that gives {py.describe(result)}")  # Python warns
+            raise GraphBreak(FL0102_RESULT, what="__index__()", result=py.describe(result))  # Python warns
         return result
 
     def item(self, tracer: Tracer, key: Any) -> Any:

@@ -12,6 +12,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import name_of, raw_lookup
 from framelift.values.core.methods import ModelMethodValue
+from framelift.values.core.refusals import Operation
 from framelift.values.objects import attributes
 from framelift.values.objects.instances import UserObjectValue
 
@@ -79,7 +80,7 @@ class PyModuleValue(Value, models=types.ModuleType):
 
     def _refuse_own(self, name: str) -> None:
         if name in ("__dict__", "__class__", "__annotations__"):
-            self.refuse(f"assignment of {name}")
+            self.refuse(Operation.SET, name=name)
 
     def describe(self) -> str:
         return f"module {(_NAMES(self.concrete) or {}).get('__name__', 'without a name')}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_RESULT, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.lookup import class_lookup, is_subclass, special_method
 from framelift.values.core.stand_ins import answering, raise_what, stand_in, stand_in_for
@@ -49,7 +49,7 @@ def _checked(cls: type, kind: Any, slot: str, result: Any) -> Any:
     if not is_subclass(py.type_of(result), kind):
         raise_what(kind, answering(cls, slot, stand_in(py.type_of(result))))
     if py.type_of(result) is not kind:
-        raise GraphBreak(FL0102, what=f"{slot}() that gives {py.describe(result)}")  # Python warns
+        raise GraphBreak(FL0102_RESULT, what=f"{slot}()", result=py.describe(result))  # Python warns
     return result
 
 
@@ -67,5 +67,5 @@ def _plain_number(tracer: Tracer, function: Callable[..., Any], value: Any, name
     result = by_method(tracer, function, value, names)
     asked = next(name for name in names if class_lookup(tracer, value.cls, name) is not None)
     if py.type_of(result) is not _KINDS[asked]:
-        raise GraphBreak(FL0102, what=f"{asked}() that gives {py.describe(result)}")
+        raise GraphBreak(FL0102_RESULT, what=f"{asked}()", result=py.describe(result))
     return tracer.constant(result)

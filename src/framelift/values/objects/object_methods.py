@@ -8,7 +8,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0102_OPERAND, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import bound_method, make_tuple
@@ -74,7 +74,7 @@ def _object(tracer: Tracer) -> Any:
 @primitive(BaseException.__new__)
 def _exception_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue) or not issubclass(cls.concrete, BaseException):
-        raise GraphBreak(FL0102, what=f"BaseException.__new__ of {py.describe(cls)}")
+        raise GraphBreak(FL0102_OPERAND, what="BaseException.__new__", operand=py.describe(cls))
     cls.note(tracer)
     return ExceptionObjectValue(cls.concrete, args)
 
@@ -82,7 +82,7 @@ def _exception_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> An
 @primitive(BaseException.__init__)
 def _exception_init(tracer: Tracer, exception: Any, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(exception, ExceptionValue):
-        raise GraphBreak(FL0102, what=f"BaseException.__init__ of {py.describe(exception)}")
+        raise GraphBreak(FL0102_OPERAND, what="BaseException.__init__", operand=py.describe(exception))
     if kwargs:
         raise GraphBreak(FL0102, what=f"{exception.cls.__qualname__} with keywords")
     tracer.journal.touch(exception)
@@ -162,14 +162,14 @@ _register_exceptions()
 
 def _new_from_arguments(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(cls, ClassValue) or kwargs or not all(map(is_constant, args)):
-        raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=py.describe(cls))
     cls.note(tracer)
     return made_from(cls.concrete, args)
 
 
 def _init_from_arguments(tracer: Tracer, exception: Any, /, *args: Any, **kwargs: Any) -> None:
     if not isinstance(exception, ExceptionValue) or kwargs or not all(map(is_constant, args)):
-        raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=f"{py.describe(exception)}.__init__")
     if exception.given is not None:
         if args != exception.given:
             raise GraphBreak(FL0102, what=f"{py.describe(exception)}.__init__ with other arguments")
@@ -196,7 +196,7 @@ _register_from_arguments()
 @primitive(BaseExceptionGroup.__new__)
 def _group_new(tracer: Tracer, cls: Any, message: Any, exceptions: Any, /) -> Any:
     if not isinstance(cls, ClassValue) or py.type_of(message) is not str or not py.has_type(exceptions, list, tuple):
-        raise GraphBreak(FL0102, what=f"{py.describe(cls)} with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=py.describe(cls))
     cls.note(tracer)
     kind, inner = cls.concrete, py.items(tracer, exceptions)
     if not inner:

@@ -15,6 +15,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ class UnionValue(Value, models=types.UnionType):
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if py.type_of(other) is not types.UnionType:
             return NotImplemented
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator != "|":
@@ -113,7 +114,7 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         """Makes an instance of its class, which is told of its arguments if it can keep attributes."""
         origin = py.attribute(tracer, self, "__origin__")
         if not any(origin.concrete is cls for cls in _BUILTIN):
-            self.refuse("calling")
+            self.refuse(Operation.CALL)
         return py.call(tracer, origin, args, kwargs)
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
@@ -123,10 +124,10 @@ class GenericAliasValue(Value, models=types.GenericAlias):
         return union(tracer, other, self) if operator == "|" else self.refuse(operator)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         origin, args = [py.attribute(tracer, self, name) for name in ("__origin__", "__args__")]

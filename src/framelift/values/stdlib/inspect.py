@@ -11,12 +11,13 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, GraphBreak
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import bind, class_lookup, special_method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.functions.functions import BoundMethodValue, FunctionLike
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import UserObjectValue
@@ -81,7 +82,7 @@ class SignatureValue(Value):
         return str(inspect.Signature(real, return_annotation=_annotation(tracer, given.get("return", MISSING))))
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def parts(self) -> list[Any]:
         return [self.function]
@@ -150,7 +151,7 @@ class ParameterValue(Value):
         return inspect.Parameter(self.name, self.kind, default=default, annotation=annotation)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        self.refuse(f"comparison {operator}")
+        self.refuse(Operation.COMPARISON, operator=operator)
 
     def parts(self) -> list[Any]:
         return [self.signature]
@@ -266,7 +267,7 @@ def _read(tracer: Tracer, function: Any) -> tuple[list[ParameterValue], Function
         parameters, plain = _read(tracer, function.part(tracer, "func"))
         return _without_given(tracer, parameters, function), plain
     if not isinstance(function, FunctionLike):
-        raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}")
+        raise GraphBreak(FL0102_OPERAND, what="inspect.signature", operand=py.describe(function))
     parameters = parameters_of(tracer, function)
     if _says_otherwise(tracer, function) or any(not parameter.name.isidentifier() for parameter in parameters):
         raise GraphBreak(FL0102, what=f"inspect.signature of {py.describe(function)}, which has a signature of its own")
@@ -343,6 +344,6 @@ def _initialiser(tracer: Tracer, cls: ClassValue) -> Any:
     new = class_lookup(tracer, cls.concrete, "__new__")
     own = tracer.has_attribute(cls, "__signature__") or tracer.has_attribute(cls, "__wrapped__")
     if own or type(cls.concrete) is not type or new is None or new.raw is not object.__new__:
-        raise GraphBreak(FL0102, what=f"inspect.signature of {cls.describe()}")
+        raise GraphBreak(FL0102_OPERAND, what="inspect.signature", operand=cls.describe())
     new.note_identity(tracer)
     return py.attribute(tracer, cls, "__init__")

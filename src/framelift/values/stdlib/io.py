@@ -12,6 +12,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
 from framelift.values.core.methods import ModelMethodValue
+from framelift.values.core.refusals import Operation
 from framelift.values.tensors.deferred import LaterValue, call_later
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class TextStreamValue(Value):
         model = _METHODS.get(name)
         default = raw_lookup(self.stream_type, name)
         if model is None or not has_default(tracer, type(self.concrete), name, default) or self._hides(tracer, name):
-            self.refuse(f"attribute {name!r}")
+            self.refuse(Operation.ATTRIBUTE, name=name)
         return ModelMethodValue(self, name, partial(model, self, tracer))
 
     def _hides(self, tracer: Tracer, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, FL0107, GraphBreak
+from framelift.breaks import FL0102_OPERAND, FL0107, GraphBreak
 from framelift.models.stdlib.pickle import pickled, recipe_of
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
@@ -39,5 +39,5 @@ def _pickled(tracer: Tracer, recipe: Any, protocol: Any) -> Any:
 @primitive(recipe_of)
 def _recipe_of(tracer: Tracer, data: Any) -> Any:
     if not isinstance(data, PickleValue):
-        raise GraphBreak(FL0102, what=f"pickle.loads() of {py.describe(data)}")
+        raise GraphBreak(FL0102_OPERAND, what="pickle.loads()", operand=py.describe(data))
     return make_tuple([data.recipe, data.protocol])

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0102_OPERAND, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.sequences import ListValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.lookup import bind, class_lookup, has_default, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.stdlib.made_by_call import MadeByCall, constants
 from framelift.values.tensors.data_dependent import item_of
 from framelift.values.tensors.tensors import TensorValue
@@ -76,7 +77,7 @@ class RandomValue(MadeByCall, models=random.Random):
     def attribute(self, tracer: Tracer, name: str) -> Any:
         found = class_lookup(tracer, random.Random, name)
         if found is None:
-            self.refuse(f"attribute {name!r}")
+            self.refuse(Operation.ATTRIBUTE, name=name)
         return bind(tracer, found, self, random.Random)
 
     # -- drawing -----------------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class RandomValue(MadeByCall, models=random.Random):
         _note_methods(tracer)
         example = py.fold(tracer, getattr(random.Random(0), name), *args, **kwargs)  # wrong arguments raise
         if not _fits(name, args, kwargs):
-            raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what=f"random.{name}")
         return item_of(tracer, self._drawn(tracer, name, args, kwargs, example))
 
     def chosen(self, tracer: Tracer, name: str, numbers: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -119,7 +120,7 @@ class RandomValue(MadeByCall, models=random.Random):
         """What residual code draws, as a tensor; `example` is alike."""
         kind = type(example[0] if type(example) is list else example)
         if kind not in _DTYPES or self.source is None or not tracer.makes_leaves():
-            raise GraphBreak(FL0102, what=f"random.{name} with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what=f"random.{name}")
         tracer.spend(_CALLS_PER_NUMBER * (len(example) if type(example) is list else 1), "too many random numbers")
         self.note(tracer)
         tracer.journal.touch(self)
@@ -319,7 +320,7 @@ def _choice(tracer: Tracer, generator: Any, seq: Any) -> Any:
 def _shuffle(tracer: Tracer, generator: Any, x: Any) -> None:
     chooser = _generator(generator, "shuffle")
     if not isinstance(x, ListValue):
-        raise GraphBreak(FL0102, what=f"random.shuffle of {py.describe(x)}")
+        raise GraphBreak(FL0102_OPERAND, what="random.shuffle", operand=py.describe(x))
     items = py.items(tracer, x)
     if len(items) < 2:
         return
@@ -337,7 +338,7 @@ def _shuffle(tracer: Tracer, generator: Any, x: Any) -> None:
 def _sample(tracer: Tracer, generator: Any, population: Any, k: Any) -> Any:
     chooser = _generator(generator, "sample")
     if not py.has_type(population, list, tuple, str, bytes, range):
-        raise GraphBreak(FL0102, what=f"random.sample of {py.describe(population)}")
+        raise GraphBreak(FL0102_OPERAND, what="random.sample", operand=py.describe(population))
     if chooser.known is None:
         return ListValue(chooser.chosen(tracer, "sample", _plain(tracer, population), tracer.constant(k)))
     count = tracer.constant(py.length(tracer, population))
@@ -367,7 +368,7 @@ def _plain(tracer: Tracer, population: Any) -> Any:
     if type(population) is range:
         return population
     if not py.has_type(population, list, tuple):
-        raise GraphBreak(FL0102, what=f"a random choice among the items of {py.describe(population)}")
+        raise GraphBreak(FL0102_OPERAND, what="a random choice among the items", operand=py.describe(population))
     return tuple([tracer.constant(item) for item in py.items(tracer, population)])
 
 

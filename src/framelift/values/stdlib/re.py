@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0102_OPERAND, GraphBreak
 from framelift.models.stdlib.re import substituted
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.core import protocol as py
@@ -14,6 +14,7 @@ from framelift.values.core.base import KnownObject, Raised
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import is_subclass
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.stdlib.enum import EnumValue
 from framelift.values.stdlib.made_by_call import MadeByCall
 
@@ -27,7 +28,7 @@ class _OfRegex(MadeByCall):
     __slots__ = ()
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return repr(self.known)
@@ -90,7 +91,7 @@ def _compile(tracer: Tracer, pattern: Any, flags: Any = 0) -> Any:
         return pattern
     plain = tracer.constant(pattern)
     if type(plain) not in (str, bytes):
-        raise GraphBreak(FL0102, what=f"re.compile of {py.describe(pattern)}")
+        raise GraphBreak(FL0102_OPERAND, what="re.compile", operand=py.describe(pattern))
     given = plain, _flags(tracer, flags)  # as they were given, for `re` to find them in its cache
     try:
         return PatternValue(None, py.evaluate(tracer, re.compile, *given), (re.compile, given))
@@ -144,7 +145,7 @@ def _register_changes() -> None:
         ) -> Any:
             pattern, *rest = args[:_given]
             if len(args) < _given or len(args) > _given + 2 * _NAMED_BY_PLACE:
-                raise GraphBreak(FL0102, what=f"re.{_name} with these arguments")
+                raise GraphBreak(FL0102_ARGUMENTS, what=f"re.{_name}")
             given_flags = args[_given + 1] if len(args) > _given + 1 else flags
             rest += args[_given : _given + 1]  # the count
             return _compile(tracer, pattern, given_flags).run(tracer, _name, rest, named)

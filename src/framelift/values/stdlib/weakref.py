@@ -11,6 +11,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.hash_keys import ReferenceKey
 from framelift.values.core.lookup import mro_of, qualified_name_of, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_unhashable, raise_what, stand_in
 from framelift.values.objects.lifetimes import input_is_held, is_held
 
@@ -70,7 +71,7 @@ class WeakReferenceValue(ReferenceValue, models=weakref.ReferenceType):
             self.refuse("use after its object has died")
         known = tracer.inputs.value_of(referent)
         if known is not None and not input_is_held(tracer, known):
-            self.refuse("use after its object may have died")
+            self.refuse(Operation.MAY_HAVE_DIED)
         assert self.source is not None
         source = tracer.sources.known(referent) if self._is_plain() else self.source.child("REFERENT")
         tracer.guard(source, "NOT_IS", None)  # that it is alive is a fact by itself
@@ -114,7 +115,7 @@ class MadeWeakReference(ReferenceValue):
     def alive(self, tracer: Tracer) -> Any:
         is_new = self.referent.source is None or self.referent.source.is_new
         if not (is_held if is_new else input_is_held)(tracer, self.referent):
-            self.refuse("use after its object may have died")
+            self.refuse(Operation.MAY_HAVE_DIED)
         return self.referent
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
@@ -129,10 +130,10 @@ class MadeWeakReference(ReferenceValue):
         if type(other) is type(self):
             return py.same(tracer, self.referent, other.referent)
         if not isinstance(other, WeakReferenceValue):
-            return False if other.source is None else self.refuse("'is'")
+            return False if other.source is None else self.refuse(Operation.IDENTITY)
         other.note(tracer)
         if not other._is_plain():
-            self.refuse("'is'")
+            self.refuse(Operation.IDENTITY)
         return py.same(tracer, self.referent, other.alive(tracer))
 
     def parts(self) -> list[Any]:

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, FL0109, GraphBreak
+from framelift.breaks import FL0102_OPERAND, FL0109, GraphBreak
 from framelift.guards.reading import stored_items
 from framelift.guards.source import Source
 from framelift.values.containers.collections_deque import DequeValue, deque_inside, limit_of
@@ -36,6 +36,7 @@ from framelift.values.core.lookup import (
     special_method,
 )
 from framelift.values.core.primitives import Arity, primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.objects import attributes
 from framelift.values.objects.classes import ClassValue, note_instantiable
 from framelift.values.objects.instances import UserObjectValue
@@ -146,7 +147,7 @@ class ContainerObjectValue(UserObjectValue):
     def _update_by_items(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> None:
         """What `OrderedDict` does for a subclass: every item is set by the class's `__setitem__`."""
         if len(args) > 1:
-            self.refuse("update() with these arguments")
+            self.refuse(Operation.ARGUMENTS, name="update")
         for key, value in pairs(tracer, args[0], OrderedDictStorage.halves) if args else ():
             py.set_item(tracer, self, key, value)
         for name, value in kwargs.items():
@@ -332,7 +333,7 @@ class DefaultDictStorage(Storage, DefaultDictValue):
 
     def initialise(self, tracer: Tracer, factory: Any = None, other: Any = (), /, **kwargs: Any) -> None:
         if self.source is not None:
-            self.refuse("__init__ of an object that existed before")
+            self.refuse(Operation.INIT_AGAIN)
         tracer.journal.touch(self)
         self._factory = factory
         self.update(tracer, other, **kwargs)
@@ -402,7 +403,7 @@ class DequeStorage(Storage, DequeValue):
 
     def initialise(self, tracer: Tracer, iterable: Any = (), maxlen: Any = None) -> None:
         if self.source is not None:
-            self.refuse("__init__ of an object that existed before")
+            self.refuse(Operation.INIT_AGAIN)
         limit = limit_of(tracer, maxlen)
         items = self.change(tracer)
         self.limit = limit
@@ -430,7 +431,7 @@ class SetStorage(Storage, SetValue):
     def stored(cls, owner: ContainerObjectValue, tracer: Tracer) -> Any:
         members = list(set.__iter__(owner.concrete))
         if not all(map(is_constant, members)):
-            owner.refuse("use with members that are not plain constants")
+            owner.refuse(Operation.CONSTANT_MEMBERS)
         return cls(None, set, owner.source, members, ordered=False)._own(owner)
 
     def initialise(self, tracer: Tracer, iterable: Any = (), /) -> None:
@@ -486,6 +487,6 @@ def _container_new(tracer: Tracer, cls: Any, /, *args: Any, **kwargs: Any) -> An
     if kind in makers:
         return makers[kind]({})
     if container_base(kind) is None or kind in _STORAGES:
-        raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
+        raise GraphBreak(FL0102_OPERAND, what="__new__", operand=cls.describe())
     note_instantiable(tracer, kind)
     return ContainerObjectValue(kind)

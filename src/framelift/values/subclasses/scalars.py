@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -20,6 +20,7 @@ from framelift.values.core.folding import fold_call, refuse_unsteady
 from framelift.values.core.lookup import class_lookup, has_default, is_fixed, name_of, raw_lookup, scalar_base
 from framelift.values.core.operator_methods import BINARY_METHODS, COMPARE_METHODS, UNARY_METHODS
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what, stand_in
 from framelift.values.numbers.scalars import ScalarValue
 from framelift.values.objects import attributes
@@ -83,7 +84,7 @@ class ScalarObjectValue(UserObjectValue):
     def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         if self.base is not None and self._plain_value is None:
-            self.refuse("use with members that are not plain constants")
+            self.refuse(Operation.CONSTANT_MEMBERS)
         if type.__dict__["__weakrefoffset__"].__get__(self.cls) == 0:
             self.refuse("use of an object that has no weak references")  # guards hold nothing else of the user's
         tracer.guard(self.source, "IS", self.concrete)
@@ -260,7 +261,7 @@ def _register() -> None:
             if cls.concrete is _base:
                 return made
             if scalar_base(cls.concrete) is not _base:
-                raise GraphBreak(FL0102, what=f"__new__ of {cls.describe()}")
+                raise GraphBreak(FL0102_OPERAND, what="__new__", operand=cls.describe())
             note_instantiable(tracer, cls.concrete)
             return ScalarObjectValue(cls.concrete, plain=tracer.constant(made))
 

@@ -25,6 +25,7 @@ from framelift.values.core.methods import BoundBuiltin
 from framelift.values.core.operator_methods import BINARY_METHODS
 from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.numbers.numpy_floats import NumpyFloatValue
 from framelift.values.numbers.symbolic import SymbolicValue
@@ -242,7 +243,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if self._new_gradient is not MISSING:
             return self._new_gradient
         if self.source is None:
-            self.refuse("attribute 'grad'")
+            self.refuse(Operation.ATTRIBUTE, name="grad")
         return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
 
     def _user_attribute(self, tracer: Tracer, name: str) -> Any:
@@ -270,7 +271,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
         if hasattr(torch.Tensor, name):
-            self.refuse(f"assignment of attribute {name!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self._attributes(tracer).set_key(tracer, name, value)
 
     def _set_gradient(self, tracer: Tracer, value: Any) -> None:
@@ -279,7 +280,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             isinstance(value, TensorValue) and self._fits_as_gradient(tracer, value)
         )
         if self.source is None or not fits:
-            self.refuse("assignment of attribute 'grad'")
+            self.refuse(Operation.SET_ATTRIBUTE, name="grad")
         self.note(tracer)
         tracer.journal.touch(self)
         self._new_gradient = value

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._functorch.eager_transforms import grad_and_value_impl, grad_impl
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.bodies import Body
 from framelift.graph.operations.transformed import applied, gradient, jacobian, pulled_back, pushed_forward
@@ -184,7 +184,7 @@ def _vjp(tracer: Tracer, func: Any, *primals: Any, has_aux: Any = False) -> Any:
 def _jvp(tracer: Tracer, func: Any, primals: Any, tangents: Any, *, strict: Any = False, has_aux: Any = False) -> Any:
     what = "torch.func.jvp"
     if tracer.type_of(primals) is not tuple or py.truth(tracer, strict):
-        raise GraphBreak(FL0102, what=f"{what} with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what=what)
     args = py.items(tracer, primals)
     function = _Function(tracer, func, args, {}, tuple(range(len(args))), has_aux, what)
     leaves, tree = flatten(tracer, tangents)

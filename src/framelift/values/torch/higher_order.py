@@ -10,7 +10,7 @@ import torch
 from torch._functorch.vmap import vmap_impl
 from torch.utils.checkpoint import checkpoint, noop_context_fn
 
-from framelift.breaks import FL0102, FL0302, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, FL0302, GraphBreak
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.operations.transformed import mapped, recomputed
@@ -158,7 +158,7 @@ def _checkpoint(
 ) -> Any:
     plain = context_fn is None or py.same(tracer, context_fn, tracer.known_object(noop_context_fn))
     if tracer.constant(use_reentrant) is not False or not plain or py.truth(tracer, debug):
-        raise GraphBreak(FL0102, what="torch.utils.checkpoint with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what="torch.utils.checkpoint")
     if not torch.is_grad_enabled():
         return py.call(tracer, function, list(args), kwargs)
     traced = Traced(tracer, function, list(args), kwargs, "torch.utils.checkpoint")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102, FL0102_ARGUMENTS, GraphBreak
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.tensors.tensors import TensorValue
@@ -43,7 +43,7 @@ class ScriptFunctionValue(Value, models=torch.jit.ScriptFunction):
         by_name = {argument.name: argument for argument in declared}
         given = [*zip(declared, args, strict=False), *[(by_name.get(name), arg) for name, arg in kwargs.items()]]
         if len(args) > len(declared) or not all(_fits(tracer, argument, value) for argument, value in given):
-            raise GraphBreak(FL0102, what=f"{self.describe()} with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what=self.describe())
         return py.call(tracer, tracer.known_object(original), args, kwargs)
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:

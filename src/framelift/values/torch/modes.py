@@ -19,6 +19,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -125,7 +126,7 @@ class InferenceContextValue(BlockValue):
 
     def leave(self, tracer: Tracer) -> None:
         if self.token is None:
-            self.refuse("leaving a block that was not entered")
+            self.refuse(Operation.LEFT_BEFORE_ENTERED)
         tracer.journal.touch(tracer.modes)
         tracer.journal.touch(self)
         tracer.modes.exit_inference()
@@ -163,7 +164,7 @@ class WithoutOverridesValue(BlockValue):
 
     def leave(self, tracer: Tracer) -> None:
         if self.outside is None:
-            self.refuse("leaving a block that was not entered")
+            self.refuse(Operation.LEFT_BEFORE_ENTERED)
         tracer.journal.touch(tracer.modes)
         tracer.modes.without_overrides = self.outside
 

@@ -21,6 +21,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import primitive_of
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -74,7 +75,7 @@ class OperatorsValue(
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         kind = type(self.concrete)
         if raw_lookup(kind, "__setattr__") not in _PLAIN_ASSIGNMENT or raw_lookup(kind, name) is not NotImplemented:
-            self.refuse(f"assignment of attribute {name!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         tracer.journal.touch(self)
         self._namespace(tracer).set_key(tracer, name, value)
         self.written.add(name)

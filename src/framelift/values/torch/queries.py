@@ -36,7 +36,7 @@ from torch._C import (
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.jit import is_scripting, is_tracing
 
-from framelift.breaks import FL0102, FL0202, GraphBreak
+from framelift.breaks import FL0102_ARGUMENTS, FL0202, GraphBreak
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
@@ -189,7 +189,7 @@ def _grouped(tracer: Tracer, lists: Any, with_indices: Any = False) -> Any:
     tensors = [py.items(tracer, tensors) for tensors in py.items(tracer, lists)]
     samples = [[_sample(tracer, tensor) for tensor in row] for row in tensors]
     if not samples or not samples[0]:
-        raise GraphBreak(FL0102, what="_group_tensors_by_device_and_dtype with these arguments")
+        raise GraphBreak(FL0102_ARGUMENTS, what="_group_tensors_by_device_and_dtype")
     grouped: dict[Any, Any] = {}
     for key, (_, indices) in _group_tensors_by_device_and_dtype(samples, True).items():
         rows = ListValue([ListValue([row[i] for i in indices] if row else []) for row in tensors])

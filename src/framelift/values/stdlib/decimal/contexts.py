@@ -19,6 +19,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.core.lookup import bind, class_lookup, raw_lookup
 from framelift.values.core.methods import ModelMethodValue, method, method_of
+from framelift.values.core.refusals import Operation
 from framelift.values.objects.classes import ClassValue
 from framelift.values.stdlib.decimal.states import (
     ASSIGNED,
@@ -295,17 +296,17 @@ class SignalsValue(Value):
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if operator not in ("==", "!=") or not isinstance(other, SignalsValue):
-            self.refuse(f"comparison {operator}")
+            self.refuse(Operation.COMPARISON, operator=operator)
         mine, theirs = [signals.context.known(tracer, signals.name == "flags") for signals in (self, other)]
         return py.fold(tracer, py.COMPARE[operator], getattr(mine, self.name), getattr(theirs, other.name))
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:
         if not isinstance(other, SignalsValue):
-            self.refuse("'is'")
+            self.refuse(Operation.IDENTITY)
         return False
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")
+        self.refuse(Operation.KEY)
 
     def parts(self) -> list[Any]:
         return [self.context]

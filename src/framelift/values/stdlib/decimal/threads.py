@@ -14,7 +14,7 @@ from decimal import localcontext as local_context
 from decimal import setcontext as set_context
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_ARGUMENTS, FL0102_OPERAND, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Raised, Value
@@ -160,7 +160,7 @@ def _register() -> None:
     def make(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip(_GIVEN, args, strict=False))
         if len(args) > len(_GIVEN) or not set(kwargs) <= set(_GIVEN) - set(given):
-            raise GraphBreak(FL0102, what="decimal.Context with these arguments")
+            raise GraphBreak(FL0102_ARGUMENTS, what="decimal.Context")
         where = tracer.sources.known(decimal).child("MODULE_DICT").child("DICT_ITEM", "DefaultContext")
         default = _expect_context(tracer, tracer.wrap(_TEMPLATES[0], where), "decimal.Context")
         return _changed(
@@ -174,7 +174,7 @@ _GIVEN = (*Settings._fields[:-1], "flags", "traps")
 
 def _expect_context(tracer: Tracer, value: Any, what: str) -> DecimalContextValue:
     if not isinstance(value, DecimalContextValue):
-        raise GraphBreak(FL0102, what=f"{what} of {py.describe(value)}")
+        raise GraphBreak(FL0102_OPERAND, what=what, operand=py.describe(value))
     value.note(tracer)
     return value
 

@@ -11,6 +11,7 @@ from framelift.values.core.base import Call, Value
 from framelift.values.core.exceptions import raise_error
 from framelift.values.core.methods import method_of
 from framelift.values.core.primitives import Arity, primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ComparisonKey(Value):
         return method_of(self, tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
-        self.refuse(f"assignment of {name}")
+        self.refuse(Operation.SET, name=name)
 
     def parts(self) -> list[Any]:
         return [self.function] if self.obj is _ABSENT else [self.function, self.obj]

@@ -11,7 +11,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, FL0107, GraphBreak
+from framelift.breaks import FL0102, FL0102_OPERAND, FL0107, GraphBreak
 from framelift.guards.equality import constants_equal
 from framelift.guards.reading import lru_entries
 from framelift.models.stdlib.functools import Cache, ask_again
@@ -24,6 +24,7 @@ from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import Found, has_default, own_entries, register_binder
 from framelift.values.core.methods import MethodValue, method
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.functions import BoundMethodValue
 from framelift.values.functions.reloaded import twin_class
@@ -125,7 +126,7 @@ def attribute_of_type(tracer: Tracer, value: Value, name: str) -> Any:
     if name == "__class__":
         return tracer.known_object(value.python_type())
     if hasattr(functools._lru_cache_wrapper, name):
-        value.refuse(f"attribute {name!r}")
+        value.refuse(Operation.ATTRIBUTE, name=name)
     raise_no_attribute(functools._lru_cache_wrapper, name)
 
 
@@ -192,7 +193,7 @@ class MadeCachedFunction(Value):
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if hasattr(functools._lru_cache_wrapper, name) and name not in _OWN:
-            self.refuse(f"assignment of attribute {name!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self.namespace.set_key(tracer, name, value)
 
     def parts(self) -> list[Any]:
@@ -216,7 +217,7 @@ _OWN = frozenset(functools.WRAPPER_ASSIGNMENTS)
 @primitive(functools._lru_cache_wrapper.__new__)
 def _new(tracer: Tracer, cls: Any, function: Any, maxsize: Any, typed: Any, info: Any, /) -> Any:
     if not isinstance(cls, ClassValue) or functools._lru_cache_wrapper not in (cls.concrete, twin_class(cls.concrete)):
-        raise GraphBreak(FL0102, what=f"__new__ of {py.describe(cls)}")
+        raise GraphBreak(FL0102_OPERAND, what="__new__", operand=py.describe(cls))
     made_of = (function, tracer.constant(maxsize), py.truth(tracer, typed), info)
     if not (made_of[1] is None or type(made_of[1]) is int):
         raise GraphBreak(FL0102, what=f"a cache for {py.describe(maxsize)} results")

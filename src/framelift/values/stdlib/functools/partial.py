@@ -7,7 +7,7 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0102, GraphBreak
+from framelift.breaks import FL0102_OPERAND, GraphBreak
 from framelift.guards.source import Source
 from framelift.values.containers.dicts import DictValue, pairs
 from framelift.values.core import protocol as py
@@ -24,6 +24,7 @@ from framelift.values.core.lookup import (
     raw_lookup,
 )
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_by, raise_what
 from framelift.values.functions.reloaded import twin_class
 from framelift.values.objects import attributes
@@ -128,7 +129,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
             return self._call_function(tracer, args, kwargs)
         method = _METHODS.get(name)
         if method is None or kwargs or len(args) != method[1]:
-            self.refuse(f"{name}() with these arguments")
+            self.refuse(Operation.ARGUMENTS, name=name)
         return method[0](tracer, self, *args)
 
     def text_again(self) -> str | None:
@@ -164,7 +165,7 @@ class PartialValue(UserObjectValue, models=functools.partial):
             raise_what(functools.partial(len).__setstate__, None)  # type: ignore[attr-defined]
         func, args, keywords, names = parts
         if self.source is not None or not (names is None or py.has_type(names, dict)):
-            self.refuse("__setstate__()")
+            self.refuse(Operation.SETSTATE)
         tracer.journal.touch(self)
         if not py.has_type(args, tuple):
             args = make_tuple(py.items(tracer, args))
@@ -229,7 +230,7 @@ def _is_callable(tracer: Tracer, value: Any) -> bool:
 @primitive(functools.partial.__new__)
 def _new(tracer: Tracer, cls: Any, /, *args: Any, **keywords: Any) -> Any:
     if not isinstance(cls, ClassValue) or partial_base(cls.concrete) is None:
-        raise GraphBreak(FL0102, what=f"__new__ of {py.describe(cls)}")
+        raise GraphBreak(FL0102_OPERAND, what="__new__", operand=py.describe(cls))
     cls.note(tracer)
     if not args:
         raise_what(functools.partial)

@@ -12,6 +12,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.lookup import is_subclass, raw_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.objects.instances import UserObjectValue
 
@@ -54,17 +55,17 @@ class ThreadLocalValue(Value, models=threading.local):
         if found is not MISSING:
             return found
         if raw_lookup(threading.local, name) is not NotImplemented:
-            self.refuse(f"attribute {name!r}")
+            self.refuse(Operation.ATTRIBUTE, name=name)
         raise_no_attribute(threading.local, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
         if name == "__dict__" or raw_lookup(threading.local, name) is not NotImplemented:
-            self.refuse(f"assignment of attribute {name!r}")
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         py.set_item(tracer, self.namespace(tracer), name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name == "__dict__":
-            self.refuse("deletion of attribute '__dict__'")
+            self.refuse(Operation.DELETE_ATTRIBUTE, name="__dict__")
         if self.namespace(tracer).get_key(tracer, name) is MISSING:
             raise_no_attribute(threading.local, name)
         py.delete_item(tracer, self.namespace(tracer), name)

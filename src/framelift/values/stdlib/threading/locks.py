@@ -10,6 +10,7 @@ from framelift.breaks import FL0107, GraphBreak
 from framelift.values.core.base import Call, Value
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class LockValue(Value):
         if self.held and not self.is_recursive:
             self.refuse("acquiring it twice")
         if tracer.constant(blocking) is not True or tracer.constant(timeout) != -1:
-            self.refuse("acquire() with these arguments")
+            self.refuse(Operation.ARGUMENTS, name="acquire")
         tracer.journal.touch(self)
         self.held += 1
         return True

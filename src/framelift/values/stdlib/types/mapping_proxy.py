@@ -13,6 +13,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, Value
 from framelift.values.core.methods import method, method_of
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_what, stand_in_for
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class MappingProxyValue(Value, models=types.MappingProxyType):
         return types.MappingProxyType
 
     def key(self, tracer: Tracer) -> Any:
-        self.refuse("use as a key")  # not in every version
+        self.refuse(Operation.KEY)  # not in every version
 
     def mapping(self, tracer: Tracer) -> Any:
         if self._mapping is None:

@@ -1,6 +1,6 @@
 """The registry of reasons why a capture ends early. Every id is stable; the prose lives here and nowhere else.
 
-raise GraphBreak(FL0101, what="time.sleep")
+raise GraphBreak(FL0102, what="time.sleep")
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ FL0108 = _reason(
 )
 FL0109 = _reason(
     "FL0109",
-    "letting go of {what} may run code of the program's",
+    "dropping {what} may run code of the program's",
     "Close it, or finish it, before.",
 )
 FL0110 = _reason(

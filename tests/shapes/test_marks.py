@@ -1,4 +1,4 @@
-"""What marks on tensors promise: bounds that hold, sizes that are never settled, hints for compilers."""
+"""What marks on tensors promise: bounds that hold, sizes that are never specialised, hints for compilers."""
 
 from __future__ import annotations
 

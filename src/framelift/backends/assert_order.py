@@ -16,7 +16,7 @@ from framelift.graph.emission.runtime_asserts import NOT_SO
 Schedule = Callable[[list[Any]], list[Any]]
 
 
-def checks_first(before: Schedule | None = None) -> Schedule:
+def asserts_first(before: Schedule | None = None) -> Schedule:
     """A pass over Inductor's nodes before fusion, to run after the one that the user asked for."""
 
     def run(nodes: list[Any]) -> list[Any]:

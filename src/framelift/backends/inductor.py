@@ -13,7 +13,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch._inductor.exc import InvalidCxxCompiler
 from torch.fx import GraphModule
 
-from framelift.backends.assert_order import checks_first
+from framelift.backends.assert_order import asserts_first
 from framelift.backends.identities import IdentitiesAreCopies, forgets_copies
 from framelift.backends.step_marks import counting_steps
 from framelift.backends.tracing import current_symbols, depends_on_data
@@ -41,7 +41,7 @@ def inductor(
     keywords: dict[str, Any] = {"config_patches": changes}
     if depends_on_data(module):
         if "_pre_fusion_custom_pass" in changes:  # it takes the place of what `compiling` has set
-            changes["_pre_fusion_custom_pass"] = checks_first(changes["_pre_fusion_custom_pass"])
+            changes["_pre_fusion_custom_pass"] = asserts_first(changes["_pre_fusion_custom_pass"])
         keywords["inner_compile"] = functools.partial(_compile_as_presumed, current_symbols())
     try:
         compiled: Callable[..., Any] = compile_fx(module, list(example_inputs), **keywords)

@@ -27,7 +27,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils.hooks import RemovableHandle
 
-from framelift.backends.assert_order import checks_first
+from framelift.backends.assert_order import asserts_first
 from framelift.backends.size_reads import SymbolicAnswers
 from framelift.graph.propagation.fake import fake_with_layout, is_part
 from framelift.graph.torch_caches import forget_tracebacks
@@ -217,7 +217,7 @@ def _caches_for(module: GraphModule, example_inputs: Sequence[Any]) -> AbstractC
         stack = ExitStack()
         stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
         inductor = importlib.import_module("torch._inductor.config")  # not loaded before somebody needs it: it is big
-        ordered = checks_first(inductor._pre_fusion_custom_pass)
+        ordered = asserts_first(inductor._pre_fusion_custom_pass)
         stack.enter_context(inductor.patch(fx_graph_cache=False, _pre_fusion_custom_pass=ordered))
         return stack
     shared = _shared_memory(example_inputs)

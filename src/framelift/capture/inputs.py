@@ -93,7 +93,7 @@ class Inputs:
     def release(self) -> None:
         """Let go of the objects: values know one another, in cycles that stay until the collector comes."""
         for value in self._values.values():
-            value.let_go()
+            value.drop()
 
     def value_of(self, obj: Any) -> Any:
         """The value of an object that the program came across; None: it did not."""

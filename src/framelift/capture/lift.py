@@ -420,7 +420,7 @@ class Lift:
         return self.operations.on_numbers(self, target, args)
 
     def calculate(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a function of numbers gives, where some of them are symbolic; None: they must be settled."""
+        """What a function of numbers gives, where some of them are symbolic; None: they must be specialised."""
         return calculate(self, function, *args)
 
     def with_leaf(self, make: Callable[[dict[str, Any]], Any], kwargs: dict[str, Any]) -> Any:
@@ -436,9 +436,9 @@ class Lift:
         """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""
         self.operations.presume(self, ref)
 
-    def settle(self, ref: NumberRef) -> Any:
+    def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
-        return self.operations.settle(self, ref)
+        return self.operations.specialise(self, ref)
 
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""

@@ -18,23 +18,23 @@ def note_symbols(lift: Lift) -> None:
             members.append(origin.source)
         return origin.load(members)
 
-    _refuse_settled(lift)
+    _refuse_specialised(lift)
     program = lift.graph.symbols.program(load_of)
     if program is not None:
         lift.guards.relate_numbers(members, program)
 
 
-def _refuse_settled(lift: Lift) -> None:
+def _refuse_specialised(lift: Lift) -> None:
     """Sizes that were marked dynamic must not have become numbers."""
-    for name, value, place in lift.graph.symbols.settled():
-        if name in lift.policy.unsettled:
+    for name, value, place in lift.graph.symbols.specialised():
+        if name in lift.policy.never_specialised:
             where = "the backend" if place is None else place
             raise DynamicError(f"{name} was marked dynamic, but {where} needs it to be {value}")
 
 
 def refuse_constants(lift: Lift) -> None:
     """Sizes that were marked dynamic must not be such as never become symbols."""
-    for name in sorted(lift.policy.unsettled - lift.graph.symbols.names):
+    for name in sorted(lift.policy.never_specialised - lift.graph.symbols.names):
         raise DynamicError(f"{name} was marked dynamic, but sizes 0 and 1, and those out of bounds, are constants")
 
 

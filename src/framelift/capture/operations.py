@@ -30,7 +30,7 @@ from framelift.values.torch.generators import GeneratorValue, is_default
 
 # What operations call factors of a whole operand.
 _FACTORS = ("alpha", "beta", "value")
-# So many facts are noted about symbolic numbers before they are settled.
+# So many facts are noted about symbolic numbers before they are specialised.
 _MOST_DECISIONS = 64
 
 
@@ -79,11 +79,14 @@ class Operations:
         try:
             result = emit(target, plain_args, plain_kwargs, lift.program_point(), must_run=raises)
         except MetadataFailure as failure:
-            settled = [_settled(lift, arg) for arg in args], {key: _settled(lift, arg) for key, arg in kwargs.items()}
+            specialised = (
+                [_specialised(lift, arg) for arg in args],
+                {key: _specialised(lift, arg) for key, arg in kwargs.items()},
+            )
             if failure.kind == "data-dependent":
-                settled[1].update(_items_of_factors(lift, kwargs))
-            if _differ(settled, args, kwargs):  # not every operation takes symbolic numbers
-                return self.on_values(lift, emit, target, tuple(settled[0]), settled[1], raises)
+                specialised[1].update(_items_of_factors(lift, kwargs))
+            if _differ(specialised, args, kwargs):  # not every operation takes symbolic numbers
+                return self.on_values(lift, emit, target, tuple(specialised[0]), specialised[1], raises)
             raise _break_for(failure) from failure
         if lift.graph.raises_too_late:
             raise GraphBreak(FL0303, op=_spell(target))
@@ -113,7 +116,7 @@ class Operations:
             return NotImplemented
         return self._result(lift, result)
 
-    def settle(self, lift: Tracing, ref: NumberRef) -> Any:
+    def specialise(self, lift: Tracing, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         symbols = lift.graph.symbols
         if depends_on_data(ref.known_fake):
@@ -131,7 +134,7 @@ class Operations:
         if names and not lift.policy.insists_on(names):
             raise NeedsNumbers(names)
         if is_loop:  # over a symbol: better one fact than one for each round
-            symbols.settle(ref.known_fake)
+            symbols.specialise(ref.known_fake)
         number = decide(ref.known_fake)
         symbols.note_place(lift.user_line)
         return number
@@ -183,15 +186,15 @@ def _break_for(failure: MetadataFailure) -> GraphBreak:
     return GraphBreak(FL0302, op=failure.operation, error=failure.reason)
 
 
-def _settled(lift: Tracing, value: Any) -> Any:
+def _specialised(lift: Tracing, value: Any) -> Any:
     """An argument with numbers in place of symbols; itself, if there are none in it."""
     if isinstance(value, SymbolicValue | SizeValue):
         return lift.constant(value)
     if isinstance(value, TupleValue | ListValue):
         items = value.items(lift)
-        settled = [_settled(lift, item) for item in items]
-        if any(now is not before for now, before in zip(settled, items, strict=True)):
-            return value.make(lift, settled)
+        specialised = [_specialised(lift, item) for item in items]
+        if any(now is not before for now, before in zip(specialised, items, strict=True)):
+            return value.make(lift, specialised)
     return value
 
 
@@ -201,8 +204,8 @@ def _items_of_factors(lift: Tracing, kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: item_of(lift, tensor) for key, tensor in given.items()}
 
 
-def _differ(settled: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    pairs = [*zip(settled[0], args, strict=True), *[(settled[1][name], arg) for name, arg in kwargs.items()]]
+def _differ(specialised: tuple[list[Any], dict[str, Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    pairs = [*zip(specialised[0], args, strict=True), *[(specialised[1][name], arg) for name, arg in kwargs.items()]]
     return any(now is not before for now, before in pairs)
 
 

@@ -87,8 +87,8 @@ class Policy:
         # Sources that must have plain numbers in this capture.
         self._plain: set[str] = set()
         self.changes: dict[str, Change] = {}
-        # Sizes the user said are never to be settled.
-        self.unsettled: set[str] = set()
+        # Sizes the user said are never to be specialised.
+        self.never_specialised: set[str] = set()
 
     @property
     def reconsidered(self) -> bool:
@@ -131,7 +131,7 @@ class Policy:
             if mark.kind == "static":
                 return None
             if mark.strict:
-                self.unsettled.add(f"{name}.size()[{dim}]")
+                self.never_specialised.add(f"{name}.size()[{dim}]")
             return Dimension(mark.lower, mark.upper, unbacked=mark.kind == "unbacked", hint=mark.hint)
         if wished or self._dynamic:
             return Dimension(alike=True)

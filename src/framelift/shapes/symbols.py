@@ -59,7 +59,7 @@ class NamedSource(Source):
 class Dimension(NamedTuple):
     """How a dimension becomes symbolic: within which bounds; `alike` lets equal sizes be one symbol.
 
-    `unbacked` gives a symbol without a value: only what is presumed about it is guarded, nothing is decided by it.
+    `unbacked` gives an unbacked symbol: only what is presumed about it is guarded, nothing is decided by it.
     `hint` is a value for compilers to optimise for.
     """
 
@@ -234,7 +234,7 @@ class Symbols:
         """Note between what a float of the graph lies."""
         self.shape_env.var_to_range[number.node.expr] = ValueRanges(sympy.sympify(lower), sympy.sympify(upper))
 
-    def settle(self, number: Any) -> None:
+    def specialise(self, number: Any) -> None:
         """Assume that everything a symbolic number depends on is what it is now."""
         for symbol in sorted(number.node.expr.free_symbols, key=str):
             value = self.shape_env.backed_var_to_val[symbol]
@@ -293,7 +293,7 @@ class Symbols:
             facts = (fact.expr for fact in self.shape_env.presumptions)
             yield from (fact for fact in facts if fact.free_symbols <= self._index.keys())
 
-    def settled(self) -> list[tuple[str, Any, Any]]:
+    def specialised(self) -> list[tuple[str, Any, Any]]:
         """The symbols that turned out to have one value only: name, value, the place that needed it."""
         found = []
         for symbol, index in self._index.items():
@@ -339,7 +339,7 @@ def forbids_guards(shape_env: ShapeEnv | None) -> AbstractContextManager[Any] | 
     return None if forbid is None else cast(AbstractContextManager[Any], forbid())
 
 
-def settled(number: Any) -> int | float | bool | None:
+def specialised(number: Any) -> int | float | bool | None:
     """The plain number that a symbolic one is known to be."""
     node = number.node
     if isinstance(number, torch.SymInt):
@@ -351,7 +351,7 @@ def settled(number: Any) -> int | float | bool | None:
 
 def known_of_data(number: Any) -> int | float | bool | None:
     """The plain number that one that depends on data must be, after all that the graph checks before."""
-    known = settled(number)
+    known = specialised(number)
     if known is None and isinstance(number, torch.SymBool):
         if statically_known_true(number):
             return True

@@ -1,4 +1,4 @@
-"""Sizes and numbers that depend on data: symbols without a value ("unbacked").
+"""Sizes and numbers that depend on data: unbacked symbols, which have no value while a program is captured.
 
 torch's rules for operations guess where such a symbol would decide ("no size is 1"). A guess that does not come true is
 a wrong result, so every guess is a *presumption* here: a fact that the graph checks when it runs. If the check fails,
@@ -201,7 +201,7 @@ class PresumingEnv(ShapeEnv):
 
 
 def depends_on_data(number: Any) -> bool:
-    """Whether a number is a symbol without a value, or computed from one."""
+    """Whether a number is an unbacked symbol, or computed from one."""
     return not isinstance(number, int | float) and bool(free_unbacked_symbols(number))
 
 

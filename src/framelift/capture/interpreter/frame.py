@@ -188,7 +188,7 @@ class Frame:
         self.stack.append(raised.value)
         return handler.target
 
-    def let_go(self, value: Any) -> None:
+    def drop(self, value: Any) -> None:
         """A reference to a value is about to go. What this frame holds others hold, too, if it is seen to die."""
 
     def let_all_go(self) -> None:

@@ -70,7 +70,7 @@ class SteppingFrame(Frame):
             steps.raised_at = steps.count
         if step.handler is not None:
             for item in self.stack[step.handler.depth :]:
-                self.let_go(item)
+                self.drop(item)
         return super().unwind(raised)
 
     def _is_handled(self) -> bool:
@@ -84,7 +84,7 @@ class SteppingFrame(Frame):
 
     # -- what ends before the frame does: code of the user's that runs then must run there ----------------------------
 
-    def let_go(self, value: Any) -> None:
+    def drop(self, value: Any) -> None:
         if isinstance(value, Value) and is_argument(value) and self.lift.steps.owns_arguments:
             is_last = sum(item is value for item in (*self.locals, *self.stack)) == 1
             if is_last and end_shows(self.lift, value):
@@ -93,7 +93,7 @@ class SteppingFrame(Frame):
     def let_all_go(self) -> None:
         if self.lift.steps.are_waiting:
             for value in self.locals:
-                self.let_go(value)
+                self.drop(value)
 
     def take_over(self) -> None:
         """The frame has its arguments to itself."""

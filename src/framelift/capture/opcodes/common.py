@@ -22,7 +22,7 @@ from framelift.values.core.lookup import defines, name_of
 from framelift.values.core.stand_ins import raise_by
 from framelift.values.functions.cells import EMPTY, CellValue
 from framelift.values.functions.functions import ClosureValue
-from framelift.values.tensors.deferred import LaterValue, formatted, joined, text_of
+from framelift.values.tensors.deferred import DeferredValue, formatted, joined, text_of
 
 # -- stack and variables ---------------------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ def nop(frame: Frame, arg: Any) -> None:
 
 @opcode("POP_TOP")
 def pop_top(frame: Frame, arg: Any, item: Any) -> None:
-    frame.let_go(item)
+    frame.drop(item)
 
 
 @control("COPY")
@@ -75,13 +75,13 @@ def load_fast_and_clear(frame: Frame, slot: int) -> Any:
 
 @opcode("STORE_FAST")
 def store_fast(frame: Frame, slot: int, value: Any) -> None:
-    frame.let_go(frame.locals[slot])
+    frame.drop(frame.locals[slot])
     frame.locals[slot] = value
 
 
 @opcode("DELETE_FAST")
 def delete_fast(frame: Frame, slot: int) -> None:
-    frame.let_go(load_fast(frame, slot))
+    frame.drop(load_fast(frame, slot))
     frame.locals[slot] = NULL
 
 
@@ -432,6 +432,6 @@ def convert_value(frame: Frame, conversion: str, value: Any) -> Any:
 
 @opcode("BUILD_STRING")
 def build_string(frame: Frame, count: int, *strings: Any) -> Any:
-    if any(isinstance(part, LaterValue) for part in strings):
+    if any(isinstance(part, DeferredValue) for part in strings):
         return joined(strings)
     return "".join(frame.lift.constant(part) for part in strings)

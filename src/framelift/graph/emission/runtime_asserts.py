@@ -1,4 +1,4 @@
-"""What was presumed about symbols without a value, as checks in the graph.
+"""What was presumed about unbacked symbols, as checks in the graph.
 
 While a graph is captured, torch's ShapeEnv collects facts about sizes and numbers that depend on data. A fact is
 checked as soon as everything it speaks of is computed: right behind the node that brings the last symbol along. On the

@@ -21,7 +21,7 @@ from framelift.graph.propagation.materialise import Materialiser, known_fake, wr
 from framelift.graph.propagation.out_arguments import check_given, check_written, given_results, without_them
 from framelift.graph.record import NumberRef, Record, Storage, TensorRef, TokenRef
 from framelift.interrupts import let_signals_in
-from framelift.shapes.symbols import SYMBOLIC, settled
+from framelift.shapes.symbols import SYMBOLIC, specialised
 from framelift.shapes.unbacked import Unlikely, bindings_of
 
 _GIVEN_HISTORY = "it is about memory that was given a history elsewhere"
@@ -162,7 +162,7 @@ class Propagation:
 
     def number(self, symbolic: Any, record: Record, path: tuple[int | str, ...]) -> Any:
         """A symbolic number among the results of an operation; a plain one where it is known."""
-        known = settled(symbolic)
+        known = specialised(symbolic)
         if known is not None:
             return known
         ref = NumberRef(record, path, symbolic)

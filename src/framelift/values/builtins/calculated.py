@@ -24,7 +24,7 @@ _ROUNDINGS = (math.ceil, math.floor, math.trunc)
 
 
 def calculate(tracer: Tracer, function: Callable[..., Any], *args: Any) -> Any:
-    """What a function that depends on its arguments alone gives; None where these must be settled.
+    """What a function that depends on its arguments alone gives; None where these must be specialised.
 
     Of decimals it is known now, in the context of the program.
     """

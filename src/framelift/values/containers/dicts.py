@@ -194,8 +194,8 @@ class DictValue(Value, models=dict):
             self.refuse("looking up a key that another one may equal")
         return self._plain.get(key, MISSING)
 
-    def let_go(self) -> None:
-        super().let_go()
+    def drop(self) -> None:
+        super().drop()
         self._plain = None
 
     def real_items(self) -> Iterable[tuple[Any, Any]]:

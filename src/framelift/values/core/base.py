@@ -158,7 +158,7 @@ class Value:
         """How many items an iterator has left, where its type says so."""
         self.refuse("__length_hint__()")
 
-    def let_go(self) -> None:
+    def drop(self) -> None:
         """Let go of the real object: the capture is over."""
         self.concrete = None
 

@@ -371,7 +371,7 @@ class Tracer(Protocol):
         """An operation that takes or gives symbolic numbers, as a node of the graph; NotImplemented: it cannot be."""
 
     def calculate(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a function of numbers gives, where some of them are symbolic; None: they must be settled."""
+        """What a function of numbers gives, where some of them are symbolic; None: they must be specialised."""
 
     def with_leaf(self, make: Callable[[dict[str, Any]], Any], kwargs: dict[str, Any]) -> Any:
         """The result of a function of torch's, which is a leaf if `requires_grad=True` is among its arguments."""
@@ -382,7 +382,7 @@ class Tracer(Protocol):
     def presume(self, ref: NumberRef) -> None:
         """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""
 
-    def settle(self, ref: NumberRef) -> Any:
+    def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
 
     def from_graph(self, result: Any) -> Any:

@@ -19,7 +19,7 @@ from framelift.values.core.constants import SCALAR_TYPES, plain_text
 from framelift.values.core.lengths import given_length, given_truth
 from framelift.values.core.operator_methods import COMPARE_METHODS
 from framelift.values.core.protocol import BINARY, COMPARE, MIRRORED, NUMBER_SLOTS, UNARY, fold
-from framelift.values.numbers.specialise import SettledValue
+from framelift.values.numbers.specialise import SpecialisedValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -57,7 +57,7 @@ def _have_no_order(operator: str, left: Any, right: Any) -> bool:
     return getattr(left, mine)(right) is NotImplemented and getattr(right, its)(left) is NotImplemented
 
 
-class ScalarValue(SettledValue, models=tuple(SCALAR_TYPES - {range})):
+class ScalarValue(SpecialisedValue, models=tuple(SCALAR_TYPES - {range})):
     """`concrete`, computed from the values at `leaves`."""
 
     __slots__ = ("leaves", "outcome", "expression")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 
-class SettledValue(Value):
+class SpecialisedValue(Value):
     """A value whose `constant` answers whatever a class does not answer in a better way."""
 
     __slots__ = ()

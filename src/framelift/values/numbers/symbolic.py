@@ -1,7 +1,7 @@
 """Numbers that differ from call to call: the graph computes with them, and what a program decides on them is guarded.
 
 They come from inputs (`shapes.history` says which) and from the sizes of tensors. Arithmetic gives further ones. Where
-a program needs the number itself (`range(n)`, a key, text) it is settled: guarded to be what it is now.
+a program needs the number itself (`range(n)`, a key, text) it is specialised: guarded to be what it is now.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY, fold
 from framelift.values.numbers.scalars import ScalarValue, is_number
-from framelift.values.numbers.specialise import SettledValue
+from framelift.values.numbers.specialise import SpecialisedValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -65,7 +65,7 @@ class SizeOf(NamedTuple):
     dim: int
 
 
-class SymbolicValue(SettledValue):
+class SymbolicValue(SpecialisedValue):
     """An int, float or bool that is a symbol, or an expression of symbols."""
 
     __slots__ = ("_ref", "origin")
@@ -114,17 +114,17 @@ class SymbolicValue(SettledValue):
     def graph_argument(self, tracer: Tracer) -> Any:
         return self._ref
 
-    # -- settling: the number itself is needed -----------------------------------------------------------------------
+    # -- specialising: the number itself is needed ------------------------------------------------------------------
 
     def constant(self, tracer: Tracer) -> Any:
-        return tracer.settle(self._ref)
+        return tracer.specialise(self._ref)
 
     def format(self, tracer: Tracer, spec: Any) -> str:
         return py.format_value(tracer, self.constant(tracer), spec)
 
     def truth(self, tracer: Tracer) -> bool:
         if self.python_type() is bool:
-            return bool(tracer.settle(self._ref))
+            return bool(tracer.specialise(self._ref))
         return py.truth(tracer, self.compare(tracer, "!=", 0))
 
     def text(self, tracer: Tracer, conversion: str) -> str:
@@ -159,9 +159,9 @@ class SymbolicValue(SettledValue):
         other = right if left is self else left
         if not isinstance(other, SymbolicValue) and not is_number(other):
             is_plain = not isinstance(other, Value) or isinstance(other, ScalarValue)
-            return self._settled(tracer, symbol, left, right) if is_plain else NotImplemented
+            return self._specialised(tracer, symbol, left, right) if is_plain else NotImplemented
         if bool in (py.type_of(left), py.type_of(right)):
-            return self._settled(tracer, symbol, left, right)
+            return self._specialised(tracer, symbol, left, right)
         operator = symbol.removesuffix("=")
         if operator == "divmod":
             return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
@@ -169,7 +169,7 @@ class SymbolicValue(SettledValue):
             return self._power(tracer, right)
         if operator in _OPEN or (operator in _DIVISIONS and self._divides(tracer, operator, left, right)):
             return self._computed(tracer, operator, left, right)
-        return self._settled(tracer, symbol, left, right)
+        return self._specialised(tracer, symbol, left, right)
 
     def _power(self, tracer: Tracer, exponent: int) -> Any:
         """A product: guards know it, so it may be a size."""
@@ -184,7 +184,7 @@ class SymbolicValue(SettledValue):
             return False
         return py.truth(tracer, right)
 
-    def _settled(self, tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
+    def _specialised(self, tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
         calculated = tracer.calculate(BINARY[symbol.removesuffix("=")], left, right)
         if calculated is not None:
             return calculated
@@ -197,7 +197,7 @@ class SymbolicValue(SettledValue):
                 return calculated
         result = tracer.call_on_numbers(BINARY[operator], (left, right))
         if result is NotImplemented:
-            return self._settled(tracer, operator, left, right)
+            return self._specialised(tracer, operator, left, right)
         if isinstance(result, SymbolicValue):
             if result._overflows():
                 return py.binary(tracer, operator, _plain(tracer, left), _plain(tracer, right))

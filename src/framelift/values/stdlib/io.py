@@ -13,7 +13,7 @@ from framelift.values.core.base import Value
 from framelift.values.core.lookup import has_default, is_subclass, raw_lookup
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.refusals import Operation
-from framelift.values.tensors.deferred import LaterValue, call_later
+from framelift.values.tensors.deferred import DeferredValue, call_later
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -60,7 +60,7 @@ class TextStreamValue(Value):
         self._note_open(tracer)
         self._note_encoding(tracer, text)
         call_later(tracer, write, [self, text])
-        return LaterValue(int, len, [text]) if isinstance(text, Value) else len(text)
+        return DeferredValue(int, len, [text]) if isinstance(text, Value) else len(text)
 
     def flush(self, tracer: Tracer) -> None:
         self._note_open(tracer)

@@ -39,8 +39,8 @@ class MadeByCall(Value):
         self.known = concrete
         self._made_by = made_by
 
-    def let_go(self) -> None:
-        super().let_go()
+    def drop(self) -> None:
+        super().drop()
         self.known = None
 
     def attribute(self, tracer: Tracer, name: str) -> Any:

@@ -9,14 +9,14 @@ from framelift.models.stdlib.pickle import pickled, recipe_of
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
-from framelift.values.tensors.deferred import LaterValue
+from framelift.values.tensors.deferred import DeferredValue
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
 
-class PickleValue(LaterValue):
+class PickleValue(DeferredValue):
     """The bytes of a recipe (`framelift.models.stdlib.pickle`). They cannot be made from it: Python pickles objects."""
 
     __slots__ = ("recipe", "protocol", "born")

@@ -54,7 +54,7 @@ _BASIC = ("random", "getrandbits", "_randbelow")
 _METHODS = {name: raw_lookup(_Random, name) for name in dir(_Random) if callable(getattr(_Random, name))}
 _DTYPES = {float: torch.float64, int: torch.int64}
 _SEEDS = (int, float, str, bytes)
-# A number is a symbol without a value and an operation that gives it: that takes as long as tracing so many calls.
+# A number is an unbacked symbol and an operation that gives it: that takes as long as tracing so many calls.
 _CALLS_PER_NUMBER = 50
 
 

@@ -1,6 +1,6 @@
 """Numbers that are read from tensors, and parts of tensors that begin or end at such numbers.
 
-`n.item()` is a symbol without a value. Where a slice or an index is made of one, it is presumed to lie within the
+`n.item()` is an unbacked symbol. Where a slice or an index is made of one, it is presumed to lie within the
 tensor (`0 <= start <= stop <= size`): then `kv[:, p : p + n]` has n columns, whatever p is. The graph checks it.
 """
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 
-class LaterValue(Value):
+class DeferredValue(Value):
     """A plain object that residual code computes as `function(*operands)`; only its type is known before."""
 
     __slots__ = ("kind", "function", "operands")
@@ -78,7 +78,7 @@ class LaterValue(Value):
 
 def joined(parts: Sequence[Any]) -> Any:
     """The concatenation of texts, some of which are made later."""
-    return LaterValue(str, _concatenate, list(parts))
+    return DeferredValue(str, _concatenate, list(parts))
 
 
 def _concatenate(*parts: str) -> str:
@@ -94,7 +94,7 @@ def shows_tensor(tracer: Tracer, value: Any) -> bool:
 
 
 def _holds_tensor(tracer: Tracer, value: Any, around: list[Any]) -> bool:
-    if isinstance(value, (TensorValue, LaterValue)):
+    if isinstance(value, (TensorValue, DeferredValue)):
         return True
     if type(value) not in _PLAIN_CONTAINERS or any(value is outer for outer in around):
         return False
@@ -129,7 +129,7 @@ def as_it_is(tracer: Tracer, value: Any, around: Sequence[Any] = ()) -> Any:
 
 
 # What has no state that a text or a warning shows, or none that programs change once they passed it on.
-_PASSED_ON = (LaterValue, ClassValue, ExceptionValue)
+_PASSED_ON = (DeferredValue, ClassValue, ExceptionValue)
 
 
 def _copied_tensor(tracer: Tracer, value: TensorValue, shows_gradient: bool) -> Any:
@@ -148,23 +148,23 @@ def _copied_tensor(tracer: Tracer, value: TensorValue, shows_gradient: bool) -> 
 
 def text_of(tracer: Tracer, value: Any, conversion: str) -> Any:
     """`str(value)` or `repr(value)`: a plain text, or one that is made later."""
-    if isinstance(value, LaterValue) and value.kind is str and conversion == "str":
+    if isinstance(value, DeferredValue) and value.kind is str and conversion == "str":
         return value
     if shows_tensor(tracer, value):
-        return LaterValue(str, repr if conversion == "repr" else str, [as_it_is(tracer, value)])
+        return DeferredValue(str, repr if conversion == "repr" else str, [as_it_is(tracer, value)])
     return tracer.text(value, conversion)
 
 
 def formatted(tracer: Tracer, value: Any, spec: Any) -> Any:
     """`format(value, spec)`: a plain text, or one that is made later."""
-    if isinstance(value, LaterValue) and value.kind is str and not tracer.constant(spec):
+    if isinstance(value, DeferredValue) and value.kind is str and not tracer.constant(spec):
         return value
     if isinstance(value, TensorValue):
         plain_spec = tracer.constant(spec)
         _check_format(tracer, value, plain_spec)
         is_number = not value.ref(tracer).descriptor.shape
         copy = _copied_tensor(tracer, value, shows_gradient=not is_number)
-        return LaterValue(str, format, [copy, plain_spec])
+        return DeferredValue(str, format, [copy, plain_spec])
     if shows_tensor(tracer, value):
         if tracer.constant(spec):
             raise GraphBreak(FL0201, operation="format() with a specification", type=py.describe(value))
@@ -197,7 +197,7 @@ def _sample(dtype: torch.dtype) -> Any:
 def _shown(tracer: Tracer, value: Any) -> Any:
     if isinstance(value, ScalarValue) and value.source is not None:
         tracer.type_of(value)
-        return LaterValue(str, str, [value])
+        return DeferredValue(str, str, [value])
     return text_of(tracer, value, "str")
 
 
@@ -208,7 +208,7 @@ def percent(tracer: Tracer, template: Any, arguments: Any) -> Any:
         plain % _stand_in(tracer, arguments)
     except (TypeError, ValueError, KeyError):
         raise GraphBreak(FL0201, operation="formatting with %", type="tensor") from None
-    return LaterValue(str, operator.mod, [plain, as_it_is(tracer, arguments)])
+    return DeferredValue(str, operator.mod, [plain, as_it_is(tracer, arguments)])
 
 
 def _stand_in(tracer: Tracer, value: Any) -> Any:

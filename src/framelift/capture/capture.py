@@ -13,6 +13,7 @@ import torch
 from torch._C import _set_grad_enabled
 
 from framelift import config
+from framelift.backends.differentiated_graphs import compile_differentiated
 from framelift.backends.registry import first_trace, last_trace
 from framelift.bytecode.decode import decode
 from framelift.bytecode.verify import verify_bytecode
@@ -149,8 +150,9 @@ class _Capture:
 
     def _run_passes(self, module: Any) -> None:
         options = self.request.options
-        # (Passes do not know yet which nodes bring symbols along.)
-        if self.lift.graph.depends_on_data:
+        # (Passes do not know yet which nodes bring symbols along, nor what a backward needs.)
+        graph = self.lift.graph
+        if graph.depends_on_data or graph.differentiates or graph.has_hooks:
             return
         if options.deduplicate:
             deduplicate(module, options.backend.takes_subgraphs)
@@ -194,6 +196,8 @@ class _Capture:
         with self.lift.modes.as_at_entry():
             if backend.derives and self._is_for_autograd(module, [value.ref(self.lift) for value in shared], outputs):
                 compiled = module.forward
+            elif backend.derives and graph.differentiates:
+                compiled = compile_differentiated(backend, module, graph, outputs)
             else:
                 compiled = backend.compile(module, graph.example_inputs, original if writes else None)
                 if backend.derives and torch.is_grad_enabled():
@@ -212,6 +216,8 @@ class _Capture:
         inputs = [value.concrete for value in tensors if value.concrete is not None]
         is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
         if is_trained and has_sparse_gradients(module.graph):
+            return True
+        if self.lift.graph.has_hooks and not self.lift.graph.differentiates:
             return True
         request = self.request
         if is_trained and (self.attempt.meets_subclass or is_subclass_in_sight(request.function, request.slots)):

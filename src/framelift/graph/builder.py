@@ -34,7 +34,9 @@ from framelift.graph.errors import MemoMismatch, MetadataFailure
 from framelift.graph.metadata import Interner
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, scan
+from framelift.graph.operations.derivatives import DIFFERENTIATES, hook_gradient
 from framelift.graph.propagation.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
+from framelift.graph.propagation.history import History
 from framelift.graph.propagation.materialise import Materialiser, bind_fake
 from framelift.graph.propagation.memo import MetadataMemo, Template
 from framelift.graph.propagation.propagate import Propagation
@@ -91,6 +93,8 @@ class GraphBuilder:
         self._storages = InputStorages()
         materialiser, check_apart = self._materialiser, self._storages.check_apart
         self.propagation = Propagation(self.fakes, self._descriptors, materialiser, check_apart)
+        # What autograd knows of it, where the program asks for derivatives.
+        self.history = History(self.records, self.fakes, self._descriptors, self._states, materialiser)
         self._finished = False
         self._has_bodies = False
         # How often the program asked how a tensor lies in memory.
@@ -146,6 +150,16 @@ class GraphBuilder:
     def uses_rng(self) -> bool:
         """Whether the graph draws random numbers."""
         return any(record.is_random for record in self.records)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether autograd would run code of the program's."""
+        return any(record.target is hook_gradient for record in self.records)
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether an operation asks autograd for derivatives."""
+        return any(record.target in DIFFERENTIATES for record in self.records)
 
     # Inputs
 
@@ -214,7 +228,7 @@ class GraphBuilder:
 
         ``must_run`` keeps it in the graph even if nobody uses the result, because it may raise.
         """
-        if target in MODE_SWITCHES or target in CHECKS:
+        if target in MODE_SWITCHES or target in CHECKS or target is hook_gradient:
             return self.call_effect(target, args, kwargs, location)
         if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")
@@ -350,7 +364,8 @@ class GraphBuilder:
 
     def _run(self, record: Record) -> Any:
         """Runs an operation on fake tensors and records it, unless it has no effect and computes no tensor."""
-        self.propagation.run(record)
+        run = self.history.differentiate if record.target in DIFFERENTIATES else self.propagation.run
+        run(record)
         is_new = any(ref.record is record for ref in record.outputs)
         if is_new or record.changed or record.is_random:
             self._commit(record)
@@ -397,6 +412,7 @@ class GraphBuilder:
         self._check_open()
         dropped = self.records[mark.records :]
         del self.records[mark.records :]
+        self.history.forget_beyond(mark.records)
         self.propagation.restore(mark.changes)
         changed: dict[int, Storage] = {}
         for record in reversed(dropped):
@@ -430,6 +446,7 @@ class GraphBuilder:
         if part.changes_outside():
             raise MetadataFailure("unsupported", "a function", "it changes tensors from outside of it")
         del self.records[mark.records :]
+        self.history.forget_beyond(mark.records)
         self._materialiser.sketch_missing([ref for record in part.records for ref in record.outputs if _is_tensor(ref)])
         for record in part.records:
             for output in record.outputs:

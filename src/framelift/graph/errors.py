@@ -55,3 +55,9 @@ class NeedsNumbers(Exception):
 
 class MemoMismatch(AssertionError):
     """Check mode found that the metadata memo disagrees with a fresh run of the same operation."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in a line."""
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

@@ -219,6 +219,15 @@ class Fakes:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""
         return self.sketch_all([(descriptor, storage)])[0]
 
+    def sketch_view(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
+        """The same, and it is a view if the descriptor says so: of itself, for nobody knows of what."""
+        fake = self.sketch(descriptor, storage)
+        if not descriptor.is_view:
+            return fake
+        with self.mode, torch.set_grad_enabled(descriptor.requires_grad):
+            view: torch.Tensor = torch.ops.aten.alias.default(fake)
+            return view
+
     def sketch_all(self, wanted: Sequence[tuple[Descriptor, Storage]]) -> list[torch.Tensor]:
         """Several fakes made from metadata alone, at little more than the cost of their allocation."""
         fakes = [self._bare(descriptor, storage) for descriptor, storage in wanted]

@@ -19,8 +19,9 @@ from typing import Any
 import torch
 
 from framelift.graph.bodies import Body
-from framelift.graph.errors import MetadataFailure
+from framelift.graph.errors import MetadataFailure, first_line
 from framelift.graph.nest import map_refs, pairs
+from framelift.graph.operations.derivatives import DIFFERENTIATES
 from framelift.graph.propagation.fake import (
     UNSUPPORTED,
     Describer,
@@ -92,7 +93,7 @@ class Materialiser:
         except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
             self.forget(written_storages(record, self._fakes.mode.seen))
             self._fakes.symbols.shape_env.pending_fresh_unbacked_symbols.clear()
-            raise MetadataFailure(failure_kind(error), record.name, _first_line(error)) from error
+            raise MetadataFailure(failure_kind(error), record.name, first_line(error)) from error
 
     def forget(self, storages: Iterable[Storage]) -> None:
         """Drops fakes that no longer show what is recorded; they are made again when needed."""
@@ -100,6 +101,8 @@ class Materialiser:
             storage.forget_fakes()
 
     def _from_source(self, ref: TensorRef) -> torch.Tensor:
+        if ref.record is not None:
+            return self._fakes.sketch_view(ref.descriptor, ref.storage)
         if ref.example is None or _is_alone(ref):
             return self._fakes.sketch(ref.descriptor, ref.storage)
         if ref.layout is not None:
@@ -107,7 +110,7 @@ class Materialiser:
         try:
             return self._fakes.from_example(ref.example, ref.storage)
         except UNSUPPORTED as error:
-            raise MetadataFailure("unsupported", repr(ref), _first_line(error)) from error
+            raise MetadataFailure("unsupported", repr(ref), first_line(error)) from error
 
     def _replay(self, record: Record) -> None:
         if record.bindings:
@@ -149,7 +152,7 @@ class _Plan:
         if ref.storage.changed_after(ref.record) or _came_late(ref):
             return [ref.storage]
         self.made.append(ref)
-        if ref.record is None or _is_fresh(ref):
+        if ref.record is None or _is_source(ref) or _is_fresh(ref):
             self.sources.append(ref)
             return []
         return [ref.record]
@@ -161,11 +164,11 @@ class _Plan:
         self._rebuilt.add(id(storage))
         storage.forget_fakes()
         self.made += storage.refs
-        self.sources += [ref for ref in storage.refs if ref.record is None]
+        self.sources += filter(_is_source, storage.refs)
         return [*[ref.record for ref in storage.refs if ref.record is not None], *storage.changes]
 
     def _run_again(self, record: Record) -> list[TensorRef | Record | Storage]:
-        if record.index in self.records:
+        if record.index in self.records or record.target in DIFFERENTIATES:
             return []
         self.records[record.index] = record
         needed: list[TensorRef | Record | Storage] = list(record.changed)
@@ -197,6 +200,11 @@ def written_storages(record: Record, seen: Observed) -> tuple[Storage, ...]:
     return tuple(written.values())
 
 
+def _is_source(ref: TensorRef) -> bool:
+    """Whether a value is not made by running an operation on fakes without a history."""
+    return ref.record is None or ref.record.target in DIFFERENTIATES
+
+
 def _is_fresh(ref: TensorRef) -> bool:
     """Whether all there is to know about a value is in its descriptor."""
     return can_sketch(ref.descriptor) and not ref.descriptor.is_view and not ref.aliases
@@ -222,8 +230,3 @@ def bind_fake(ref: TensorRef, fake: torch.Tensor) -> None:
     ref.known_fake = fake
     if ref.storage.untyped is None:
         ref.storage.untyped = storage_of(fake)
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

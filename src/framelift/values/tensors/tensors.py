@@ -242,6 +242,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def _gradient(self, tracer: Tracer) -> Any:
         if self._new_gradient is not MISSING:
             return self._new_gradient
+        if self.is_new or (self.source is None and not self._fact(tracer, "requires_grad")):
+            return None
         if self.source is None:
             self.refuse(Operation.ATTRIBUTE, name="grad")
         return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
@@ -282,6 +284,10 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if self.source is None or not fits:
             self.refuse(Operation.SET_ATTRIBUTE, name="grad")
         self.note(tracer)
+        self.take_gradient(tracer, value)
+
+    def take_gradient(self, tracer: Tracer, value: Any) -> None:
+        """`grad` is known to be something else from here on."""
         tracer.journal.touch(self)
         self._new_gradient = value
 

@@ -1,0 +1,126 @@
+"""Graphs that ask autograd for derivatives, for compilers: forward and backward as one graph of plain operations.
+
+A compiler takes a graph for something that autograd differentiates later. Here that has happened by its end: the graph
+is run once on fake tensors, autograd with it, and what reaches the dispatcher is the graph that is compiled, without
+gradients. What leaves it and requires gradients in eager mode is given a history again, whose backward says what
+autograd says: that the saved tensors are gone. Where they are not, the graph is left to autograd as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Interpreter
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+
+from framelift.backends.tracing import fake_of
+from framelift.graph import GraphBuilder, TensorRef
+from framelift.graph.propagation.fake import unobserved
+from framelift.graph.torch_caches import release_source
+from framelift.options import Backend
+
+# oneDNN's layer of an LSTM keeps its workspace where gradients are recorded.
+_ASKS_FOR_GRAD_MODE = (torch.ops.aten.mkldnn_rnn_layer.default,)
+# What is known of an input, for whoever compiles a graph.
+_OF_INPUTS = ("input_source", "input_kind", "example_value", "symbolic")
+
+
+class Spent(NamedTuple):
+    """A result that requires gradients, of which autograd has none to give any more."""
+
+    place: int
+    # The leaves behind it, by their places among the inputs.
+    leaves: tuple[int, ...]
+    # What autograd says.
+    words: str
+
+
+def compile_differentiated(
+    backend: Backend, module: GraphModule, graph: GraphBuilder, outputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """What a compiler makes of a graph that asks for derivatives."""
+    as_it_is: Callable[..., Any] = module.forward
+    spent, examples = _spent_results(graph, outputs), graph.example_inputs
+    if spent is None:
+        return as_it_is
+    taken_apart = _without_autograd(module, examples)
+    if _asks_for_grad_mode(taken_apart):
+        if backend.is_bitwise:
+            return as_it_is
+        with torch.backends.mkldnn.flags(enabled=False):
+            taken_apart = _without_autograd(module, examples)
+    with torch.no_grad():
+        compiled = backend.compile(taken_apart, examples)
+
+    def run(*args: Any) -> Any:
+        if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+            return as_it_is(*args)
+        with torch.no_grad():
+            results = compiled(*args)
+        return _with_history(results, args, spent) if spent else results
+
+    return run
+
+
+def _spent_results(graph: GraphBuilder, outputs: Sequence[Any]) -> list[Spent] | None:
+    """The results of a graph that require gradients; None where derivatives can be asked for once more."""
+    places = {id(ref): place for place, ref in enumerate(graph.live_inputs)}
+    if any(ref in graph.mutated and ref.requires_grad and not ref.descriptor.is_leaf for ref in graph.inputs):
+        return None
+    found: list[Spent] = []
+    for place, ref in enumerate(outputs):
+        if isinstance(ref, TensorRef) and ref.requires_grad:
+            spent = graph.history.spent(ref)
+            if spent is None:
+                return None
+            words, leaves = spent
+            found.append(Spent(place, tuple([places[id(leaf)] for leaf in leaves]), words))
+    return found
+
+
+def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModule:
+    """The operations that reach the dispatcher, autograd's among them."""
+    given = module.graph.find_nodes(op="placeholder")
+    mode = FakeTensorMode(shape_env=module.shape_env, allow_non_fake_inputs=True)
+    fakes = [fake_of(mode, value, node.meta.get("symbolic")) for node, value in zip(given, examples, strict=True)]
+    with unobserved(), preserve_node_meta(), mode:
+        traced = make_fx(Interpreter(module).run)(*fakes)
+    release_source(traced)
+    for node, original in zip(traced.graph.find_nodes(op="placeholder"), given, strict=True):
+        node._rename(original.name)
+        node.target = node.name
+        node.meta.update({key: original.meta.get(key) for key in _OF_INPUTS})
+    traced.recompile()
+    traced.shape_env = module.shape_env
+    traced.meta.update(module.meta)
+    return traced
+
+
+def _asks_for_grad_mode(traced: GraphModule) -> bool:
+    """Whether an operator leaves out what its backward needs where gradients are not recorded, as when this runs."""
+    return any(traced.graph.find_nodes(op="call_function", target=target) for target in _ASKS_FOR_GRAD_MODE)
+
+
+def _with_history(results: Sequence[Any], args: Sequence[Any], spent: Sequence[Spent]) -> list[Any]:
+    made = list(results)
+    for one in spent:
+        with torch.enable_grad():
+            made[one.place] = _Spent.apply(one.words, [made[one.place]], *[args[place] for place in one.leaves])
+    return made
+
+
+class _Spent(torch.autograd.Function):
+    """The history of a result whose backward has run."""
+
+    @staticmethod
+    def forward(ctx: Any, words: str, result: list[torch.Tensor], *leaves: torch.Tensor) -> torch.Tensor:
+        ctx.words = words
+        return result[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        raise RuntimeError(ctx.words)

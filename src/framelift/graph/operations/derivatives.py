@@ -1,0 +1,76 @@
+"""The operations of a graph that ask autograd for derivatives.
+
+They run as they stand where a backend runs graphs one operation after the other: autograd has followed the operations
+before them. For a compiler they are taken apart, as it cannot see through them (`backends/differentiated_graphs.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+Tensors = Sequence[torch.Tensor]
+Gradients = Sequence[torch.Tensor | None]
+
+
+def accumulated_gradients(
+    outputs: Tensors, arriving: Gradients, retain_graph: bool, leaves: Tensors, before: Gradients, chosen: bool
+) -> tuple[torch.Tensor | None, ...]:
+    """What the gradients of `leaves` are after `backward()`, where they were `before`.
+
+    Autograd itself adds them up: into the very tensor that was there, or what it has made becomes the gradient. The
+    leaves are left as they were. `chosen`: these are not all leaves there are.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> accumulated_gradients(((x * 3).sum(),), (None,), False, (x,), (torch.ones(2),), False), x.grad
+    ((tensor([4., 4.]),), None)
+    """
+    own = [leaf.grad for leaf in leaves]
+    try:
+        _set_gradients(leaves, before)
+        with _without_hooks(leaves):
+            torch.autograd.backward(outputs, arriving, retain_graph, inputs=leaves if chosen else None)
+        return tuple([leaf.grad for leaf in leaves])
+    finally:
+        _set_gradients(leaves, own)
+
+
+def _set_gradients(leaves: Tensors, gradients: Gradients) -> None:
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        if leaf.grad is not gradient:
+            leaf.grad = gradient
+
+
+def gradients(
+    outputs: Tensors, inputs: Tensors, arriving: Gradients, retain_graph: bool, create_graph: bool, allow_unused: bool
+) -> tuple[torch.Tensor | None, ...]:
+    """`torch.autograd.grad`."""
+    with _without_hooks(inputs):
+        return torch.autograd.grad(outputs, inputs, arriving, retain_graph, create_graph, allow_unused=allow_unused)
+
+
+@contextmanager
+def _without_hooks(leaves: Tensors) -> Iterator[None]:
+    """Hooks of leaves are part of the graph around, where they were traced: autograd finds none."""
+    found = [hooks for leaf in leaves for name in HOOKS_OF_LEAVES if (hooks := getattr(leaf, name))]
+    kept = [dict(hooks) for hooks in found]
+    for hooks in found:
+        hooks.clear()
+    try:
+        yield
+    finally:
+        for hooks, items in zip(found, kept, strict=True):
+            hooks.update(items)
+
+
+def hook_gradient(body: Callable[..., Tensors], tensor: torch.Tensor, *used: torch.Tensor) -> None:
+    """`tensor.register_hook`, with a hook that does nothing but compute."""
+    tensor.register_hook(lambda gradient: body(gradient, *used)[0])
+
+
+# Where the hooks of a leaf are found: those that are given its gradient, and those that are told when it is there.
+HOOKS_OF_LEAVES = ("_backward_hooks", "_post_accumulate_grad_hooks")
+DIFFERENTIATES: frozenset[Callable[..., Any]] = frozenset({accumulated_gradients, gradients})

@@ -29,6 +29,7 @@ from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.graph import GraphBuilder
 from framelift.graph.analysis.reach import only_reached
 from framelift.graph.analysis.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
+from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
@@ -194,7 +195,9 @@ class _Capture:
         writes = backend.derives and any(record.writes for record in graph.records)
         original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():
-            if backend.derives and self._is_for_autograd(module, [value.ref(self.lift) for value in shared], outputs):
+            left = backend.derives and has_fused_steps(module.graph)
+            refs = [value.ref(self.lift) for value in shared]
+            if left or (backend.derives and self._is_for_autograd(module, refs, outputs)):
                 compiled = module.forward
             elif backend.derives and graph.differentiates:
                 compiled = compile_differentiated(backend, module, graph, outputs)

@@ -40,7 +40,7 @@ def refuse_constants(lift: Lift) -> None:
 
 def remember(lift: Lift) -> None:
     """Remember the numbers this entry is for: one that differs in another call is symbolic from then on."""
-    lift.policy.saw_decided(lift.graph.symbols.decided_items())
+    lift.policy.saw_decided(lift.graph.symbols.assumed_of_items())
     for guard in lift.guards.guards:
         if guard.check == "EQUALS" and type(guard.argument) in (int, float):
             lift.policy.saw_number(guard.source.name, guard.argument)

@@ -28,7 +28,7 @@ Wish = bool | Mapping[int, Mark]
 # What has had so many values will have others.
 _MOST_TEXTS = 8
 # What the program decides by the numbers in a tensor so often, it will decide otherwise again.
-_MOST_DECIDED = 4
+_MOST_DECIDED = 8
 # A number that is an argument itself.
 _ARGUMENT = re.compile(r"L\['\w+'\](\[\d+\]|\['\w+'\])?")
 
@@ -46,8 +46,8 @@ class History:
     # Numbers in tensors that were equal: the first of them. Those that were not always equal to it.
     together: dict[str, str] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
-    # How many entries assumed something of a number in a tensor.
-    decided: dict[str, int] = field(default_factory=dict)
+    # What entries assumed of a number in a tensor.
+    decided: dict[str, set[str]] = field(default_factory=dict)
     # Texts of what is known by its text only.
     texts: dict[str, set[str]] = field(default_factory=dict)
     # Numbers, and tensors with sizes, the backend would not take as symbols.
@@ -211,11 +211,12 @@ class Policy:
             history.apart.add(name)
         return name not in history.apart
 
-    def saw_decided(self, names: Iterable[str]) -> None:
-        """An entry was captured that assumes something of these numbers in tensors."""
-        for name in names:
-            count = self._history.decided[name] = self._history.decided.get(name, 0) + 1
-            if count >= _MOST_DECIDED:
+    def saw_decided(self, facts: Iterable[tuple[str, str]]) -> None:
+        """An entry was captured that assumes these facts of numbers in tensors."""
+        for name, fact in facts:
+            seen = self._history.decided.setdefault(name, set())
+            seen.add(fact)
+            if len(seen) > _MOST_DECIDED:
                 self._history.refused_numbers.add(name)
 
     def is_steady(self, name: str, text: str) -> bool:

@@ -264,10 +264,15 @@ class Symbols:
         found = self._leaves(number.node.expr.free_symbols) & self._items
         return tuple(sorted(self._loaded[self._index[symbol]].name for symbol in found))
 
-    def decided_items(self) -> frozenset[str]:
-        """The numbers in tensors of which something was assumed."""
-        symbols = (symbol for guard in self.shape_env.guards for symbol in guard.expr.free_symbols)
-        return frozenset(self._loaded[self._index[symbol]].name for symbol in self._leaves(symbols) & self._items)
+    def assumed_of_items(self) -> Iterator[tuple[str, str]]:
+        """The numbers in tensors of which something was assumed, and what that was."""
+        if not self._items:
+            return
+        spellings = {symbol: sympy.Symbol(self._loaded[index].name) for symbol, index in self._index.items()}
+        spellings.update((symbol, sympy.Symbol(each.words)) for symbol, each in self._calculated.items())
+        for guard in self.shape_env.guards:
+            for symbol in self._leaves(guard.expr.free_symbols) & self._items:
+                yield self._loaded[self._index[symbol]].name, str(guard.expr.xreplace(spellings))
 
     # -- telling -------------------------------------------------------------------------------------------------
 

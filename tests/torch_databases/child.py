@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from tests.torch_databases.databases import all_cases
-from tests.torch_databases.verdict import judge
+from tests.torch_databases.steps import judge_case
 from tests.torch_databases.ways import WAYS
 
 
@@ -23,6 +23,6 @@ def run_cases(ids: list[str], way_name: str, at_most: int | None, pipe: Connecti
     with WAYS[way_name]() as way:
         for id in ids:
             pipe.send(id)
-            pipe.send(judge(cases[id], way, at_most))
+            pipe.send(judge_case(cases[id], way, at_most))
     pipe.send(None)
     os._exit(0)

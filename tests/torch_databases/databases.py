@@ -14,6 +14,7 @@ import torch
 from torch.testing._internal.autograd_function_db import autograd_function_db
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
+from torch.testing._internal.common_optimizers import optim_db
 from torch.testing._internal.custom_op_db import custom_op_db
 
 from tests.helpers.world import seed, tensors_in
@@ -204,6 +205,57 @@ def _module_calls(info: Any, dtype: torch.dtype, training: bool) -> Iterator[Cal
         yield Call(module, args, kwargs, leaves_of(module, args, kwargs), state)
 
 
+# -- optimizers ------------------------------------------------------------------------------------------------------
+
+# How an optimizer may go about its step: with loops, with operations on lists, ...
+WAYS_TO_STEP: dict[str, dict[str, bool]] = {
+    "single": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+    "differentiable": {"differentiable": True},
+}
+
+
+def _optimizers() -> Iterator[Case]:
+    for info in optim_db:
+        for given in info.optim_inputs_func("cpu"):
+            for form, setting in WAYS_TO_STEP.items():
+                if _has_way(info, given.kwargs, form):
+                    setting = {} if form == "single" and "foreach" not in info.supported_impls else setting
+                    calls = seeded(lambda info=info, kwargs={**given.kwargs, **setting}: _steps(info, kwargs))
+                    name = f"{info.optim_cls.__name__} {given.desc}"
+                    yield Case("optim_db", name, form, torch.float32, calls)
+
+
+def _has_way(info: Any, kwargs: dict[str, Any], form: str) -> bool:
+    if form == "fused":
+        return "cpu" in info.supports_fused_on and form in info.supported_impls
+    takes_lists = not isinstance(kwargs.get("lr"), torch.Tensor)  # lists want a rate that is a number
+    return form == "single" or (form in info.supported_impls and (form != "foreach" or takes_lists))
+
+
+def _steps(info: Any, kwargs: dict[str, Any]) -> Iterator[Call]:
+    """One call: a step of an optimizer that made none yet. What it steps on is the state."""
+    shapes = [(3, 4), (5, 2)] if info.optim_cls is torch.optim.Muon else [(3, 4), (5,), ()]
+    parameters = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    parameters = parameters[:2] if info.only_supports_sparse_grads else parameters
+    if kwargs.get("differentiable"):
+        parameters = [parameter.clone() for parameter in parameters]  # leaves are not written to then
+    made = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in kwargs.items()}
+    optimizer = info.optim_cls(parameters, **made)
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        found = torch.stack([parameter.square().sum() for parameter in parameters]).sum()
+        found.backward()
+        return found
+
+    def step(optimizer: Any) -> Any:
+        return optimizer.step(loss) if info.step_requires_closure else optimizer.step()
+
+    yield Call(step, (optimizer,), {}, [], {"parameters": parameters, "sparse": info.only_supports_sparse_grads})
+
+
 # -- all of them -----------------------------------------------------------------------------------------------------
 
 DATABASES: dict[str, Callable[[], Iterator[Case]]] = {
@@ -211,6 +263,7 @@ DATABASES: dict[str, Callable[[], Iterator[Case]]] = {
     "custom_op_db": lambda: _operations("custom_op_db", custom_op_db),
     "autograd_function_db": lambda: _operations("autograd_function_db", autograd_function_db),
     "module_db": _modules,
+    "optim_db": _optimizers,
 }
 
 

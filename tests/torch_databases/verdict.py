@@ -81,7 +81,7 @@ class Judgement:
         elif expected[0].error is not None:
             self.verdict.refused += 1
         elif reasons:
-            self.verdict.broke[_plain(reasons[0])] += 1
+            self.verdict.broke[plain(reasons[0])] += 1
         else:
             self.verdict.whole += 1
 
@@ -125,7 +125,7 @@ class Later:
         return next(itertools.islice(self._streams, skipped, None))
 
 
-def _plain(reason: object) -> str:
+def plain(reason: object) -> str:
     """A reason without what differs from call to call."""
     text = " ".join(str(reason).split())
     return re.sub(r"0x[0-9a-f]+|\d+(?=[,)\]]| at )", "…", text)[:200]

@@ -27,9 +27,9 @@ from framelift.capture.request import Request
 from framelift.capture.retry import Retries
 from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.graph import GraphBuilder
+from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.reach import only_reached
 from framelift.graph.analysis.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
-from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record

@@ -618,3 +618,14 @@ def test_keys_of_tensors_that_are_objects():
 
     given = torch.arange(6.0).reshape(2, 3)
     check(fn, given, Position(1), changed=[(given, Position(0)), (given, Position(-1))])
+
+
+def test_a_number_is_set_where_a_mask_without_dimensions_is_true() -> None:
+    def f(x: Any) -> Any:
+        x[x.gt(0)] = 1.25
+        x[x.lt(0)] = -2
+        return x * 2
+
+    check(
+        f, torch.tensor(3.0), changed=[(torch.tensor(number),) for number in (-1.0, 0.0, float("nan"))], fullgraph=True
+    )

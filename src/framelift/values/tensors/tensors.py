@@ -195,7 +195,22 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return tracer.call_torch(operator.getitem, part(tracer, self, key), {})
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
-        tracer.call_torch(operator.setitem, (*part(tracer, self, key), value), {})
+        if self._is_filled_by(tracer, key, value):
+            tracer.call_tensor_method("masked_fill_", (self, key, value), {})
+        else:
+            tracer.call_torch(operator.setitem, (*part(tracer, self, key), value), {})
+
+    def _is_filled_by(self, tracer: Tracer, key: Any, value: Any) -> bool:
+        """Whether `self[key] = value` is about a tensor without dimensions, taken for a row of unknown length."""
+        if not isinstance(key, TensorValue) or py.type_of(value) not in (int, float):
+            return False
+        mask, mine = key.ref(tracer).descriptor, self.ref(tracer).descriptor
+        return (
+            mask.dtype is torch.bool
+            and mine.is_plain
+            and not (mask.shape or mine.shape)
+            and mine.dtype.is_floating_point
+        )
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
         raise GraphBreak(FL0301, what="membership in a tensor")

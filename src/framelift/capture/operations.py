@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from framelift.breaks import FL0102, FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
+from framelift.capture.early_checks import checked_first
 from framelift.capture.interpreter.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
 from framelift.shapes.symbols import decide, known_of_data
@@ -75,7 +76,9 @@ class Operations:
         if raises is None:
             raises = may_raise(target, plain_args)
         if raises and not lift.graph.can_be_undone:
-            raise GraphBreak(FL0303, op=_spell(target))
+            if not checked_first(lift, target, plain_args):
+                raise GraphBreak(FL0303, op=_spell(target))
+            raises = False
         try:
             result = emit(target, plain_args, plain_kwargs, lift.program_point(), must_run=raises)
         except MetadataFailure as failure:

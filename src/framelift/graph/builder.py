@@ -24,6 +24,7 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils._sympy.printers import PythonPrinter
 
+from framelift.graph.analysis.early_checks import can_come_first, first_write, in_order
 from framelift.graph.analysis.shared_memory import InputStorages
 from framelift.graph.analysis.writes import can_be_put_back
 from framelift.graph.bodies import Body, Part
@@ -131,9 +132,19 @@ class GraphBuilder:
     @property
     def may_raise_after_writing(self) -> bool:
         """Whether an operation that may raise comes after one that writes to an input."""
-        inputs = {id(ref.storage) for ref in self.inputs if not ref.is_new}
-        writes = [record.index for record in self.records if any(id(storage) in inputs for storage in record.writes)]
-        return bool(writes) and any(record.must_run and record.index > writes[0] for record in self.records)
+        place = first_write(self.records, self._given_storages)
+        return place is not None and any(
+            record.must_run and not record.is_early for record in self.records[place + 1 :]
+        )
+
+    def can_come_first(self, ref: TensorRef) -> bool:
+        """Whether a tensor can be computed before the graph writes to an input."""
+        place = first_write(self.records, self._given_storages)
+        return place is not None and can_come_first(ref, self.records[place])
+
+    @property
+    def _given_storages(self) -> set[Storage]:
+        return {ref.storage for ref in self.inputs if not ref.is_new}
 
     @property
     def may_raise_uncounted(self) -> bool:
@@ -441,8 +452,8 @@ class GraphBuilder:
         """Takes the operations since the mark out of the graph, to make a body of them."""
         self._check_open()
         part = Part(self.records[mark.records :])
-        if any(record.bindings for record in part.records):
-            raise MetadataFailure("data-dependent", "a function", "sizes within it depend on data")
+        if any(record.bindings or record.is_early for record in part.records):
+            raise MetadataFailure("data-dependent", "a function", "sizes or errors within it depend on data")
         if part.changes_outside():
             raise MetadataFailure("unsupported", "a function", "it changes tensors from outside of it")
         del self.records[mark.records :]
@@ -476,6 +487,7 @@ class GraphBuilder:
         returned: list[TensorRef] = []
         scan(tuple(outputs), returned, [])
         kept, live = alive(self.records, returned)
+        kept = in_order(kept, self._given_storages)
         inputs: list[TensorRef | NumberRef] = [*self.numbers, *self.inputs]
         self.live_inputs = [ref for ref in inputs if ref in live]
         if self.numbers:

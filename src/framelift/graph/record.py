@@ -51,6 +51,7 @@ class Record:
         "is_effect",
         "is_random",
         "must_run",
+        "is_early",
         "is_cut",
         "bindings",
     )
@@ -87,6 +88,8 @@ class Record:
         self.is_random = False
         # Stays in the graph although nobody uses its result: it may raise.
         self.must_run = False
+        # A check that is to come before anything is written to.
+        self.is_early = False
         # Belongs to a body: what it computes cannot be used outside of that.
         self.is_cut = False
         # Symbols for what depends on data that came with its result, and where in it they are found.

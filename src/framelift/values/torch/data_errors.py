@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -90,6 +90,41 @@ def _of_mixed_types(args: tuple[Any, ...]) -> bool:
     if len({tensor.dtype for tensor in tensors}) < 2:
         return False
     return not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
+
+
+class Indices(NamedTuple):
+    """Indices that an operation takes into a dimension of so many items, from `least` on."""
+
+    indices: TensorRef
+    least: int
+    size: int
+
+
+# Where nothing but the indices can be wrong: `operation(tensor, dim, indices, ...)`. None may be negative.
+_ALONG_A_DIMENSION = frozenset("index_select index_add index_add_ index_copy index_copy_".split())
+
+
+def indices_of(target: Any, args: tuple[Any, ...]) -> Indices | None:
+    """The indices for which alone an operation may raise, whatever else there is in its data; None: it is another."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    if name in _ALONG_A_DIMENSION and len(args) >= 3 and type(args[1]) is int:
+        return _within(args[0], args[1], args[2], is_strict=True)
+    if name in _INDEXED and len(args) >= 2:
+        key = args[1] if type(args[1]) is tuple else (args[1],)
+        places = [place for place, part in enumerate(key) if isinstance(part, TensorRef)]
+        if len(places) == 1 and all(type(part) is slice for place, part in enumerate(key) if place != places[0]):
+            return _within(args[0], places[0], key[places[0]], is_strict=False)
+    return None
+
+
+def _within(tensor: Any, dim: int, indices: Any, is_strict: bool) -> Indices | None:
+    if not isinstance(tensor, TensorRef) or not isinstance(indices, TensorRef):
+        return None
+    sizes = tensor.descriptor.shape
+    if indices.dtype not in (torch.int64, torch.int32) or not -len(sizes) <= dim < len(sizes):
+        return None
+    size = sizes[dim]
+    return Indices(indices, 0 if is_strict else -size, size) if type(size) is int else None
 
 
 _BY_ARGUMENT: tuple[tuple[frozenset[str], Callable[[tuple[Any, ...]], bool]], ...] = (

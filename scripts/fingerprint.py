@@ -213,13 +213,16 @@ def renamed(lines: list[str], renames: pathlib.Path | None) -> list[str]:
     text = "\n".join(lines)
     for old, new in table:
         text = text.replace(old, new)
-    return text.split("\n")
+    registered, others = [], []
+    for line in text.split("\n"):
+        (registered if line.startswith("[registries ") else others).append(line)
+    return sorted(registered) + others
 
 
 def compare(before: pathlib.Path, after: pathlib.Path, renames: pathlib.Path | None) -> int:
     """How many lines differ; the first of them are shown."""
     one = renamed(before.read_text().splitlines(), renames)
-    two = after.read_text().splitlines()
+    two = renamed(after.read_text().splitlines(), None)
     if one == two:
         print(f"equal: {len(two)} lines")
         return 0

@@ -32,7 +32,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from framelift.shapes.leaves import leaves, tensors_in
+from framelift.shapes.leaves import tensors_in
 
 __all__ = ["LEAST_SIZE", "Presumed", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
 
@@ -224,8 +224,13 @@ def _plain(number: Any) -> int | float:
 
 def _numbers(result: Any) -> Iterator[Any]:
     """The symbolic numbers in a result, and in the metadata of its tensors."""
-    for leaf in leaves(result):
-        if isinstance(leaf, torch.SymInt | torch.SymFloat | torch.SymBool):
-            yield leaf
-        elif isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided and not leaf.is_nested:
-            yield from _numbers([*leaf.shape, *leaf.stride(), leaf.storage_offset()])
+    if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+        yield result
+    elif isinstance(result, torch.Tensor):
+        if result.layout is torch.strided and not result.is_nested:
+            yield from _numbers([*result.shape, *result.stride(), result.storage_offset()])
+    elif isinstance(result, list | tuple):
+        for item in result:
+            yield from _numbers(item)
+    elif isinstance(result, dict):
+        yield from _numbers(list(result.values()))

@@ -18,6 +18,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.base import Call, KnownObject, Value
 from framelift.values.core.lookup import bind, class_lookup
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.data_errors import may_raise
 
@@ -111,7 +112,7 @@ class DefaultGeneratorValue(KnownObject):
 def _method(tracer: Tracer, generator: Value, name: str) -> Any:
     found = class_lookup(tracer, torch.Generator, name)
     if found is None:
-        generator.refuse(f"attribute {name!r}")
+        generator.refuse(Operation.ATTRIBUTE, name=name)
     return bind(tracer, found, generator, torch.Generator)
 
 

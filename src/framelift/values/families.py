@@ -10,7 +10,7 @@ import framelift.values.functions.c_functions
 import framelift.values.functions.evaluation
 import framelift.values.functions.frames
 import framelift.values.functions.lifted
-import framelift.values.numbers.numpy_floats
+import framelift.values.numbers.numpy_numbers
 import framelift.values.numpy.functions
 import framelift.values.objects.object_methods
 import framelift.values.objects.reductions

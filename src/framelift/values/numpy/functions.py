@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +13,8 @@ from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive, primitive_of
-from framelift.values.numbers.numpy_floats import UFUNCS
+from framelift.values.numbers.numpy_numbers import UFUNCS, NumpyNumberValue
+from framelift.values.numbers.numpy_numbers import compute as compute_now
 from framelift.values.numpy.arrays import ArrayValue, array_of, compute, tensor_of
 from framelift.values.tensors.factories import tensor_of_numbers
 from framelift.values.tensors.tensors import TensorValue
@@ -30,6 +32,8 @@ _OF_ARRAYS = (
     "prod ravel repeat reshape roll rollaxis rot90 round searchsorted sort split squeeze stack std sum swapaxes take "
     "take_along_axis tensordot tile trace transpose tril triu var vsplit vstack where zeros_like linalg.norm"
 ).split()
+# Of these, only what they make of constants is known.
+_OF_CONSTANTS = "interp percentile quantile ptp digitize polyval nansum nanmean nanmax nanmin unravel_index".split()
 _MAKING = "arange array asarray ascontiguousarray eye full identity linspace meshgrid ones zeros".split()
 _ITEM_BY_ITEM = (
     "absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_not bitwise_or bitwise_xor "
@@ -80,11 +84,29 @@ def _register(path: str, makes: bool) -> None:
         if path == "asarray" and len(given) == 1 and isinstance(given[0], TensorValue):
             return array_of(tracer, given[0])  # which is what NumPy asks the tensor for
         if not makes and not any(_holds(tracer, arg, _READABLE) for arg in given):
-            raise GraphBreak(FL0102, what=f"numpy.{path} without an array")
+            return _of_constants(tracer, path, args, kwargs)
         return compute(tracer, path, list(args), kwargs)
 
-    if has(path):
+    if has(path) or path in _OF_CONSTANTS:
         primitive(numpy_function(path))(call)
+
+
+def _of_constants(tracer: Tracer, path: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What NumPy gives for numbers, and lists of them, that are known: a number, or several."""
+    plain, named = [_plain(tracer, arg) for arg in args], {name: _plain(tracer, arg) for name, arg in kwargs.items()}
+    return compute_now(numpy_function(path), plain, f"numpy.{path}", named)
+
+
+def _plain(tracer: Tracer, value: Any) -> Any:
+    """A constant, or a list or tuple of them, as NumPy takes it."""
+    if isinstance(value, NumpyNumberValue):
+        return value.concrete
+    if py.has_type(value, list, tuple, torch.Size):
+        kind = list if py.type_of(value) is list else tuple
+        return kind([_plain(tracer, item) for item in py.items(tracer, value)])
+    if value is None or py.has_type(value, bool, int, float, str):
+        return tracer.constant(value)
+    raise GraphBreak(FL0102, what="NumPy without an array")
 
 
 def _register_ufunc(path: str) -> None:
@@ -98,6 +120,8 @@ def _register_ufunc(path: str) -> None:
 
 
 for _path in _OF_ARRAYS:
+    _register(_path, makes=False)
+for _path in _OF_CONSTANTS:
     _register(_path, makes=False)
 for _path in _MAKING:
     _register(_path, makes=True)

@@ -27,7 +27,7 @@ from framelift.values.core.primitives import Arity, primitive, primitive_of
 from framelift.values.core.protocol import BINARY, COMPARE, UNARY
 from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
-from framelift.values.numbers.numpy_floats import NumpyFloatValue
+from framelift.values.numbers.numpy_numbers import NumpyNumberValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
 from framelift.values.tensors.data_dependent import as_number, item_of, narrow, part
@@ -361,8 +361,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return as_number(tracer, self, slot) if slot in ("__int__", "__float__") else NotImplemented
 
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        if isinstance(other, NumpyFloatValue):
-            other = float(other.concrete)  # here torch takes it for a float
+        if isinstance(other, NumpyNumberValue) and other.plain is not None:
+            other = other.plain  # here torch takes it for that
         if operator in _UNKNOWN or not _is_operand(tracer, other):
             return NotImplemented
         return tracer.call_torch(BINARY[operator], (self, other), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 import torch
 
 import framelift
+from framelift.capture.aliasing import those_that_share
+from framelift.native import _core
+from framelift.values.tensors.tensors import TensorValue
 from tests.helpers import check
 from tests.helpers.record import Record
 
@@ -312,3 +316,23 @@ def test_input_in_containers_is_one_object() -> None:
         return pair[0] is table["x"], pair[0] + table["x"], pair
 
     check(function, (X, X * 2), {"x": X}, changed=[((X, X), {"x": X})])
+
+
+def test_those_that_share_memory_are_found() -> None:
+    """As by comparing each with each."""
+    generator = random.Random(0)
+    memory = torch.zeros(60)
+    for _ in range(300):
+        parts = []
+        for _ in range(generator.randint(1, 8)):
+            start, length = generator.randint(0, 59), generator.randint(0, 6)
+            parts.append(torch.zeros(3) if length == 6 else memory[start : start + length])
+        parts.append(torch.zeros(2).to_sparse())
+        values = [TensorValue(None, None, part) for part in parts]
+        found = those_that_share(values, values)
+        expected = [
+            value
+            for value in values
+            if any(other is not value and _core.tensors_overlap(value.concrete, other.concrete) for other in values)
+        ]
+        assert [id(value) for value in found] == [id(value) for value in expected]

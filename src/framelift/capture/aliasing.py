@@ -23,7 +23,7 @@ def guard_aliasing(lift: Lift) -> None:
 def _guard_memory(lift: Lift, tensors: list[TensorValue]) -> None:
     """What the graph writes to must share memory with the other inputs as it does now: mostly with none."""
     written = written_inputs(lift)
-    shared = [value for value in written if shares_memory(value, tensors)]
+    shared = those_that_share(written, tensors)
     alone = _without(written, shared)
     others = _without(tensors, alone)
     if alone and len(tensors) > 1:
@@ -73,5 +73,25 @@ def _without(values: list[TensorValue], left_out: list[TensorValue]) -> list[Ten
     return [value for value in values if id(value) not in out]
 
 
-def shares_memory(value: TensorValue, others: list[TensorValue]) -> bool:
+def those_that_share(values: list[TensorValue], tensors: list[TensorValue]) -> list[TensorValue]:
+    """Those of the values that share memory with another of the tensors."""
+    if not values:
+        return []
+    spans = [(value, _core.tensor_span(value.concrete)) for value in tensors]
+    known = sorted([(*span, index) for index, (_, span) in enumerate(spans) if span is not None])
+    unknown = [value for value, span in spans if span is None]
+    # Sorted by their start, one that overlaps others overlaps the one that reaches furthest so far, or is that one.
+    sharing: set[int] = set()
+    furthest, holder = 0, -1
+    for start, end, index in known:
+        if start < furthest and start < end:
+            sharing.update((id(tensors[index]), id(tensors[holder])))
+        if start < end and end > furthest:
+            furthest, holder = end, index
+    return [value for value in values if id(value) in sharing or _overlaps(value, unknown, tensors)]
+
+
+def _overlaps(value: TensorValue, unknown: list[TensorValue], tensors: list[TensorValue]) -> bool:
+    """Whether it shares memory with one that does not say where it lies, or does not say so itself."""
+    others = tensors if any(value is other for other in unknown) else unknown
     return any(other is not value and _core.tensors_overlap(value.concrete, other.concrete) for other in others)

@@ -17,7 +17,7 @@ from framelift.backends.differentiated_graphs import compile_differentiated
 from framelift.backends.registry import first_trace, last_trace
 from framelift.bytecode.decode import decode
 from framelift.bytecode.verify import verify_bytecode
-from framelift.capture.aliasing import guard_aliasing, shares_memory, written_inputs
+from framelift.capture.aliasing import guard_aliasing, those_that_share, written_inputs
 from framelift.capture.attempt import Attempt
 from framelift.capture.interpreter.location import ProgramPoint
 from framelift.capture.interpreter.program import Programs
@@ -191,7 +191,7 @@ class _Capture:
         module.compile_subgraph_reason = self.attempt.reason
         backend, began = self.request.options.backend, time.perf_counter()
         tensors = list(self.lift.inputs.tensors.values())
-        shared = [value for value in written_inputs(self.lift) if shares_memory(value, tensors)]
+        shared = those_that_share(written_inputs(self.lift), tensors)
         writes = backend.derives and any(record.writes for record in graph.records)
         original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():

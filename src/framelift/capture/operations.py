@@ -129,8 +129,7 @@ class Operations:
                 reason = FL0301 if isinstance(ref.known_fake, torch.SymBool) else FL0308
                 raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
-        self._decisions += 1
-        is_loop = self._decisions > _MOST_DECISIONS
+        is_loop = self._decisions >= _MOST_DECISIONS
         names = symbols.names_in_float(ref.known_fake)
         if is_loop or type(ref.known_fake) is not torch.SymBool:
             names += symbols.items_in(ref.known_fake)  # each call has another: then the graph reads them
@@ -138,7 +137,9 @@ class Operations:
             raise NeedsNumbers(names)
         if is_loop:  # over a symbol: better one fact than one for each round
             symbols.specialise(ref.known_fake)
+        known = len(symbols.shape_env.guards)
         number = decide(ref.known_fake)
+        self._decisions += len(symbols.shape_env.guards) > known
         symbols.note_place(lift.user_line)
         return number
 

@@ -124,6 +124,17 @@ def test_equal_counts_of_steps_are_one_number() -> None:
     assert len(numbers) == 2  # the size of the step and the root of the second correction, for both parameters
 
 
+@pytest.mark.parametrize("foreach", [False, True])
+def test_many_parameters(foreach: bool) -> None:
+    """What is decided for each of them is decided once."""
+
+    def make(parameters: list[Any]) -> Any:
+        parameters += [nn.Parameter(torch.full((2,), float(number))) for number in range(80)]
+        return torch.optim.RAdam(parameters, foreach=foreach)
+
+    check_steps(make, step_only, 2)
+
+
 def test_counts_of_steps_that_differ() -> None:
     """A parameter without a gradient is left out of a step: its count is another from then on."""
     eager, lifted = [Training(lambda ps: torch.optim.AdamW(ps, lr=0.1)) for _ in range(2)]

@@ -23,6 +23,8 @@ class InputStorages:
 
     def __init__(self) -> None:
         self._storages: dict[int, list[Storage]] = {}
+        # Where several inputs live that have storages of their own.
+        self._crowded: list[list[Storage]] = []
 
     def of(self, example: torch.Tensor, source_name: str | None, is_symbolic: bool) -> Storage:
         """Where an input lives. Next to one with symbolic sizes each has a storage of its own, as nothing tells where
@@ -36,13 +38,15 @@ class InputStorages:
             raise NeedsNumbers([source_name, *_names_in(found)])
         if apart or not found:
             found.append(Storage())
+            if len(found) == 2:
+                self._crowded.append(found)
             return found[-1]
         return found[0]
 
     def check_apart(self, changed: Sequence[Storage]) -> None:
         """What is written to memory that inputs have in common is written to all of them: they need numbers."""
-        for storages in self._storages.values():
-            if len(storages) > 1 and any(one is storage for one in storages for storage in changed):
+        for storages in self._crowded:
+            if any(one is storage for one in storages for storage in changed):
                 raise NeedsNumbers(_names_in(storages))
 
 

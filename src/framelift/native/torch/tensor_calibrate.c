@@ -411,6 +411,16 @@ static PyObject *py_tensors_overlap(PyObject *Py_UNUSED(module), PyObject *args)
     return overlap < 0 ? NULL : PyBool_FromLong(overlap);
 }
 
+static PyObject *py_tensor_span(PyObject *Py_UNUSED(module), PyObject *tensor)
+{
+    Span span = {0};
+    PyTypeObject *base = tensor_access.base;
+    if (base == NULL || !PyObject_TypeCheck(tensor, base) || tensor_span_update(tensor, &span) < 0) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("(KK)", (unsigned long long)span.start, (unsigned long long)span.end);
+}
+
 static PyObject *py_shape_hash(PyObject *Py_UNUSED(module), PyObject *slots)
 {
     if (!PyTuple_Check(slots) || PyTuple_GET_SIZE(slots) > 256) {
@@ -433,6 +443,7 @@ static PyMethodDef methods[] = {
     {"restrict_tensors", restrict_tensors, METH_O, restrict_doc},
     {"tensor_access_info", tensor_access_info, METH_NOARGS, "What calibration found."},
     {"tensors_overlap", py_tensors_overlap, METH_VARARGS, "Whether the spans of two tensors' elements intersect."},
+    {"tensor_span", py_tensor_span, METH_O, "Where a tensor's elements begin and end; None: it cannot be told."},
     {"shape_hash", py_shape_hash, METH_O, "The hash of the shapes of a tuple of tensors."},
     {NULL, NULL, 0, NULL},
 };

@@ -140,7 +140,7 @@ class SymbolicValue(SpecialisedValue):
 
     def unary(self, tracer: Tracer, operator: str) -> Any:
         if operator == "-" and self.python_type() is not bool:
-            return self._computed(tracer, "-", 0 if self.python_type() is int else -0.0, self)
+            return self._combine(tracer, "-", 0 if self.python_type() is int else -0.0, self)
         calculated = tracer.calculate(UNARY[operator], self)
         return fold(tracer, UNARY[operator], self.constant(tracer)) if calculated is None else calculated
 
@@ -165,6 +165,10 @@ class SymbolicValue(SpecialisedValue):
         operator = symbol.removesuffix("=")
         if operator == "divmod":
             return make_tuple([py.binary(tracer, "//", left, right), py.binary(tracer, "%", left, right)])
+        if self._rest_on_floats(left, right):  # symbols of floats have all their digits, and no zero to divide by
+            calculated = tracer.calculate(BINARY[operator], left, right)
+            if calculated is not None:
+                return calculated
         if operator == "**" and type(right) is int and 1 <= right <= _MOST_FACTORS and self.python_type() is int:
             return self._power(tracer, right)
         if operator in _OPEN or (operator in _DIVISIONS and self._divides(tracer, operator, left, right)):
@@ -191,10 +195,6 @@ class SymbolicValue(SpecialisedValue):
         return py.unless_refused(tracer, py.binary, symbol, _plain(tracer, left), _plain(tracer, right))
 
     def _computed(self, tracer: Tracer, operator: str, left: Any, right: Any) -> Any:
-        if self._rest_on_floats(left, right):  # in the graph they would be computed in another order
-            calculated = tracer.calculate(BINARY[operator], left, right)
-            if calculated is not None:
-                return calculated
         result = tracer.call_on_numbers(BINARY[operator], (left, right))
         if result is NotImplemented:
             return self._specialised(tracer, operator, left, right)

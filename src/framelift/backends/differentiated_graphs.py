@@ -19,6 +19,7 @@ from torch.fx.traceback import preserve_node_meta
 
 from framelift.backends.tracing import fake_of
 from framelift.graph import GraphBuilder, TensorRef
+from framelift.graph.operations.derivatives import accumulated_gradients
 from framelift.graph.propagation.fake import unobserved
 from framelift.graph.torch_caches import release_source
 from framelift.options import Backend
@@ -45,7 +46,7 @@ def compile_differentiated(
     """What a compiler makes of a graph that asks for derivatives."""
     as_it_is: Callable[..., Any] = module.forward
     spent, examples = _spent_results(graph, outputs), graph.example_inputs
-    if spent is None:
+    if spent is None or _warns(graph):
         return as_it_is
     taken_apart = _without_autograd(module, examples)
     if _asks_for_grad_mode(taken_apart):
@@ -98,6 +99,11 @@ def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModu
     traced.shape_env = module.shape_env
     traced.meta.update(module.meta)
     return traced
+
+
+def _warns(graph: GraphBuilder) -> bool:
+    """Whether autograd warns when the graph runs: gradients with a history of their own make cycles of references."""
+    return any(record.target is accumulated_gradients and record.args[3] for record in graph.records)
 
 
 def _asks_for_grad_mode(traced: GraphModule) -> bool:

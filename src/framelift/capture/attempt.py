@@ -24,6 +24,7 @@ from framelift.residual.resume import CannotResume
 from framelift.residual.waiting_frames import Part, handled_by, split
 from framelift.silence import unheard_warnings
 from framelift.values.functions.functions import FunctionValue, has_plain_globals
+from framelift.values.torch.backward import told_too_early
 
 # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
 _LEFT_FOR_GOOD = (FL0106, FL0108)
@@ -163,6 +164,9 @@ class Attempt:
             residual = self._ending(ending)
         except GraphBreak as reason:
             raise BreakEarlier(reason.details.get("born", 1), reason) from reason
+        told = told_too_early(lift, residual.outputs)
+        if told is not None:
+            raise BreakEarlier(told.told_since, GraphBreak(FL0102, what="a hook that is called later"))
         going_on, changed = residual.generators, len(lift.journal.changed)
         for generator in lift.suspended:
             goes_on = any(generator is other for other in going_on)

@@ -153,7 +153,7 @@ class _Capture:
         options = self.request.options
         # (Passes do not know yet which nodes bring symbols along, nor what a backward needs.)
         graph = self.lift.graph
-        if graph.depends_on_data or graph.differentiates or graph.has_hooks:
+        if graph.depends_on_data or graph.differentiates or graph.prepares_backward:
             return
         if options.deduplicate:
             deduplicate(module, options.backend.takes_subgraphs)
@@ -220,7 +220,7 @@ class _Capture:
         is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
         if is_trained and has_sparse_gradients(module.graph):
             return True
-        if self.lift.graph.has_hooks and not self.lift.graph.differentiates:
+        if self.lift.graph.prepares_backward and not self.lift.graph.differentiates:
             return True
         request = self.request
         if is_trained and (self.attempt.meets_subclass or is_subclass_in_sight(request.function, request.slots)):

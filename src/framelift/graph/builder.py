@@ -35,7 +35,7 @@ from framelift.graph.errors import MemoMismatch, MetadataFailure
 from framelift.graph.metadata import Interner
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, scan
-from framelift.graph.operations.derivatives import DIFFERENTIATES, hook_gradient
+from framelift.graph.operations.derivatives import DIFFERENTIATES, PREPARATIONS
 from framelift.graph.propagation.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.propagation.history import History
 from framelift.graph.propagation.materialise import Materialiser, bind_fake
@@ -163,9 +163,14 @@ class GraphBuilder:
         return any(record.is_random for record in self.records)
 
     @property
-    def has_hooks(self) -> bool:
-        """Whether autograd would run code of the program's."""
-        return any(record.target is hook_gradient for record in self.records)
+    def prepares_backward(self) -> bool:
+        """Whether it tells autograd what to do besides computing gradients."""
+        return any(record.target in PREPARATIONS for record in self.records)
+
+    def prepared(self, target: Callable[..., Any]) -> list[TensorRef]:
+        """Computed tensors with which backward is to do something: to retain their gradients, to tell somebody."""
+        found = [record.args[0] for record in self.records if record.target is target]
+        return list({id(ref): ref for ref in found}.values())
 
     @property
     def differentiates(self) -> bool:
@@ -239,7 +244,7 @@ class GraphBuilder:
 
         ``must_run`` keeps it in the graph even if nobody uses the result, because it may raise.
         """
-        if target in MODE_SWITCHES or target in CHECKS or target is hook_gradient:
+        if target in MODE_SWITCHES or target in CHECKS or target in PREPARATIONS:
             return self.call_effect(target, args, kwargs, location)
         if target is getattr and len(args) > 1 and args[1] in UNANSWERABLE:
             raise MetadataFailure("unsupported", f"Tensor.{args[1]}", "a fake tensor cannot answer it")

@@ -1,4 +1,4 @@
-"""What autograd does with the gradient of a leaf that has hooks, in Python."""
+"""What autograd does with gradients that hooks are given, in Python."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from typing import Any
 
 import torch
 
-Step = tuple[Any, Any, Sequence[Any], Sequence[Any]]
+from framelift import controls
+
+Step = tuple[Any, bool, Any, Sequence[Any], Sequence[Any]]
 
 
 def hand_gradients_over(steps: Sequence[Step]) -> None:
-    """Give leaves their gradients. A step: the leaf, what has arrived for it, the hooks that are given the gradient,
-    and those that are told when it is there."""
+    """Give tensors their gradients. A step: the tensor, whether it is a leaf, what has arrived for it, the hooks that
+    are given the gradient, and those that are told when it is there."""
     with torch.no_grad():
-        for leaf, gradient, hooks, told in steps:
+        for tensor, is_leaf, gradient, hooks, told in steps:
             for hook in hooks:
                 result = hook(gradient)
-                if result is not None:
-                    gradient = result
-            accumulate(leaf, gradient)
+                if result is None:
+                    continue
+                if not is_leaf:
+                    controls.graph_break("a hook changes a gradient and does something else")
+                gradient = result
+            if is_leaf:
+                accumulate(tensor, gradient)
             for hook in told:
-                hook(leaf)
+                hook(tensor)
 
 
 def accumulate(leaf: Any, gradient: Any) -> None:

@@ -233,6 +233,51 @@ def reads_before_and_after(x: Tensor, w: Tensor) -> Any:
     return before, w.grad, before is w.grad
 
 
+def descends_in_place_of_data(x: Tensor, w: Tensor) -> Any:
+    loss_of(x, w).backward()
+    w.data -= 0.1 * w.grad.data
+
+
+def deleted(x: Tensor, w: Tensor) -> Any:
+    loss_of(x, w).backward()
+    gradient = w.grad
+    del w.grad
+    return gradient, w.grad
+
+
+def differentiable_gradient(x: Tensor, w: Tensor) -> Any:
+    loss_of(x, w).backward(create_graph=True)
+    penalty = w.grad.square().sum()
+    w.grad = None
+    penalty.backward()
+
+
+def materialized(x: Tensor, w: Tensor) -> Any:
+    y = x.clone().requires_grad_()
+    return torch.autograd.grad(loss_of(x, w), [w, y], allow_unused=True, materialize_grads=True)
+
+
+def batched(x: Tensor, w: Tensor) -> Any:
+    return torch.autograd.grad((x * w).tanh().sum(1), w, torch.eye(3), is_grads_batched=True)
+
+
+def retained(x: Tensor, w: Tensor) -> Any:
+    y, z = x * w, x + w
+    y.retain_grad()
+    z.retain_grad()
+    before = y.grad
+    y.exp().sum().backward()
+    return before, y.grad, z.grad
+
+
+def a_hook_that_is_removed(x: Tensor, w: Tensor) -> Any:
+    y = x * w
+    handle = y.register_hook(lambda gradient: gradient * 2)
+    y.sum().backward(retain_graph=True)
+    handle.remove()
+    y.sum().backward()
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     one_leaf,
     returns_the_gradient,
@@ -268,6 +313,13 @@ PROGRAMS: list[Callable[..., Any]] = [
     conditional,
     detached,
     reads_before_and_after,
+    descends_in_place_of_data,
+    deleted,
+    differentiable_gradient,
+    materialized,
+    batched,
+    retained,
+    a_hook_that_is_removed,
 ]
 
 
@@ -433,6 +485,19 @@ def test_a_hook_that_is_registered_or_removed() -> None:
     assert len(seen) == 2 and torch.equal(*seen)
 
 
+@BACKENDS
+@pytest.mark.parametrize("register", ["register_hook", "register_prehook"])
+def test_hooks_where_gradients_are_added_up(register: str, backend: str) -> None:
+    seen: list[int] = []
+    w = leaf(4)
+    node = torch.autograd.graph.get_gradient_edge(w).node
+    getattr(node, register)(lambda *gradients: seen.append(len(gradients)))
+    lifted = framelift.compile(one_leaf, backend=backend)
+    for _ in range(2):
+        lifted(X, w)
+    assert len(seen) == 2
+
+
 def test_a_hook_that_writes_what_backward_needs_is_left_to_python() -> None:
     def program(x: Tensor, w: Tensor, v: Tensor) -> Any:
         (x * w * v).sum().backward()
@@ -473,15 +538,91 @@ def test_hooks_of_what_is_computed(program: Callable[..., Any], backend: str) ->
     check(program, X, leaf(4), backend=backend, fullgraph=True)
 
 
-def test_a_hook_that_does_more_than_compute() -> None:
-    def program(x: Tensor, w: Tensor) -> Any:
-        seen: list[Tensor] = []
-        y = x * w
-        y.register_hook(lambda gradient: seen.append(gradient))
-        y.sum().backward()
-        return seen
+def tells(x: Tensor, w: Tensor) -> Any:
+    seen: list[Tensor] = []
+    y = x * w
+    z = y.exp()
+    z.register_hook(seen.append)
+    y.register_hook(lambda gradient: seen.append(gradient.sum()))
+    z.sum().backward()
+    return seen
 
-    check(program, X, leaf(4), expect_breaks=None)
+
+def tells_twice(x: Tensor, w: Tensor) -> Any:
+    seen: list[Tensor] = []
+    y = x * w
+    y.register_hook(seen.append)
+    y.exp().sum().backward(retain_graph=True)
+    y.sin().sum().backward()
+    return seen
+
+
+def raises(x: Tensor, w: Tensor) -> Any:
+    def hook(gradient: Tensor) -> None:
+        raise ValueError("no gradients here")
+
+    y = x * w
+    y.register_hook(hook)
+    try:
+        y.exp().sum().backward()
+    except ValueError as error:
+        return str(error), x + 1
+
+
+@BACKENDS
+@pytest.mark.parametrize("program", [tells, tells_twice, raises], ids=lambda program: program.__name__)
+def test_hooks_that_do_more_than_compute(program: Callable[..., Any], backend: str) -> None:
+    """They are called behind the backward, in autograd's order."""
+    check(program, X, leaf(4), backend=backend, fullgraph=True)
+
+
+def tells_later(x: Tensor, w: Tensor, seen: list[Tensor]) -> Any:
+    y = x * w
+    y.register_hook(seen.append)
+    return y.exp().sum()
+
+
+def tells_now_and_later(x: Tensor, w: Tensor, seen: list[Tensor]) -> Any:
+    loss = tells_later(x, w, seen)
+    loss.backward(retain_graph=True)
+    return loss
+
+
+def tells_and_changes(x: Tensor, w: Tensor, seen: list[Tensor]) -> Any:
+    def hook(gradient: Tensor) -> Tensor:
+        seen.append(gradient)
+        return gradient * 2
+
+    y = x * w
+    y.register_hook(hook)
+    y.exp().sum().backward()
+    return (w * 2).sum()
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    "program", [tells_later, tells_now_and_later, tells_and_changes], ids=lambda program: program.__name__
+)
+def test_hooks_that_python_must_register(program: Callable[..., Any], backend: str) -> None:
+    """Autograd calls them after the frame, or goes on with what they return."""
+    outcomes = []
+    for run in (program, framelift.compile(program, backend=backend)):
+        w, seen = leaf(4), []
+        for _ in range(2):
+            run(X, w, seen).backward()
+        outcomes.append((w.grad, seen))
+    Comparison().compare(*outcomes, "gradients and what the hook has seen")
+
+
+def test_a_tensor_that_keeps_its_gradient_leaves_the_frame() -> None:
+    def program(x: Tensor, w: Tensor) -> Any:
+        y = x * w
+        y.retain_grad()
+        y.exp().sum().backward()
+        return y
+
+    lifted = framelift.compile(program, backend="eager")
+    assert torch.equal(lifted(X, leaf(4)).grad, program(X, leaf(4)).grad)
 
 
 @BACKENDS

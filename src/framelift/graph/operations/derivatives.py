@@ -11,13 +11,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 Tensors = Sequence[torch.Tensor]
 Gradients = Sequence[torch.Tensor | None]
 
 
 def accumulated_gradients(
-    outputs: Tensors, arriving: Gradients, retain_graph: bool, leaves: Tensors, before: Gradients, chosen: bool
+    outputs: Tensors,
+    arriving: Gradients,
+    retain_graph: bool,
+    create_graph: bool,
+    leaves: Tensors,
+    before: Gradients,
+    chosen: bool,
 ) -> tuple[torch.Tensor | None, ...]:
     """What the gradients of `leaves` are after `backward()`, where they were `before`.
 
@@ -25,14 +32,14 @@ def accumulated_gradients(
     leaves are left as they were. `chosen`: these are not all leaves there are.
 
     >>> x = torch.ones(2, requires_grad=True)
-    >>> accumulated_gradients(((x * 3).sum(),), (None,), False, (x,), (torch.ones(2),), False), x.grad
+    >>> accumulated_gradients(((x * 3).sum(),), (None,), False, False, (x,), (torch.ones(2),), False), x.grad
     ((tensor([4., 4.]),), None)
     """
     own = [leaf.grad for leaf in leaves]
     try:
         _set_gradients(leaves, before)
         with _without_hooks(leaves):
-            torch.autograd.backward(outputs, arriving, retain_graph, inputs=leaves if chosen else None)
+            torch.autograd.backward(outputs, arriving, retain_graph, create_graph, None, leaves if chosen else None)
         return tuple([leaf.grad for leaf in leaves])
     finally:
         _set_gradients(leaves, own)
@@ -45,11 +52,11 @@ def _set_gradients(leaves: Tensors, gradients: Gradients) -> None:
 
 
 def gradients(
-    outputs: Tensors, inputs: Tensors, arriving: Gradients, retain_graph: bool, create_graph: bool, allow_unused: bool
+    outputs: Tensors, inputs: Tensors, arriving: Gradients, retain_graph: bool, create_graph: bool, **others: Any
 ) -> tuple[torch.Tensor | None, ...]:
     """`torch.autograd.grad`."""
     with _without_hooks(inputs):
-        return torch.autograd.grad(outputs, inputs, arriving, retain_graph, create_graph, allow_unused=allow_unused)
+        return torch.autograd.grad(outputs, inputs, arriving, retain_graph, create_graph, **others)
 
 
 @contextmanager
@@ -66,9 +73,44 @@ def _without_hooks(leaves: Tensors) -> Iterator[None]:
             hooks.update(items)
 
 
-def hook_gradient(body: Callable[..., Tensors], tensor: torch.Tensor, *used: torch.Tensor) -> None:
+def has_hooks_at_node(leaf: torch.Tensor) -> bool:
+    """Whether somebody hooks into autograd's node that adds up the gradients of a leaf. It tells when one is added."""
+    node, count = torch.autograd.graph.get_gradient_edge(leaf).node, RemovableHandle.next_id
+    found = False
+    for register in (node.register_hook, node.register_prehook):
+        handle = register(_no_hook)
+        hooks = handle.hooks_dict_ref()
+        found |= hooks is not None and len(hooks) > 1
+        handle.remove()
+    RemovableHandle.next_id = count
+    return found
+
+
+def _no_hook(*gradients: Any) -> None:
+    raise AssertionError("it is removed before anybody calls it")
+
+
+def hook_gradient(tensor: torch.Tensor, body: Callable[..., Tensors], *used: torch.Tensor) -> RemovableHandle:
     """`tensor.register_hook`, with a hook that does nothing but compute."""
-    tensor.register_hook(lambda gradient: body(gradient, *used)[0])
+    handle: RemovableHandle = tensor.register_hook(lambda gradient: body(gradient, *used)[0])
+    return handle
+
+
+def remove_hook(handle: RemovableHandle) -> None:
+    handle.remove()
+
+
+def retain_gradient(tensor: torch.Tensor) -> None:
+    """`tensor.retain_grad()`."""
+    tensor.retain_grad()
+
+
+def told_of_gradient(tensor: torch.Tensor) -> None:
+    """Stands where the program has a hook told of a gradient: it is called behind the backward, outside of autograd."""
+
+
+# Operations that change what backward does, and compute nothing.
+PREPARATIONS: frozenset[Callable[..., Any]] = frozenset({hook_gradient, remove_hook, retain_gradient, told_of_gradient})
 
 
 # Where the hooks of a leaf are found: those that are given its gradient, and those that are told when it is there.

@@ -8,7 +8,7 @@ they reach, what they look like, and what it refuses: a second backward, a tenso
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,10 +17,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.graph.bodies import Body
 from framelift.graph.errors import MetadataFailure, first_line
 from framelift.graph.nest import NotAConstant, map_refs, map_result, pairs
-from framelift.graph.operations.derivatives import hook_gradient
+from framelift.graph.operations.derivatives import PREPARATIONS
 from framelift.graph.propagation.fake import Describer, Fakes, Observed, address_of, failure_kind
 from framelift.graph.propagation.materialise import Materialiser
-from framelift.graph.record import Record, Ref, Storage, TensorRef
+from framelift.graph.record import Record, Ref, Storage, TensorRef, TokenRef
 from framelift.graph.state import StateReader, entered
 
 # How autograd says that what a node has saved is gone.
@@ -44,6 +44,8 @@ class History:
         """Begin anew: what was followed has been taken back."""
         self._followed = 0
         self._tensors: dict[int, torch.Tensor] = {}
+        # The handles of hooks.
+        self._tokens: dict[int, Any] = {}
         # Values by the fakes that stand for them here, and the memory these lie in.
         self._refs: dict[int, TensorRef] = {}
         self._storages: dict[int, Storage] = {}
@@ -63,7 +65,7 @@ class History:
         Raises MetadataFailure where it would leave the graph: through an input that was computed elsewhere.
         """
         self._follow(len(self._records))
-        found = {id(ref): ref for ref in map(self._leaf, self._reached(outputs))}
+        found = {id(ref): ref for ref in map(self._leaf, self._leaves_behind(outputs))}
         return list(found.values())
 
     def _leaf(self, tensor: torch.Tensor) -> TensorRef:
@@ -72,20 +74,28 @@ class History:
             raise MetadataFailure("unsupported", "backward", "it reaches tensors that were computed before")
         return ref
 
-    def _reached(self, outputs: Sequence[TensorRef]) -> Iterator[torch.Tensor]:
+    def _leaves_behind(self, outputs: Sequence[TensorRef]) -> list[torch.Tensor]:
         """The leaves behind some tensors, as autograd has them."""
+        found = (getattr(node, "variable", None) for node in self._nodes(outputs))
+        return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+
+    def _nodes(self, outputs: Sequence[TensorRef]) -> dict[Any, None]:
+        """What backward goes through, in a fixed order."""
         asked = [self._tensor(ref) for ref in outputs]
         queue = [torch.autograd.graph.get_gradient_edge(tensor).node for tensor in asked if tensor.requires_grad]
-        seen = set(queue)
+        seen = dict.fromkeys(queue)
         while queue:
-            node = queue.pop()
-            leaf = getattr(node, "variable", None)
-            if isinstance(leaf, torch.Tensor):
-                yield leaf
-            for behind, _ in node.next_functions:
+            for behind, _ in queue.pop().next_functions:
                 if behind is not None and behind not in seen:
-                    seen.add(behind)
+                    seen[behind] = None
                     queue.append(behind)
+        return seen
+
+    def reached(self, outputs: Sequence[TensorRef], candidates: Sequence[TensorRef]) -> list[TensorRef]:
+        """Those of some computed tensors to which backward comes."""
+        self._follow(len(self._records))
+        nodes = self._nodes(outputs)
+        return [ref for ref in candidates if self._tensor(ref).grad_fn in nodes]
 
     def order(
         self, outputs: Sequence[TensorRef], arriving: Sequence[TensorRef | None], leaves: Sequence[TensorRef]
@@ -110,7 +120,7 @@ class History:
         if it has some to give."""
         self._follow(len(self._records))
         tensor, words = self._tensor(ref), ""
-        reached = [*self._reached([ref])]
+        reached = self._leaves_behind([ref])
         leaves = [self._refs[id(leaf)] for leaf in reached if id(leaf) in self._refs]
         if not leaves or len(leaves) < len(reached):
             return None
@@ -156,7 +166,7 @@ class History:
     def _follow(self, length: int) -> None:
         while self._followed < length:
             record = self._records[self._followed]
-            if not record.is_effect or record.changed or record.target is hook_gradient:
+            if not record.is_effect or record.changed or record.target in PREPARATIONS:
                 self._follow_one(record)
             self._followed += 1
 
@@ -168,6 +178,8 @@ class History:
             return
         with entered(record.state, self._states.read()[0]):
             result, _ = self._run(record)
+        if isinstance(record.result, TokenRef):
+            self._tokens[id(record.result)] = result
         for ref, tensor in pairs(record.result, result):
             self._note(ref, tensor)
 
@@ -184,6 +196,8 @@ class History:
     def _argument(self, value: Ref | Body) -> Any:
         if isinstance(value, Body):
             return value.module
+        if isinstance(value, TokenRef):
+            return self._tokens[id(value)]
         return self._tensor(value) if isinstance(value, TensorRef) else value.fake  # type: ignore[attr-defined]
 
     def _tensor(self, ref: TensorRef) -> torch.Tensor:

@@ -11,6 +11,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
+from framelift.graph.operations.derivatives import retain_gradient
 from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.native.torch.calibrate import tensor_spec
@@ -61,8 +62,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
     is_tensor = True
-    __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable")
-    assigns = ("_new_gradient", "_ref", "_differentiable", "source", "concrete")
+    __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable", "told", "told_since")
+    assigns = ("_new_gradient", "_ref", "_differentiable", "source", "concrete", "told", "told_since")
     shared = False  # each graph output has a variable of its own
 
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
@@ -70,6 +71,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         self._ref = ref
         self._namespace: Any = None  # what the program hung on it
         self._new_gradient: Any = MISSING  # what the program assigned to `grad`
+        self.told: tuple[Any, ...] = ()  # hooks of the program's that are to be told of its gradient
+        self.told_since = 0  # the step that asked for it
         self._differentiable: TensorRef | None = None  # what it was to the graph before it stopped requiring gradients
 
     @classmethod
@@ -257,11 +260,16 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def _gradient(self, tracer: Tracer) -> Any:
         if self._new_gradient is not MISSING:
             return self._new_gradient
-        if self.is_new or (self.source is None and not self._fact(tracer, "requires_grad")):
+        if self.is_new or (self.source is None and self._has_no_gradient(tracer)):
             return None
         if self.source is None:
             self.refuse(Operation.ATTRIBUTE, name="grad")
         return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
+
+    def _has_no_gradient(self, tracer: Tracer) -> bool:
+        """Of a tensor that the graph computes: whether nobody gives it one, and torch does not warn of that."""
+        is_leaf = not self._fact(tracer, "requires_grad")
+        return is_leaf or any(ref is self._ref for ref in tracer.graph.prepared(retain_gradient))
 
     def _user_attribute(self, tracer: Tracer, name: str) -> Any:
         """Attributes a program hung on a tensor."""
@@ -287,9 +295,23 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if name == "requires_grad":
             py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
+        if name == "data" and isinstance(value, TensorValue) and self._lies_as(tracer, value):
+            return  # as in `x.data -= y`, which has written to the memory of `x`
         if hasattr(torch.Tensor, name):
             self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self._attributes(tracer).set_key(tracer, name, value)
+
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if name != "grad":
+            self.refuse(f"deletion of attribute {name!r}")
+        self._set_gradient(tracer, None)
+
+    def _lies_as(self, tracer: Tracer, other: TensorValue) -> bool:
+        """Whether two tensors are the same place in the same memory."""
+        mine, theirs = self.ref(tracer), other.ref(tracer)
+        facts = ("shape", "stride", "offset", "dtype", "is_conj", "is_neg")
+        same = all(getattr(mine.descriptor, fact) == getattr(theirs.descriptor, fact) for fact in facts)
+        return mine.storage is theirs.storage and mine.descriptor.is_plain and same
 
     def _set_gradient(self, tracer: Tracer, value: Any) -> None:
         """Carried out after the graph; what torch would not accept is left to it."""
@@ -300,6 +322,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             self.refuse(Operation.SET_ATTRIBUTE, name="grad")
         self.note(tracer)
         self.take_gradient(tracer, value)
+
+    def tell(self, tracer: Tracer, hook: Any) -> None:
+        """Have a hook called when backward comes by."""
+        tracer.journal.touch(self)
+        self.told, self.told_since = (*self.told, hook), self.told_since or tracer.steps.count
 
     def take_gradient(self, tracer: Tracer, value: Any) -> None:
         """`grad` is known to be something else from here on."""
@@ -388,6 +415,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     def rebuild(self, emit: Emitter) -> None:
         if self._ref is not None and self._ref.record is not None and self._ref.record.is_cut:
             raise GraphBreak(FL0107, what="a tensor of a function's inside")
+        if self.source is None and self._new_gradient is not MISSING:
+            raise GraphBreak(FL0107, what="a tensor that keeps a gradient")
         emit.graph_output(self)
         if self.has_attributes:
             emit.remember(self)

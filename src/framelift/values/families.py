@@ -48,3 +48,4 @@ import framelift.values.torch.modes
 import framelift.values.torch.ops
 import framelift.values.torch.profiler
 import framelift.values.torch.queries
+import framelift.values.torch.streams

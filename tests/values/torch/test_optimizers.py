@@ -150,6 +150,29 @@ def test_counts_of_steps_that_differ() -> None:
     assert record.captures == 4  # no state, state, no gradient, other counts
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9),
+        lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20),
+        lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20),
+    ],
+)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_rate_that_changes_with_every_step(schedule: Callable[[Any], Any], foreach: bool) -> None:
+    eager, lifted = [Training(lambda ps: torch.optim.AdamW(ps, lr=0.1, foreach=foreach)) for _ in range(2)]
+    schedules = schedule(eager.optimizer), schedule(lifted.optimizer)
+    compiled, record = framelift.compile(step_only, backend="eager", fullgraph=True), Record()
+    for number in range(6):
+        for training, step, each in ((eager, step_only, schedules[0]), (lifted, compiled, schedules[1])):
+            training.give_gradients(number)
+            with record.listening():
+                step(training)
+            each.step()
+        Comparison().compare(eager.state(), lifted.state(), f"round {number}")
+    assert record.captures == 2  # the second is the first with another rate
+
+
 def test_a_loaded_count_of_steps_is_seen() -> None:
     eager, lifted = [Training(lambda ps: torch.optim.AdamW(ps, lr=0.1)) for _ in range(2)]
     compiled = framelift.compile(step_only, backend="eager", fullgraph=True)

@@ -391,8 +391,10 @@ class GraphBuilder:
 
     @property
     def depends_on_data(self) -> bool:
-        """Whether sizes or numbers of the graph are known only when it runs."""
-        return bool(self.propagation.bound) or bool(self.symbols.unbacked)
+        """Whether sizes or numbers of the graph, or what its operations do, are known only when it runs."""
+        if self.propagation.bound or self.symbols.unbacked:
+            return True
+        return any(record.asks_data for record in self.records)
 
     def origin_of(self, ref: NumberRef) -> str:
         """Where a number that depends on data comes from, for a user: `n.item() > 3` is `u0 > 3, u0 being item`."""

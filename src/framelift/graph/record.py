@@ -50,6 +50,7 @@ class Record:
         "changed",
         "is_effect",
         "is_random",
+        "asks_data",
         "must_run",
         "is_early",
         "is_cut",
@@ -86,6 +87,8 @@ class Record:
         # Does something besides computing its result and writing to tensors: switches a mode, checks, synchronises.
         self.is_effect = False
         self.is_random = False
+        # Whether it looks at data, and may raise for what it finds.
+        self.asks_data = False
         # Stays in the graph although nobody uses its result: it may raise.
         self.must_run = False
         # A check that is to come before anything is written to.

@@ -9,7 +9,7 @@ that the call is not traced.
 
 from __future__ import annotations
 
-from framelift.models import builtins, exceptions, stdlib  # noqa: F401  (register their models)
+from framelift.models import builtins, exceptions, stdlib, torch_comparisons  # noqa: F401  (register their models)
 from framelift.models.registry import inner_model, is_of_models, kind_of_generators, model_function, models
 
 __all__ = ["inner_model", "is_of_models", "kind_of_generators", "models", "model_function"]

@@ -24,7 +24,7 @@ def in_other_words(target: Any) -> Callable[..., Any] | None:
     return _METHODS.get(target) if isinstance(target, str) else _FUNCTIONS.get(id(target))
 
 
-def _says(*targets: Any) -> Callable[[F], F]:
+def says(*targets: Any) -> Callable[[F], F]:
     def register(function: F) -> F:
         for target in targets:
             if isinstance(target, str):
@@ -36,7 +36,7 @@ def _says(*targets: Any) -> Callable[[F], F]:
     return register
 
 
-@_says(torch.nn.functional.one_hot)
+@says(torch.nn.functional.one_hot)
 def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     """Where a class is none of them, Python says so."""
     largest = tensor.max().item()
@@ -48,7 +48,7 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
 
 
-@_says(torch.tensor_split, "tensor_split")
+@says(torch.tensor_split, "tensor_split")
 def tensor_split(input: Any, tensor_indices_or_sections: Any, dim: int = 0) -> Any:
     """At the numbers in a tensor with one dimension."""
     if tensor_indices_or_sections.dim() != 1:
@@ -58,14 +58,14 @@ def tensor_split(input: Any, tensor_indices_or_sections: Any, dim: int = 0) -> A
     return tuple([input.narrow(dim, bounds[i], bounds[i + 1] - bounds[i]) for i in range(count + 1)])
 
 
-@_says(torch.arange)
+@says(torch.arange)
 def arange(*numbers: Any, **named: Any) -> Any:
     """Numbers in tensors as numbers."""
     plain = [number.item() if isinstance(number, torch.Tensor) else number for number in numbers]
     return torch.arange(*plain, **named)
 
 
-@_says(torch.nn.utils.rnn.pad_sequence, torch._C._nn.pad_sequence)
+@says(torch.nn.utils.rnn.pad_sequence, torch._C._nn.pad_sequence)
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:

@@ -409,3 +409,62 @@ class GradientInBackward(torch.autograd.Function):
 
 def test_a_function_that_switches_grad_mode_and_is_left_to_python() -> None:
     check(lambda x: GradientInBackward.apply(x * 2) + 1, leaf(), expect_breaks=None)
+
+
+# -- functions that the program makes ----------------------------------------------------------------------------------
+
+
+def masking(factor):
+    class Masked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mask):
+            ctx.save_for_backward(mask)
+            return x * mask * factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            (mask,) = ctx.saved_tensors
+            return grad * mask * factor * 3, None
+
+    return Masked
+
+
+MASK = torch.tensor([True, False, True])
+
+
+def test_a_function_made_where_it_is_used():
+    def f(x, mask):
+        return masking(2).apply(x, mask) + masking(5).apply(x, mask)
+
+    check(f, torch.ones(3).requires_grad_(), MASK, fullgraph=True)
+    check(f, torch.ones(3), MASK, fullgraph=True)
+
+
+def test_a_function_that_nobody_calls():
+    def f(x, mask):
+        masking(2)
+        return torch.masked.sum(x, 0, mask=mask)
+
+    check(f, torch.ones(3).requires_grad_(), MASK, fullgraph=True)
+
+
+def test_a_function_that_leaves_is_one_of_autograds():
+    def f(x):
+        return masking(3), x + 1
+
+    made, _ = framelift.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
+    assert issubclass(made, torch.autograd.Function) and made.__name__ == "Masked"
+    assert made._backward_cls.__name__ == "MaskedBackward" and made._backward_cls._forward_cls is made
+    assert made._backward_cls is not torch.autograd.Function._backward_cls
+    x = torch.ones(3).requires_grad_()
+    result = made.apply(x, MASK)
+    assert type(result.grad_fn) is made._backward_cls
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert result.tolist() == [3, 0, 3] and gradient.tolist() == [9, 0, 9]
+
+
+def test_what_autograd_keeps_of_a_function_is_seen():
+    def f(x):
+        return x + 1, masking(3)._backward_cls.__name__
+
+    check(f, torch.ones(3), expect_breaks=None, expect_ops=0, expect_hit=False, deterministic=False)

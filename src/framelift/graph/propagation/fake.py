@@ -12,30 +12,32 @@ import torch
 from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
     FakeTensor,
     FakeTensorConverter,
     FakeTensorMode,
-    UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.parameter import Parameter
 
 from framelift.graph.errors import FailureKind
 from framelift.graph.metadata import Descriptor, Facts, Interner
 from framelift.graph.names import unspellable
+from framelift.graph.propagation.known_sizes import function_for, result_of
 from framelift.graph.propagation.overlaps import check_cast, check_write
+from framelift.graph.propagation.questions import (
+    DATA_DEPENDENT,
+    UNSUPPORTED,
+    Answers,
+    is_question,
+    whatever_the_data,
+)
 from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
 from framelift.graph.record import Storage
 from framelift.shapes.leaves import tensors_in
 from framelift.shapes.symbols import Layout, Symbols
-from framelift.shapes.unbacked import Unlikely
 from framelift.silence import hush, silence
 
-DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode, Unlikely)
-UNSUPPORTED = (UnsupportedFakeTensorException, UnsupportedOperatorException, NotImplementedError)
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
 # In inference mode operators arrive before they are taken apart (as these, and all composed ones that write, are here),
@@ -53,7 +55,7 @@ hush(logging.getLogger(FakeTensorMode.__module__))
 class Observed:
     """What an operation did while it ran: the storages it wrote to, and whether it drew random numbers."""
 
-    __slots__ = ("written", "filled", "is_random", "by_element")
+    __slots__ = ("written", "filled", "is_random", "by_element", "asks_data")
 
     def __init__(self) -> None:
         self.written: set[int] = set()  # storages by address
@@ -61,6 +63,8 @@ class Observed:
         self.is_random = False
         # Each element was written when those it is computed from had been read.
         self.by_element = True
+        # The operation is one whose error, if there is one, is in the data.
+        self.asks_data = False
 
 
 class SchemaArgument:
@@ -138,11 +142,15 @@ class ObservingFakeMode(FakeTensorMode):
     def __init__(self, shape_env: ShapeEnv) -> None:
         super().__init__(shape_env=shape_env, allow_non_fake_inputs=True)
         self.seen = Observed()
+        # What is said to operations that ask for data; None: that it is not there.
+        self.answers: Answers | None = None
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self.answers is not None and is_question(func, args):
+            return self.answers.next()
         traits = _traits_of(func)
         if traits.unspellable is not None:
             raise UnsupportedOperatorException(func)
@@ -151,6 +159,9 @@ class ObservingFakeMode(FakeTensorMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         if traits.writes or traits.is_random:
             traits.observe(args, kwargs, self.seen)
+        known = result_of(self.shape_env, func, args)
+        if known is not NotImplemented:
+            return known
         return super().__torch_dispatch__(func, types, args, kwargs)
 
     def can_run_unsafe_fallback(self, func: OpOverload) -> bool:
@@ -184,11 +195,34 @@ class Fakes:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Observed]:
         """Runs an operation on fake tensors. What it did before it raised is in ``mode.seen``."""
-        seen = self.mode.seen = Observed()
+        try:
+            return self._run(function, args, kwargs), self.mode.seen
+        except DATA_DEPENDENT:
+            if self.mode.seen.written or not self.symbols.shape_env.takes_data:
+                raise
+            self.symbols.shape_env.pending_fresh_unbacked_symbols.clear()
+            results = whatever_the_data(functools.partial(self._run, function, args, kwargs), describe)
+            if not results or self.mode.seen.written:
+                raise
+            self.mode.seen.asks_data = True
+            return results[-1], self.mode.seen
+
+    def _run(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        answers: Answers | None = None,
+    ) -> Any:
+        self.mode.seen = Observed()
         # With symbols its entries cost more than they save: what is seen twice in a capture is in our own memo.
         self.mode.cache_enabled = not self.symbols
-        with unobserved(), self.mode:
-            return function(*args, **kwargs), seen
+        self.mode.answers = answers
+        try:
+            with unobserved(), self.mode:
+                return function_for(self.symbols.shape_env, function)(*args, **kwargs)
+        finally:
+            self.mode.answers = None
 
     def from_example(self, example: torch.Tensor, storage: Storage) -> torch.Tensor:
         """The fake of a real tensor with static shape: views and aliases included, gradient left out."""

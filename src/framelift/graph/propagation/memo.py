@@ -244,7 +244,7 @@ class MetadataMemo:
 
     def put(self, key: Key, record: Record, tensors: list[TensorRef]) -> None:
         """Enters what an operation did, if all of it can be said in a template."""
-        if record.changed or record.is_effect or record.bindings or not (tensors or record.outputs):
+        if record.changed or record.is_effect or record.bindings or record.asks_data or not (tensors or record.outputs):
             return
         if not all(isinstance(ref, TensorRef) and self._can_tell(ref) for ref in record.outputs):
             return

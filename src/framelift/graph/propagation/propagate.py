@@ -67,6 +67,8 @@ class Propagation:
         result, seen = self._materialiser.run(record)
         record.writes = written_storages(record, seen)
         record.is_random = seen.is_random
+        if seen.asks_data:
+            record.asks_data = record.must_run = self.is_checked = True
         before = len(self.changes)
         try:
             if given:

@@ -9,10 +9,9 @@ code makes the class anew, if anything is left that needs it.
 
 from __future__ import annotations
 
-import _abc  # type: ignore[import-not-found]
 import operator
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framelift.breaks import FL0107, FL0203, GraphBreak
@@ -179,15 +178,15 @@ def hook_of_bases(cls: type) -> Any:
 class MadeClassValue(ClassValue):
     """A class the program made; `entries` is its namespace, and `concrete` its template."""
 
-    __slots__ = ("bases", "entries", "cell", "is_abc")
+    __slots__ = ("bases", "entries", "cell", "initialisers")
 
     def __init__(self, template: type, bases: Sequence[Any], entries: dict[str, Any], cell: CellValue | None) -> None:
         super().__init__(None, template)
         self.bases = bases
         self.entries = entries
         self.cell = cell
-        # Whether `abc` knows the class.
-        self.is_abc = False
+        # What its metaclass does to it besides: functions that residual code calls with the class.
+        self.initialisers: list[Callable[[type], object]] = []
 
     def computed(self, tracer: Tracer, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
@@ -238,6 +237,10 @@ class MadeClassValue(ClassValue):
             self.refuse(Operation.SET_CLASS_ATTRIBUTE, name=name)
         tracer.journal.touch(self)
         self.entries[name] = value
+        type.__setattr__(self.concrete, name, tracer.made.stand_in(value, name))
+
+    def add_by_metaclass(self, tracer: Tracer, name: str, value: Value) -> None:
+        """An attribute that the initialisers give the real class; until then lookups find what stands for it."""
         type.__setattr__(self.concrete, name, tracer.made.stand_in(value, name))
 
     def _has_bases(self, tracer: Tracer, wanted: Any) -> bool:
@@ -293,8 +296,8 @@ class MadeClassValue(ClassValue):
         for name, value in self.entries.items():
             if name not in AT_BIRTH:
                 self._store(emit, name, value)
-        if self.is_abc:
-            emit.callable(_abc._abc_init)
+        for initialise in self.initialisers:
+            emit.callable(initialise)
             emit.load_remembered(self)
             emit.call(1)
             emit.pop_top()

@@ -306,7 +306,7 @@ def _abc_init(tracer: Tracer, cls: Any, /) -> None:
     abstract = frozenset(name for name, value in candidates if _is_abstract(tracer, value))
     py.fold(tracer, _abc._abc_init, cls.concrete)
     type.__dict__["__abstractmethods__"].__set__(cls.concrete, abstract)
-    cls.is_abc = True
+    cls.initialisers.append(_abc._abc_init)
 
 
 def _is_abstract(tracer: Tracer, value: Any) -> bool:

@@ -16,7 +16,7 @@ import torch
 import torch.overrides
 from torch._C import _fft, _linalg, _nn, _special, _VariableFunctions  # type: ignore[attr-defined]
 
-from framelift.breaks import FL0102, FL0103, FL0301, FL0304, FL0308, GraphBreak
+from framelift.breaks import FL0102, FL0103, FL0201, FL0301, FL0304, FL0308, GraphBreak
 from framelift.models import is_of_models
 from framelift.models.torch_sizes import in_other_words
 from framelift.silence import raising_no_warnings
@@ -34,7 +34,8 @@ _PRIVATE = frozenset(
     "_shape_as_tensor _weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax "
     "_masked_softmax _trilinear _adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm "
     "_scaled_grouped_mm _conj _neg_view _fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 "
-    "_convolution _is_all_true _is_any_true _fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_".split()
+    "_convolution _is_all_true _is_any_true _fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_ _chunk_cat "
+    "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate".split()
 )
 # Functions whose result is not a matter of their arguments, or that run a function they are given.
 _NOT_NODES = frozenset(
@@ -140,6 +141,11 @@ def torch_model(target: Any) -> Model | None:
     return None
 
 
+# Why no node can be made of a function whose own code may be traced: what the value of a tensor decides may be no more
+# than whether there is an error, and an object among the arguments no more than a record of numbers.
+_SEEN_FROM_INSIDE = (FL0201, FL0301, FL0308)
+
+
 def call_function(tracer: Tracer, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`target(*args, **kwargs)` as a node."""
     try:
@@ -148,9 +154,8 @@ def call_function(tracer: Tracer, target: Any, args: tuple[Any, ...], kwargs: di
         found = _in_other_words(tracer, target, reason)
         if found is not None:
             target = found
-        elif reason.reason not in (FL0301, FL0308) or type(target) is not types.FunctionType:
+        elif reason.reason not in _SEEN_FROM_INSIDE or type(target) is not types.FunctionType:
             raise
-    # What the value of a tensor decides may be no more than whether there is an error: its own code tells.
     return tracer.inline(tracer.known_object(target), list(args), kwargs)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._C import _are_functorch_transforms_active
+from torch._C import _are_functorch_transforms_active, _FunctionBase
 from torch._C._functorch import unwrap_if_dead
-from torch.autograd.function import _SingleLevelFunction, once_differentiable
+from torch.autograd.function import FunctionMeta, _SingleLevelFunction, once_differentiable
 
 from framelift.breaks import FL0102, FL0302, GraphBreak
 from framelift.effects.journal import Journal
@@ -21,7 +21,9 @@ from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.operations.differentiated import Plan, differentiated
 from framelift.models import torch_autograd
+from framelift.values.classes.new_classes import MadeClassValue
 from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.functions.functions import FunctionValue
@@ -245,6 +247,34 @@ def _place(ref: TensorRef, given: Sequence[TensorRef], results: Sequence[TensorR
     if _holds(given, ref):
         return "given", _position(given, ref)
     return "result", _position(results, ref)
+
+
+@primitive(_FunctionBase.__new__)
+def _new_function(tracer: Tracer, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Instances are contexts, which autograd makes; classes of the program's may derive from it."""
+    raise GraphBreak(FL0102, what="an autograd function, as if it were a class of objects,")
+
+
+@primitive(FunctionMeta.__init__)
+def _init_function(tracer: Tracer, function: Any, *args: Any, **kwargs: Any) -> None:
+    """Each function has a class for the nodes of its backward, which autograd alone uses."""
+    if not isinstance(function, MadeClassValue):
+        raise GraphBreak(FL0102, what="FunctionMeta.__init__")
+    function.add_by_metaclass(tracer, "_backward_cls", _BackwardClass(None, None))
+    function.initialisers.append(_init_class)
+
+
+def _init_class(function: Any) -> None:
+    FunctionMeta.__init__(function, function.__name__, function.__bases__, {})
+
+
+class _BackwardClass(Value):
+    """The class of nodes of a function that the program makes; residual code makes both."""
+
+    __slots__ = ()
+
+    def python_type(self) -> type:
+        return type
 
 
 @primitive(unwrap_if_dead)

@@ -249,3 +249,23 @@ def test_a_number_of_the_graph_after_a_write() -> None:
         return w * 2
 
     check(f, torch.randn(3), torch.randn(3, requires_grad=True), fullgraph=True)
+
+
+def test_a_division_by_a_number_of_a_tensor():
+    def f(x, n):
+        number = n.item()
+        return x / number, 7 // number, 7 % number, x * (1.0 / float(n))
+
+    calls = [(torch.ones(3), torch.tensor(number)) for number in (3, 2, -2, 0, 5)]
+    check(f, *calls[0], changed=calls[1:3], fullgraph=True)
+    check(f, *calls[0], changed=calls[1:], expect_breaks=None)
+    check(f, *calls[3], changed=calls, expect_breaks=None, expect_ops=0, expect_hit=False)
+
+
+def test_a_division_by_a_float_of_a_tensor():
+    def f(x, n):
+        return x * (1.0 / n.item())
+
+    calls = [(torch.ones(3), torch.tensor(number)) for number in (3.0, 0.5, float("nan"), float("inf"), 0.0, -0.0)]
+    check(f, *calls[0], changed=calls[1:4], fullgraph=True)
+    check(f, *calls[0], changed=calls[1:], expect_breaks=None)

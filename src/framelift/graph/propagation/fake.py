@@ -159,7 +159,7 @@ class ObservingFakeMode(FakeTensorMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         if traits.writes or traits.is_random:
             traits.observe(args, kwargs, self.seen)
-        known = result_of(self.shape_env, func, args)
+        known = result_of(self, func, args, kwargs)
         if known is not NotImplemented:
             return known
         return super().__torch_dispatch__(func, types, args, kwargs)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional
 
@@ -15,13 +16,30 @@ from framelift.torch_names import TORCH_NAMES
 
 # Operators, below autograd.
 _CTC_LOSS = frozenset(TORCH_NAMES.operator(f"aten._ctc_loss.{overload}") for overload in ("default", "Tensor"))
+_LSTSQ = TORCH_NAMES.operator("aten.linalg_lstsq.default")
+# So many elements of matrices are worked out for the sizes of what comes of it.
+_SMALL = 1 << 16
 
 
-def result_of(env: ShapeEnv, operator: Any, args: tuple[Any, ...]) -> Any:
+def result_of(mode: FakeTensorMode, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What an operator gives for fake tensors; NotImplemented: that is for torch to say."""
     if operator in _CTC_LOSS and args[0].device.type == "cpu":
-        return _ctc_loss(env, args[0])
+        return _ctc_loss(mode.shape_env, args[0])
+    if operator is _LSTSQ and args[0].device.type == "cpu":
+        return _lstsq(mode, *args, **kwargs)
     return NotImplemented
+
+
+def _lstsq(mode: FakeTensorMode, a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+    """The sizes are those for other matrices, but of residuals, which two of the drivers compute of some alone."""
+    rows, columns = a.shape[-2:]
+    is_known = all(type(size) is int for size in (*a.shape, *b.shape)) and a.numel() + b.numel() <= _SMALL
+    if not is_known or (driver in ("gelsd", "gelss") and rows > columns):
+        return NotImplemented
+    others = [torch.empty_strided(given.shape, given.stride(), dtype=given.dtype).zero_() for given in (a, b)]
+    others[0].diagonal(dim1=-2, dim2=-1).fill_(1)
+    results = torch.ops.aten.linalg_lstsq.default(*others, rcond, driver=driver)
+    return tuple([mode.from_tensor(result, static_shapes=True) for result in results])
 
 
 def _ctc_loss(env: ShapeEnv, log_probs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

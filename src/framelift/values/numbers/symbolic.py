@@ -183,10 +183,19 @@ class SymbolicValue(SpecialisedValue):
         return result
 
     def _divides(self, tracer: Tracer, operator: str, left: Any, right: Any) -> bool:
-        """Whether a division is by something other than zero; of floats only the true one means the same."""
+        """Whether a division is by something other than zero; of floats only the true one means the same.
+
+        A number that depends on data is presumed not to be zero: it would be an error.
+        """
         if operator != "/" and float in (py.type_of(left), py.type_of(right)):
             return False
-        return py.truth(tracer, right)
+        if not (isinstance(right, SymbolicValue) and right.depends_on_data):
+            return py.truth(tracer, right)
+        condition = right.compare(tracer, "!=", 0)
+        if not isinstance(condition, SymbolicValue):
+            return py.truth(tracer, condition)
+        tracer.presume(condition.ref(tracer))
+        return True
 
     def _specialised(self, tracer: Tracer, symbol: str, left: Any, right: Any) -> Any:
         calculated = tracer.calculate(BINARY[symbol.removesuffix("=")], left, right)

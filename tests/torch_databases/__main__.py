@@ -150,6 +150,8 @@ def main() -> int:
     print("why cases are not whole:", *reasons(verdicts), sep="\n")
     print(*(not_whole(verdicts) if given.verbose else []), sep="\n")
     print(*table(cases, verdicts), sep="\n")
+    words = Counter(verdict.word for verdict in verdicts.values())
+    print(f"torch's databases: {len(verdicts)} cases, " + ", ".join(f"{count} {word}" for word, count in words.items()))
     if given.write:
         given.write.write_text("".join(f"{line}\n" for line in not_whole(verdicts)))
     return any(verdict.wrong for verdict in verdicts.values())

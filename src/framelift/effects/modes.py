@@ -12,7 +12,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 from torch.utils._device import _device_constructors
 
-from framelift.graph.state import ATTENTION_KERNELS
+from framelift.graph.switches import SWITCHES
 from framelift.silence import silence
 
 AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
@@ -27,7 +27,8 @@ class ModeState(NamedTuple):
     autocast: tuple[tuple[bool, torch.dtype], ...]
     autocast_cache: bool
     autocast_nesting: int
-    attention: tuple[bool, ...]
+    # By the rows of `SWITCHES`.
+    switched: tuple[tuple[Any, ...], ...]
     # What `with torch.device(...)` entered, in the frame or around it, outermost first.
     devices: tuple[Any, ...]
     # The blocks entered in which no class of tensors has rules of its own (`__torch_function__`), by the step that made
@@ -42,7 +43,7 @@ def state_now(inference: tuple[bool, ...] = (), without_overrides: tuple[int, ..
         tuple([(torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)) for device in AUTOCAST_DEVICES]),
         torch.is_autocast_cache_enabled(),
         autocast_nesting(),
-        tuple([is_enabled() for is_enabled, _ in ATTENTION_KERNELS]),
+        tuple([row.read() for row in SWITCHES]),
         _device_contexts(),
         without_overrides,
     )
@@ -83,6 +84,8 @@ class TorchModes:
     source = None
 
     def __init__(self) -> None:
+        # Whether graphs are taken apart by a compiler, which does not keep what kernels read.
+        self.compiled = False
         # Entered contexts, kept because leaving such a block takes the object that entered it.
         self._inference: list[tuple[bool, Any]] = []
         self.without_overrides: tuple[int, ...] = ()
@@ -196,9 +199,11 @@ def switches(before: ModeState, after: ModeState) -> list[tuple[Callable[..., An
             calls.append((torch.set_autocast_dtype, (device, new[1])))
     if after.autocast_cache != before.autocast_cache:
         calls.append((torch.set_autocast_cache_enabled, (after.autocast_cache,)))
-    for (_, enable), was, will_be in zip(ATTENTION_KERNELS, before.attention, after.attention, strict=True):
-        if will_be != was:
-            calls.append((enable, (will_be,)))
+    calls += [
+        (row.set, will_be)
+        for row, was, will_be in zip(SWITCHES, before.switched, after.switched, strict=True)
+        if will_be != was
+    ]
     common = _common(before.devices, after.devices)
     calls += [(torch.device.__exit__, (context.device, None, None, None)) for context in before.devices[common:]]
     calls += [(torch.device.__enter__, (context.device,)) for context in after.devices[common:]]

@@ -177,6 +177,10 @@ class GraphBuilder:
         """Whether an operation asks autograd for derivatives."""
         return any(record.target in DIFFERENTIATES for record in self.records)
 
+    def has_switched(self, setter: Any) -> bool:
+        """Whether a mode or flag is set in the graph."""
+        return any(record.target is setter for record in self.records)
+
     # Inputs
 
     def add_input(

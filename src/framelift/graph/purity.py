@@ -15,7 +15,7 @@ from torch._C import _set_grad_enabled
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
-from framelift.graph.state import ATTENTION_KERNELS
+from framelift.graph.switches import SWITCHES
 
 # Functions that switch a mode of torch. They go into the graph as they are and are not run while building it:
 # whoever asks for them has switched the mode already.
@@ -30,7 +30,7 @@ MODE_SWITCHES: frozenset[Any] = frozenset(
         torch.set_autocast_dtype,
         torch.set_autocast_cache_enabled,
         torch.clear_autocast_cache,
-        *(enable for _, enable in ATTENTION_KERNELS),
+        *(row.setter for row in SWITCHES),
     }
 )
 

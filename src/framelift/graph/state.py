@@ -12,20 +12,16 @@ from torch import _C
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from framelift.graph.switches import ATTENTION_KERNELS
+
 
 def _known(*names: str) -> tuple[Any, ...]:
     """Functions of torch's core, of those that this version has."""
     return tuple(getattr(_C, name) for name in names if hasattr(_C, name))
 
 
-# Which kernels scaled_dot_product_attention may choose from: how to ask, and how to say so.
-ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
-    pair
-    for name in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
-    if len(pair := _known(f"_get_{name}_sdp_enabled", f"_set_sdp_use_{name}")) == 2
-)
 _FLAGS: tuple[Callable[[], bool], ...] = (
-    *(is_enabled for is_enabled, _ in ATTENTION_KERNELS),
+    *(row.readers[0] for row in ATTENTION_KERNELS),
     *_known("_get_deterministic_algorithms", "_get_cudnn_enabled", "_get_mkldnn_enabled"),
 )
 
@@ -100,7 +96,8 @@ def _default_devices() -> tuple[torch.device, ...] | None:
 
 @contextmanager
 def entered(state: TorchState, now: TorchState) -> Iterator[None]:
-    """Runs a block with the modes of ``state`` instead of ``now``'s: gradient, inference, autocast, attention."""
+    """Runs a block with the modes of ``state`` instead of ``now``'s: gradient, inference, autocast, default dtype,
+    attention."""
     if now == state:
         yield
         return
@@ -114,8 +111,11 @@ def entered(state: TorchState, now: TorchState) -> Iterator[None]:
         cuda = (state.autocast_cuda, state.autocast_cuda_dtype)
         if cuda != (now.autocast_cuda, now.autocast_cuda_dtype):
             stack.enter_context(torch.autocast("cuda", dtype=cuda[1], enabled=cuda[0]))
-        for (_, enable), wanted, is_enabled in zip(ATTENTION_KERNELS, state.attention, now.attention, strict=True):
+        if now.default_dtype != state.default_dtype:
+            torch.set_default_dtype(state.default_dtype)
+            stack.callback(torch.set_default_dtype, now.default_dtype)
+        for row, wanted, is_enabled in zip(ATTENTION_KERNELS, state.attention, now.attention, strict=True):
             if wanted != is_enabled:
-                enable(wanted)
-                stack.callback(enable, is_enabled)
+                row.set(wanted)
+                stack.callback(row.set, is_enabled)
         yield

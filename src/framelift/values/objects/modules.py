@@ -39,6 +39,9 @@ class PyModuleValue(Value, models=types.ModuleType):
 
     __slots__ = ()
 
+    def default(self, name: str) -> Any:
+        return raw_lookup(types.ModuleType, name)
+
     def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None
         tracer.guard(self.source, "IS", self.concrete)
@@ -101,6 +104,9 @@ class ModuleObjectValue(UserObjectValue):
         if raw_lookup(self.cls, "__getattribute__") is not types.ModuleType.__getattribute__:
             return super().attribute(tracer, name)
         return self._with_fallback(tracer, name, attributes.find)
+
+    def default(self, name: str) -> Any:
+        return raw_lookup(types.ModuleType, name)
 
     def note_facts(self, tracer: Tracer) -> None:
         assert self.source is not None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch._tensor_str import PRINT_OPTS
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
 from framelift.models.side_effects import AFTERWARDS, PACKAGE, Caller, find_caller, shown
@@ -136,11 +137,22 @@ def _copied_tensor(tracer: Tracer, value: TensorValue, shows_gradient: bool) -> 
     descriptor = value.ref(tracer).descriptor
     if value.python_type() is not torch.Tensor:
         value.refuse("the text of a parameter")
+    if shows_gradient and _is_shown_otherwise(tracer):
+        value.refuse("the text, in a way of showing tensors that the program chose,")
     if not descriptor.requires_grad:
         return tracer.call_torch(torch.clone, (value,), {})
     if shows_gradient:
         value.refuse("the text that names its gradient function")
     return tracer.call_torch(torch.clone, (tracer.call_tensor_method("detach", (value,), {}),), {})
+
+
+def _is_shown_otherwise(tracer: Tracer) -> bool:
+    """Whether texts depend on what the program has set: they are made when the graph has run, as it is set by then."""
+    if tracer.graph.has_switched(torch._C._set_default_dtype):
+        return True
+    options = (PRINT_OPTS, vars(PRINT_OPTS))
+    changed = [value.concrete for value in tracer.journal.changed if isinstance(value, Value)]
+    return any(concrete is option for concrete in changed for option in options)
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------

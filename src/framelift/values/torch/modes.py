@@ -14,12 +14,13 @@ from torch.autograd import grad_mode
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.effects.modes import autocast_nesting
-from framelift.graph.state import ATTENTION_KERNELS
+from framelift.graph.switches import SWITCHES, Switch
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.core.refusals import Operation
+from framelift.values.tensors.deferred import LaterCall
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -41,9 +42,39 @@ for _function in (
     torch.set_autocast_enabled,
     torch.set_autocast_dtype,
     torch.set_autocast_cache_enabled,
-    *(enable for _, enable in ATTENTION_KERNELS),
 ):
     _switch(_function)
+
+
+def _read(tracer: Tracer, row: Switch, reader: Any) -> Any:
+    """What a flag is; what the frame found is guarded, what it has set is known."""
+    now = reader()
+    if row.guarded or row.read() != tracer.modes.at_entry.switched[SWITCHES.index(row)]:
+        return now
+    return tracer.constant(tracer.wrap(now, tracer.sources.known(reader).child("RESULT")))
+
+
+def _register(row: Switch) -> None:
+    for reader in row.readers:
+        primitive(reader)(lambda tracer, reader=reader: _read(tracer, row, reader))
+
+    @primitive(row.setter)
+    def switch(tracer: Tracer, *args: Any, **kwargs: Any) -> None:
+        if tracer.modes.compiled and not row.when_called:
+            raise GraphBreak(FL0102, what=f"{row.setter.__name__} by a graph that is compiled")
+        if torch.get_default_dtype in row.readers and any(isinstance(it, LaterCall) for it in tracer.journal.changed):
+            raise GraphBreak(FL0102, what=f"{row.setter.__name__} after what is shown when the graph has run")
+        for reader in row.readers:
+            _read(tracer, row, reader)
+        plain = tuple([tracer.constant(arg) for arg in args])
+        named = {name: tracer.constant(arg) for name, arg in kwargs.items()}
+        tracer.journal.touch(tracer.modes)
+        py.fold(tracer, row.setter, *plain, **named)
+        tracer.graph.call_function(row.setter, plain, named, tracer.program_point())
+
+
+for _row in SWITCHES:
+    _register(_row)
 
 
 @primitive(torch.clear_autocast_cache)

@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
-from torch import get_autocast_cpu_dtype, get_autocast_gpu_dtype, is_autocast_cpu_enabled
+from torch import (
+    _has_compatible_shallow_copy_type,
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+)
 from torch._C import (
-    _get_cudnn_enabled,
-    _get_cudnn_sdp_enabled,
-    _get_deterministic_algorithms,
-    _get_deterministic_algorithms_warn_only,
-    _get_deterministic_fill_uninitialized_memory,
-    _get_flash_sdp_enabled,
-    _get_math_sdp_enabled,
-    _get_mem_efficient_sdp_enabled,
-    _get_mkldnn_enabled,
-    _get_overrideable_sdp_enabled,
     _get_privateuse1_backend_name,
     _get_tracing_state,
     _group_tensors_by_device_and_dtype,
@@ -33,6 +28,7 @@ from torch._C import (
     _len_torch_function_stack,
     _log_api_usage_once,
 )
+from torch._C._nn import _parse_to
 from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.jit import is_scripting, is_tracing
 
@@ -67,7 +63,6 @@ _STATE = [
     torch.is_inference_mode_enabled,
     torch.is_autocast_enabled,
     is_autocast_cpu_enabled,
-    torch.get_default_dtype,
     torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
     torch.are_deterministic_algorithms_enabled,
@@ -75,16 +70,6 @@ _STATE = [
     _is_torch_function_mode_enabled,
     _len_torch_dispatch_stack,
     _len_torch_function_stack,
-    _get_deterministic_algorithms,
-    _get_deterministic_algorithms_warn_only,
-    _get_deterministic_fill_uninitialized_memory,
-    _get_flash_sdp_enabled,
-    _get_mem_efficient_sdp_enabled,
-    _get_math_sdp_enabled,
-    _get_cudnn_sdp_enabled,
-    _get_overrideable_sdp_enabled,
-    _get_cudnn_enabled,
-    _get_mkldnn_enabled,
     get_autocast_gpu_dtype,
     get_autocast_cpu_dtype,
 ]
@@ -205,6 +190,21 @@ def _sample(tracer: Tracer, tensor: Any) -> Any:
         raise GraphBreak(FL0202, type=py.type_of(tensor).__qualname__)
     descriptor = tensor.ref(tracer).descriptor
     return torch.empty(0, dtype=descriptor.dtype, device=descriptor.device)
+
+
+@primitive(_parse_to)
+def _places(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
+    """What `module.to(...)` is asked for: device, dtype, and how."""
+    if any(isinstance(arg, TensorValue) for arg in (*args, *kwargs.values())):
+        raise GraphBreak(FL0102, what="torch.nn.Module.to a tensor")
+    named = {name: tracer.constant(value) for name, value in kwargs.items()}
+    return make_tuple(list(py.evaluate(tracer, _parse_to, *[tracer.constant(arg) for arg in args], **named)))
+
+
+@primitive(_has_compatible_shallow_copy_type)
+def _is_compatible(tracer: Tracer, tensor: Any, other: Any) -> Any:
+    samples = [_sample(tracer, operand) for operand in (tensor, other)]
+    return py.fold(tracer, _has_compatible_shallow_copy_type, *samples)
 
 
 @primitive(torch.overrides.has_torch_function, _has_torch_function)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.breaks import FL0304, GraphBreak
+from framelift.graph import TensorRef
+from framelift.models import tensors
 from framelift.values.core import protocol as py
 from framelift.values.core.primitives import primitive
 from framelift.values.subclasses.tensors import refuse_rules
@@ -85,9 +87,13 @@ def _recipe(tracer: Tracer, tensor: TensorValue, kind: type, requires_grad: bool
         return Recipe(kind, requires_grad, (), owner)
     if len(ref.storage.refs) != 1 or descriptor.is_view:
         _refuse(what)
-    shape = tuple(tracer.constant(size_of(tracer, tensor)))
-    stride = tuple(tracer.constant(tracer.call_tensor_method("stride", (tensor,), {})))
-    return Recipe(kind, requires_grad, (shape, stride, descriptor.dtype, descriptor.device), None)
+    return Recipe(kind, requires_grad, (*_layout(tracer, tensor), descriptor.dtype, descriptor.device), None)
+
+
+def _layout(tracer: Tracer, tensor: TensorValue) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The size and the strides, which are constants from here on."""
+    stride = tracer.call_tensor_method("stride", (tensor,), {})
+    return tuple(tracer.constant(size_of(tracer, tensor))), tuple(tracer.constant(stride))
 
 
 def _fill(tracer: Tracer, leaf: TensorValue, recipe: Recipe, contents: TensorValue) -> Any:
@@ -130,6 +136,67 @@ def _parameter(tracer: Tracer, data: Any = None, requires_grad: Any = True) -> A
     if recipe.owner is None:
         data.move_to(tracer, alias.ref(tracer))
     return leaf
+
+
+@primitive(torch.Tensor.__deepcopy__)
+def _deepcopy(tracer: Tracer, tensor: Any, memo: Any) -> Any:
+    copied = tracer.known_object(tensors.deepcopy)
+    return py.call(tracer, copied, [tensor, memo], {})
+
+
+@primitive(tensors.copy_of)
+def _copy_of(tracer: Tracer, tensor: Any) -> Any:
+    """A copy of a tensor that has its memory for itself: where others lie in it, their copies would share theirs."""
+    if not isinstance(tensor, TensorValue) or tensor.python_type() is not torch.Tensor:
+        _refuse("a deep copy")
+    ref = tensor.ref(tracer)
+    descriptor = ref.descriptor
+    alone = len(ref.storage.refs) == 1 and not descriptor.is_view and not descriptor.offset
+    ordinary = descriptor.is_complete and not (descriptor.is_conj or descriptor.is_neg or descriptor.is_inference)
+    if not alone or not ordinary or not descriptor.is_leaf or not _is_bare(tracer, tensor):
+        _refuse("a deep copy")
+    requires_grad = descriptor.requires_grad
+    plain = tracer.call_tensor_method("detach", (tensor,), {}) if requires_grad else tensor
+    copy = tracer.call_tensor_method("clone", (plain,), {})
+    return require_grad(tracer, copy, True) if requires_grad else copy
+
+
+def _is_bare(tracer: Tracer, tensor: TensorValue) -> bool:
+    """Whether a tensor has no gradient and no attributes, and no gaps in its memory."""
+    if tensor.is_input and not (
+        py.same(tracer, py.attribute(tracer, tensor, "grad"), None) and not py.truth(tracer, tensor.attributes(tracer))
+    ):
+        return False
+    layout = _layout(tracer, tensor)
+    alike = torch.empty_strided(*layout, dtype=torch.uint8, device="meta")
+    dense = alike.untyped_storage().nbytes() == alike.numel() and torch._debug_has_internal_overlap(alike) == 0
+    return not tensor.has_attributes and dense
+
+
+@primitive(tensors.assign_data)
+def _assign_data(tracer: Tracer, tensor: TensorValue, data: Any) -> None:
+    """`tensor.data = data`, for a leaf that the program made and has not used for what has a gradient."""
+    what = "assignment of attribute 'data'"
+    if data is tensor:
+        return
+    if not tensor.is_new or not isinstance(data, TensorValue) or data.is_input:
+        _refuse(what)
+    before = tensor.ref(tracer)
+    kind, requires_grad = tensor.python_type(), before.descriptor.requires_grad
+    for record in tracer.graph.records:
+        uses = any(used is before for used in record.uses)
+        if uses and any(_has_history(made) and made is not before for made in record.outputs):
+            _refuse(what)
+    recipe = _recipe(tracer, data, kind, requires_grad, what)
+    # What the graph did with it so far it did with the one that was there before.
+    tracer.inputs.tensors[id(before)] = TensorValue(before, tensor.source, tensor.concrete)
+    tensor.become_leaf(tracer, tracer.sources.new(recipe), recipe.example())
+    alias = _fill(tracer, tensor, recipe, data)
+    data.move_to(tracer, alias.ref(tracer))
+
+
+def _has_history(made: Any) -> bool:
+    return isinstance(made, TensorRef) and made.requires_grad
 
 
 @primitive(torch.Tensor.requires_grad_)

@@ -14,6 +14,7 @@ from framelift.graph import TensorRef
 from framelift.graph.operations.derivatives import retain_gradient
 from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
+from framelift.models.tensors import assign_data
 from framelift.native.torch.calibrate import tensor_spec
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.iterators import SequenceIterator
@@ -235,6 +236,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         found.note_identity(tracer)
         if name in _VIEWS:
             return tracer.call_torch(getattr, (self, name), {})
+        if type(found.raw) is FunctionType and found.raw is not getattr(torch.Tensor, name, None):
+            return bind(tracer, found, self, self.python_type())  # parameters have some of their own
         if callable(found.raw):
             return TensorMethodValue(self, name)
         raise GraphBreak(FL0304, what=f"attribute {name!r}")
@@ -273,12 +276,13 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     def _user_attribute(self, tracer: Tracer, name: str) -> Any:
         """Attributes a program hung on a tensor."""
-        found = self._attributes(tracer).get_key(tracer, name)
+        found = MISSING if self.is_new else self.attributes(tracer).get_key(tracer, name)
         if found is not MISSING:
             return found
         raise_no_attribute(self.python_type(), name)
 
-    def _attributes(self, tracer: Tracer) -> DictValue:
+    def attributes(self, tracer: Tracer) -> DictValue:
+        """What the program hung on it, by name."""
         if self._namespace is None:
             if self.is_new:
                 self.refuse("attributes, while it is new,")
@@ -292,6 +296,9 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if name == "grad":
             self._set_gradient(tracer, value)
             return
+        if name == "data":
+            py.call(tracer, tracer.known_object(assign_data), [self, value], {})
+            return
         if name == "requires_grad":
             py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
@@ -299,7 +306,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return  # as in `x.data -= y`, which has written to the memory of `x`
         if hasattr(torch.Tensor, name):
             self.refuse(Operation.SET_ATTRIBUTE, name=name)
-        self._attributes(tracer).set_key(tracer, name, value)
+        self.attributes(tracer).set_key(tracer, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name != "grad":

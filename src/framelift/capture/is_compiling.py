@@ -3,7 +3,7 @@
 Programs leave out work where they believe in a compiler of one kind, and then raise, or call what only that compiler
 takes. Such a program is captured again, and the question it asked last is answered with no. What it does on its own
 is always right. A function that asked and is left by an exception, handled or not, may have left out a handler.
-torch's optimizers are told no at once.
+torch's optimizers and its transformer are told no at once.
 
     >>> answers = Answers()
     >>> answers.begin(), answers.to("here"), answers.to("there")
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from types import CodeType
 
+import torch.nn.modules.transformer
 import torch.optim
 
 # Where a question is asked: lines of code, outermost first.
@@ -25,13 +26,14 @@ Question = tuple[tuple[CodeType, int], ...]
 _PATIENCE = 4
 
 
-# What optimizers compute for a compiler differs in its bits from what they compute for themselves.
-_OPTIMIZERS = torch.optim.__path__[0]
+# What optimizers compute for a compiler differs in its bits from what they compute for themselves; encoders leave other
+# things in places that are padded.
+_MISLED = (torch.optim.__path__[0], torch.nn.modules.transformer.__file__)
 
 
 def is_misled(code: CodeType) -> bool:
     """Whether a function would not do what it does on its own if it heard that it is compiled."""
-    return code.co_filename.startswith(_OPTIMIZERS)
+    return code.co_filename.startswith(_MISLED)
 
 
 class NotCompiling(Exception):

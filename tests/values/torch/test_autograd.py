@@ -468,3 +468,22 @@ def test_what_autograd_keeps_of_a_function_is_seen():
         return x + 1, masking(3)._backward_cls.__name__
 
     check(f, torch.ones(3), expect_breaks=None, expect_ops=0, expect_hit=False, deterministic=False)
+
+
+class Identity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, other: torch.Tensor) -> Any:
+        return x, other * 2
+
+    @staticmethod
+    def backward(ctx: Any, first: torch.Tensor, second: torch.Tensor) -> Any:
+        return -first, second * 2
+
+
+def test_an_argument_that_is_returned_is_a_view_of_it() -> None:
+    def f(x: torch.Tensor) -> Any:
+        first, second = Identity.apply(x, x + 1)
+        first.add_(1)
+        return first, second, first is x
+
+    check(f, X, fullgraph=True)

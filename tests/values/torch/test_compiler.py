@@ -146,3 +146,18 @@ def test_operators_for_torchs_own_compiler_are_not_called_by_programs_that_need_
         return x.cumsum(0)
 
     assert len(check(program, torch.ones(3, 2)).graphs) == 1
+
+
+def test_encoders_are_not_misled() -> None:
+    """Where it is padded, an encoder gives zeros in Python, and something else to a compiler."""
+
+    def encoder() -> Any:
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+        return torch.nn.TransformerEncoder(layer, 2).eval(), torch.arange(12.0).reshape(1, 3, 4)
+
+    def f(model: Any, x: Any) -> Any:
+        with torch.no_grad():
+            return model(x, src_key_padding_mask=torch.tensor([[False, False, True]]))
+
+    check(f, inputs=encoder, expect_breaks=None)

@@ -376,3 +376,33 @@ class Squared(torch.autograd.Function):
 )
 def test_an_autograd_function_inside_of_a_transform(function: Any) -> None:
     check(lambda x: function(x), X.clone().requires_grad_(), expect_breaks=None, expect_ops=0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_checkpoint_of_a_function_that_returns_constants(backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        def block(y: torch.Tensor, *, scale: torch.Tensor, name: str) -> Any:
+            return {"y": [torch.nn.functional.dropout(y * scale)], "name": name, "none": None}
+
+        return checkpoint(block, x, scale=x + 1, name="block", use_reentrant=False)
+
+    check(fn, X.clone().requires_grad_(), fullgraph=True, backend=backend)
+
+
+def test_both_kinds_of_checkpoint_without_gradients() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return checkpoint(torch.sin, x, use_reentrant=True), checkpoint(torch.cos, x, use_reentrant=False)
+
+    check(fn, X.clone().requires_grad_(), fullgraph=True)
+    check(fn, X, expect_breaks=1, expect_ops=0)  # it warns
+
+
+def test_reentrant_checkpoint_is_a_break() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = checkpoint(torch.sin, x * 2, use_reentrant=True)
+        with torch.no_grad():
+            same = checkpoint(lambda z: z, x, use_reentrant=True)
+        return y + 1, same is x
+
+    check(fn, X.clone().requires_grad_(), expect_breaks=2)

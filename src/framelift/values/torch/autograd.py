@@ -55,11 +55,17 @@ def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     run = tracer.known_object(torch_autograd.forward_only)
     output = py.call(tracer, run, [function, context, has_setup, *given], {})
     results = _results(tracer, output, what)
-    if any(result is arg for result in results for arg in given if isinstance(result, TensorValue)):
-        raise GraphBreak(FL0102, what=f"{what}, which returns its argument")
     if any(_requires_grad(tracer, result) for result in results):
         raise GraphBreak(FL0102, what=f"{what}, which returns a tensor that requires gradients")
-    return output
+    # Torch makes views of the arguments that are returned.
+    apart = [_view_of(tracer, result) if any(result is arg for arg in given) else result for result in results]
+    if all(new is old for new, old in zip(apart, results, strict=True)):
+        return output
+    return make_tuple(apart) if tracer.type_of(output) is tuple else apart[0]
+
+
+def _view_of(tracer: Tracer, value: Any) -> Any:
+    return tracer.call_tensor_method("view_as", (value, value), {}) if isinstance(value, TensorValue) else value
 
 
 # Attributes of a function by which torch calls backward in another way than with gradients and what was saved.

@@ -15,6 +15,7 @@ from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.operations.transformed import mapped, recomputed
 from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.lifetimes import held
@@ -27,14 +28,26 @@ if TYPE_CHECKING:
 
 
 class Traced:
-    """A function traced on some arguments, cut out of the graph: the part, and what it returned."""
+    """A function traced on some arguments, cut out of the graph: the part, and what it returned.
 
-    def __init__(self, tracer: Tracer, function: Any, args: list[Any], kwargs: dict[str, Any], what: str) -> None:
+    That is tensors in containers, and constants besides where `constants` says so.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        function: Any,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        what: str,
+        constants: bool = False,
+    ) -> None:
         mark, questions = tracer.graph.mark(), tracer.graph.layout_questions
         modes, before = tracer.modes.state(), held(tracer)
         with later(tracer) as journal:
             output = py.call(tracer, function, args, kwargs)
-            leaves, self.tree = flatten(tracer, output)
+            self._leaves, self.tree = flatten(tracer, output)
+            leaves = [leaf for leaf in self._leaves if isinstance(leaf, Value) or not constants]
             if journal.leaves_traces or journal.changes(before) or tracer.modes.state() != modes:
                 raise GraphBreak(FL0102, what=f"{what} of a function that does more than compute")
             if not leaves or not all(isinstance(leaf, TensorValue) for leaf in leaves):
@@ -47,8 +60,9 @@ class Traced:
             raise GraphBreak(FL0302, op=what, error=failure.reason) from failure
 
     def result(self, tracer: Tracer, made: Sequence[Any]) -> Any:
-        """New values in the shape of what the function returned."""
-        return self.tree.build(tracer, made)
+        """New values in the shape of what the function returned, with the constants among it."""
+        rest = iter(made)
+        return self.tree.build(tracer, [next(rest) if isinstance(leaf, Value) else leaf for leaf in self._leaves])
 
 
 def without(refs: Sequence[Any], others: Sequence[Any]) -> list[Any]:
@@ -157,13 +171,24 @@ def _checkpoint(
     **kwargs: Any,
 ) -> Any:
     plain = context_fn is None or py.same(tracer, context_fn, tracer.known_object(noop_context_fn))
-    if tracer.constant(use_reentrant) is not False or not plain or py.truth(tracer, debug):
+    reentrant = tracer.constant(use_reentrant)
+    if type(reentrant) is not bool or not plain or py.truth(tracer, debug):
         raise GraphBreak(FL0102_ARGUMENTS, what="torch.utils.checkpoint")
+    if reentrant and (torch.is_grad_enabled() or kwargs or not any(_requires_grad(tracer, arg) for arg in args)):
+        # Its backward is one of its own, which adds to gradients as it goes; without gradients it warns.
+        raise GraphBreak(FL0102, what="torch.utils.checkpoint of the reentrant kind")
     if not torch.is_grad_enabled():
-        return py.call(tracer, function, list(args), kwargs)
-    traced = Traced(tracer, function, list(args), kwargs, "torch.utils.checkpoint")
+        output = py.call(tracer, function, list(args), kwargs)
+        if reentrant and any(leaf is arg for leaf in flatten(tracer, output)[0] for arg in args):
+            raise GraphBreak(FL0102, what="torch.utils.checkpoint of a function that returns its argument")
+        return output
+    traced = Traced(tracer, function, list(args), kwargs, "torch.utils.checkpoint", constants=True)
     given = traced.part.free(traced.outputs)
     body = tracer.graph.body("recomputed_body", traced.part, given, traced.outputs)
     plan = (bool(tracer.constant(preserve_rng_state)), traced.part.is_random())
     made = tracer.call_on_bodies(recomputed, (body, *plan, *given), traced.part.may_raise())
     return traced.result(tracer, py.items(tracer, made))
+
+
+def _requires_grad(tracer: Tracer, value: Any) -> bool:
+    return isinstance(value, TensorValue) and bool(py.attribute(tracer, value, "requires_grad"))

@@ -196,7 +196,7 @@ def _sample(tracer: Tracer, tensor: Any) -> Any:
 def _places(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     """What `module.to(...)` is asked for: device, dtype, and how."""
     if any(isinstance(arg, TensorValue) for arg in (*args, *kwargs.values())):
-        raise GraphBreak(FL0102, what="torch.nn.Module.to a tensor")
+        raise GraphBreak(FL0102_ARGUMENTS, what="torch.nn.Module.to")
     named = {name: tracer.constant(value) for name, value in kwargs.items()}
     return make_tuple(list(py.evaluate(tracer, _parse_to, *[tracer.constant(arg) for arg in args], **named)))
 

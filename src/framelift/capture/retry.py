@@ -80,7 +80,7 @@ class Retries:
         graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
         lift = Lift(self.programs, graph, fragments, fragments.argument_names(code), self.policy)
         lift.answers = self.answers
-        lift.modes.compiled = request.options.backend.derives
+        lift.modes.compiled = not self.has_residual or request.options.backend.derives
         lift.has_residual = self.has_residual
         is_fragment = fragments.is_fragment(code)
         lift.steps = Steps(break_before=self.break_before, depth=self.depth or 0, owns_arguments=is_fragment)

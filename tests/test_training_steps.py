@@ -147,3 +147,22 @@ def test_what_invalidates_a_step() -> None:
     found, captures = train(task, sgd, run_with(framelift.compile(step, backend="eager", fullgraph=True)))
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     assert captures == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "inductor"])
+def test_numbers_written_beside_a_backward(backend: str) -> None:
+    """They are constants of the graph that a compiler is given."""
+
+    def f(x: torch.Tensor, scale: torch.Tensor, number: int) -> tuple[Any, torch.Tensor]:
+        leaf = x.detach().clone().requires_grad_()
+        (leaf * scale).sum().backward()
+        table = torch.zeros(4)
+        table[0] = number % 5
+        table.view(-1)[1] = 3.0
+        return leaf.grad, table
+
+    lifted = framelift.compile(f, backend=backend, fullgraph=True)
+    x, scale = torch.ones(3), torch.randn(3, requires_grad=True)
+    for number in (2, 3, 4):
+        for one, two in zip(f(x, scale, number), lifted(x, scale, number), strict=True):
+            assert torch.equal(one, two)

@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 import framelift
 from tests.backends.test_users_backends import simplified_boxed
-from tests.helpers import check
+from tests.helpers import assert_same, check
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
@@ -62,3 +62,30 @@ def test_hooks_of_compilers_are_not_counted_among_the_programs(backend: Any) -> 
         x = torch.ones(size, 3)
         assert torch.equal(lifted(x), linear(x) + 1)
         assert RemovableHandle.next_id == before + 1
+
+
+def switched_before_a_break(x: torch.Tensor, linear: torch.nn.Module) -> torch.Tensor:
+    with torch.autocast("cpu"):
+        framelift.graph_break()
+    return linear(x)
+
+
+def switched_off_inside(x: torch.Tensor, linear: torch.nn.Module) -> torch.Tensor:
+    with torch.autocast("cpu", enabled=False):
+        y = linear(x)
+    return y + linear(x)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", simplified_boxed])
+@pytest.mark.parametrize("function, around", [(switched_before_a_break, False), (switched_off_inside, True)])
+def test_what_ran_in_full_precision_has_such_gradients(function: Any, around: bool, backend: Any) -> None:
+    """A product in full precision has its gradients in full precision, whatever the graph began with."""
+    found = []
+    for each in (function, framelift.compile(function, backend=backend)):
+        torch.manual_seed(0)
+        linear, x = torch.nn.Linear(5, 5), torch.randn(4, 5, requires_grad=True)
+        with torch.autocast("cpu", enabled=around):
+            loss = each(x, linear).sum()
+        loss.backward()
+        found.append([x.grad, linear.weight.grad, linear.bias.grad])
+    assert_same(*found)

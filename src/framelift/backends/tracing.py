@@ -71,6 +71,8 @@ def compiling(
     with ExitStack() as stack:
         stack.enter_context(raising_no_warnings())
         stack.enter_context(_hooks_of_its_own())
+        # As torch asks users to call it: outside of the block that switches autocast on for the forward.
+        stack.enter_context(torch._functorch.config.patch(backward_pass_autocast="off"))
         stack.enter_context(compile_context(CompileContext(number)))
         context = _Context(mode)
         stack.enter_context(tracing(context))
@@ -174,7 +176,8 @@ _AUTOCAST = {
 def _name_inputs(module: GraphModule, example_inputs: Sequence[Any], number: CompileId) -> None:
     """Says where inputs come from and which of them stay where they are, in the way AOTAutograd looks for it."""
     module.meta["dynamo_compile_id"] = number
-    module._param_name_to_source = {}
+    # Numbers that were written into tensors while the graph was traced once more.
+    module._param_name_to_source = {name: NamedSource(name) for name in module.state_dict(keep_vars=True)}
     placeholders = module.graph.find_nodes(op="placeholder")
     for node, value in zip(placeholders, example_inputs, strict=True):
         is_static = isinstance(value, torch.nn.Parameter) or node.meta.get("input_kind") in STATIC_KINDS

@@ -58,7 +58,7 @@ def compile_differentiated(
         compiled = backend.compile(taken_apart, examples)
 
     def run(*args: Any) -> Any:
-        if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+        if _is_watched():
             return as_it_is(*args)
         with torch.no_grad():
             results = compiled(*args)
@@ -88,17 +88,39 @@ def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModu
     given = module.graph.find_nodes(op="placeholder")
     mode = FakeTensorMode(shape_env=module.shape_env, allow_non_fake_inputs=True)
     fakes = [fake_of(mode, value, node.meta.get("symbolic")) for node, value in zip(given, examples, strict=True)]
-    with unobserved(), preserve_node_meta(), mode:
+    with unobserved(), torch.autograd.set_detect_anomaly(False), preserve_node_meta(), mode:
         traced = make_fx(Interpreter(module).run)(*fakes)
     release_source(traced)
     for node, original in zip(traced.graph.find_nodes(op="placeholder"), given, strict=True):
         node._rename(original.name)
         node.target = node.name
         node.meta.update({key: original.meta.get(key) for key in _OF_INPUTS})
+    _spell_constants(traced)
     traced.recompile()
     traced.shape_env = module.shape_env
     traced.meta.update(module.meta)
     return traced
+
+
+def _spell_constants(traced: GraphModule) -> None:
+    """Tensors that the program has written down are made in the graph: compilers take those that a module holds for
+    its parameters, and ask where these come from."""
+    held = {node: getattr(traced, node.target) for node in traced.graph.find_nodes(op="get_attr")}
+    for node, value in held.items():
+        if isinstance(value, torch.Tensor):
+            with traced.graph.inserting_before(node):
+                kwargs = {"dtype": value.dtype, "device": value.device}
+                made = traced.graph.call_function(torch.tensor, (value.tolist(),), kwargs)
+            made.meta.update(node.meta)
+            node.replace_all_uses_with(made)
+            traced.graph.erase_node(node)
+    for name in {node.target for node, value in held.items() if isinstance(value, torch.Tensor)}:
+        delattr(traced, name)
+
+
+def _is_watched() -> bool:
+    """Whether the program is told what autograd saves, or wants gradients searched for NaN."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None or torch.is_anomaly_enabled()
 
 
 def _warns(graph: GraphBuilder) -> bool:

@@ -191,6 +191,14 @@ def with_autocast(x: Tensor, w: Tensor) -> Any:
     return y.dtype
 
 
+def with_constants(x: Tensor, w: Tensor) -> Any:
+    weights = torch.tensor([1.0, float("inf"), -0.5, 2.0]).clamp(max=3)
+    weights[0] += 1
+    loss = F.cross_entropy(x * w * weights, torch.tensor([0, 1, 2]))
+    (loss * torch.tensor(2.0, dtype=torch.float64)).backward()
+    return loss.detach(), torch.tensor([[True, False]])
+
+
 def with_dropout(x: Tensor, w: Tensor) -> Any:
     F.dropout(x * w, 0.5).sum().backward()
     return torch.rand(2)
@@ -307,6 +315,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     chosen_inputs,
     with_grad_enabled_inside,
     with_autocast,
+    with_constants,
     with_dropout,
     a_function_of_its_own,
     checkpointed,
@@ -647,6 +656,24 @@ def test_hooks_on_saved_tensors_around_the_call(backend: str) -> None:
     expected, found = counted(one_leaf), counted(framelift.compile(one_leaf, backend=backend, fullgraph=True))
     assert expected[0] == found[0] > 0
     assert torch.equal(expected[1], found[1])
+
+
+@BACKENDS
+def test_anomaly_mode_around_the_call(backend: str) -> None:
+    def program(x: Tensor, w: Tensor) -> Any:
+        w.grad = None
+        (x * w).sqrt().sum().backward()
+
+    lifted = framelift.compile(program, backend=backend, fullgraph=True)
+    for first in (True, False):
+        framelift.reset()
+        w = leaf(4)
+        if first:
+            lifted(X.abs(), w)
+        with pytest.warns(UserWarning, match="Anomaly Detection"), torch.autograd.detect_anomaly():
+            lifted(torch.ones(3, 4), leaf(4).detach().abs().add(1).requires_grad_())
+            with pytest.raises(RuntimeError, match="returned nan values"):
+                lifted(-X.abs() - 1, leaf(4).detach().abs().add(1).requires_grad_())
 
 
 @BACKENDS

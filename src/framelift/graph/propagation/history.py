@@ -188,7 +188,8 @@ class History:
         try:
             if record.op == "call_method":
                 return self._fakes.run(getattr(args[0], record.target), args[1:], kwargs)
-            return self._fakes.run(record.target, args, kwargs)
+            with torch.autograd.set_detect_anomaly(False):  # it would search fakes for NaN
+                return self._fakes.run(record.target, args, kwargs)
         except Exception as error:  # whatever autograd or the operation raises is the program's, and is passed on
             self.forget()
             raise MetadataFailure(failure_kind(error), record.name, first_line(error)) from error

@@ -162,7 +162,7 @@ UNPROMISING = _fallback(
 DATA_DIFFERS = _fallback(
     "FL0801",
     "what its graph presumes about data is {check}",
-    "Sizes and numbers that depend on data are presumed to be at least 2, and to compare as in the graph.",
+    "Nothing to do, unless it happens again and again: the next capture presumes less.",
     is_error=False,
 )
 ERROR_PRESUMED_AWAY = _fallback(
@@ -175,6 +175,12 @@ ERROR_HANDLED = _fallback(
     "FL0803",
     "an operation raised {error} in a `try` or `with` of the program",
     "Nothing to do, unless it happens often: then the graph is run for nothing.",
+    is_error=False,
+)
+ERROR_FORESEEN = _fallback(
+    "FL0805",
+    "its data lead to an error: {check} is false",
+    "Nothing to do: the call raises, or the program handles it. The next call is captured.",
     is_error=False,
 )
 NUMBER_DIFFERS = _fallback(

@@ -20,8 +20,8 @@ from framelift.backends.example_inputs import Given
 from framelift.backends.tracing import compiling, presumed_so_far
 from framelift.backends.trial import is_refused
 from framelift.errors import BackendError, short, unknown
-from framelift.graph.emission.lowering import CannotCheck
 from framelift.native import _core
+from framelift.shapes.bindings import CannotCheck
 from framelift.silence import heard_when_done, raising_no_warnings
 
 # A backend: takes a graph module and example inputs, returns a callable with the same inputs and outputs.

@@ -40,7 +40,6 @@ from framelift.report import events, stream
 from framelift.residual.codegen import Direct, GraphCall, ResidualCode, Return
 from framelift.residual.failures import GraphJudge
 from framelift.residual.rollback import Precautions
-from framelift.shapes.check_history import Trust
 from framelift.silence import heard_when_done, unheard_warnings
 
 
@@ -112,6 +111,8 @@ class _Capture:
         module = call = None
         if has_graph:
             outputs = [value.ref(lift) for value in residual.outputs]
+            if self.request.options.backend.derives:
+                graph.propagation.find_out_all()
             module = graph.finish(outputs)
             module.meta["framelift_function"] = code.co_qualname
             inputs = [lift.inputs.origin(ref) for ref in graph.live_inputs]
@@ -162,12 +163,6 @@ class _Capture:
                 improve(module, options.passes, options.backend.is_bitwise, options.pass_options)
             self.attempt.lap("passes")
 
-    def _trust(self) -> Trust:
-        """The graph presumes something about data, and is used as long as that comes true often enough."""
-        trust = self.request.history.trust
-        self.lift.guard(self.lift.sources.known(trust).attribute("is_given"), "EQUALS", True)
-        return trust
-
     def _judge(self, module: Any) -> GraphJudge:
         """Who is told when the graph raises."""
         graph, options = self.lift.graph, self.request.options
@@ -180,7 +175,7 @@ class _Capture:
             last_trace(module),
             options.fullgraph,
             handles_errors=self.request.fragments.is_chain(self.code) or any(map(_is_handled, graph.records)),
-            trust=self._trust() if graph.depends_on_data else None,
+            lessons=self.request.history.lessons if graph.depends_on_data else None,
         )
 
     def _call_backend(self, module: Any, ops: int, outputs: Sequence[Any]) -> Callable[..., Any]:

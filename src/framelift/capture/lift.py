@@ -432,9 +432,14 @@ class Lift:
         self.made.active = True
         return self.has_residual and self.journal is self._own_journal
 
-    def presume(self, ref: NumberRef) -> None:
+    def presume(self, ref: NumberRef, is_said: bool = False) -> None:
         """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""
-        self.operations.presume(self, ref)
+        self.operations.presume(self, ref, is_said)
+
+    def is_so_now(self, ref: NumberRef) -> bool | None:
+        """Whether a condition on numbers that depend on data is true in the call that is captured, if that is known."""
+        known: bool | None = self.graph.shape_env.truth_of(ref.known_fake.node.expr)
+        return known
 
     def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""

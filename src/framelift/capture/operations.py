@@ -12,6 +12,7 @@ from framelift.breaks import FL0102, FL0301, FL0302, FL0303, FL0307, FL0308, Gra
 from framelift.capture.early_checks import checked_first
 from framelift.capture.interpreter.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
+from framelift.shapes.bindings import Foreseen
 from framelift.shapes.symbols import decide, known_of_data
 from framelift.shapes.unbacked import depends_on_data
 from framelift.values.containers.dicts import DictValue
@@ -124,8 +125,12 @@ class Operations:
         symbols = lift.graph.symbols
         if depends_on_data(ref.known_fake):
             known = known_of_data(ref.known_fake)
+            is_truth = isinstance(ref.known_fake, torch.SymBool)
             # What is presumed of sizes says how a branch goes, never how often a loop runs.
-            if known is None or (type(known) is bool and _is_in_open_loop(lift)):
+            is_in_loop = is_truth and _is_in_open_loop(lift)
+            if known is None and is_truth and not is_in_loop:
+                known = lift.graph.size_question(ref)
+            if known is None or is_in_loop:
                 reason = FL0301 if isinstance(ref.known_fake, torch.SymBool) else FL0308
                 raise GraphBreak(reason, what=lift.graph.origin_of(ref))
             return known
@@ -143,10 +148,10 @@ class Operations:
         symbols.note_place(lift.user_line)
         return number
 
-    def presume(self, lift: Tracing, ref: NumberRef) -> None:
+    def presume(self, lift: Tracing, ref: NumberRef, is_said: bool) -> None:
         """Go on as if a condition were true, and check it when the graph runs."""
         try:
-            lift.graph.presume(ref)
+            lift.graph.presume(ref, is_said)
         except MetadataFailure as failure:
             raise _break_for(failure) from failure
 
@@ -183,6 +188,8 @@ def _is_in_open_loop(lift: Tracing) -> bool:
 
 def _break_for(failure: MetadataFailure) -> GraphBreak:
     """The graph break for an operation that cannot be put into the graph."""
+    if isinstance(failure.__cause__, Foreseen):
+        raise failure.__cause__
     if failure.kind == "data-dependent":
         return GraphBreak(FL0301, what=failure.operation)
     if failure.kind == "opaque":

@@ -28,7 +28,7 @@ from framelift.capture.lift import Lift
 from framelift.capture.request import Request
 from framelift.errors import BackendError
 from framelift.graph import GraphBuilder, NeedsNumbers, NumberRef, TensorRef
-from framelift.graph.emission.runtime_asserts import CannotCheck
+from framelift.shapes.bindings import CannotCheck
 
 T = TypeVar("T")
 
@@ -77,7 +77,11 @@ class Retries:
         request, fragments = self.request, self.request.fragments
         code = request.function.__code__
         graph = request.make_graph()
-        graph.shape_env.takes_data = config.data_dependent and request.history.trust.is_given
+        lessons, env = request.history.lessons, graph.shape_env
+        env.takes_data = config.data_dependent and lessons.takes_data
+        env.foresees = lessons.foresees and request.context is not None
+        env.least_sizes, env.may_presume = lessons.least_sizes, lessons.may_presume
+        env.compiles = not self.has_residual or request.options.backend.derives
         lift = Lift(self.programs, graph, fragments, fragments.argument_names(code), self.policy)
         lift.answers = self.answers
         lift.modes.compiled = not self.has_residual or request.options.backend.derives
@@ -129,7 +133,7 @@ class Retries:
             request.history.refused_numbers.update(names)
             return True
         if graph.depends_on_data and not (request.options.fullgraph and isinstance(reason, BackendError)):
-            request.history.trust.withdraw()
+            request.history.lessons.withdraw()
             return True
         return False
 

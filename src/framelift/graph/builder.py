@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+import sympy
 import torch
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
@@ -36,6 +37,7 @@ from framelift.graph.metadata import Interner
 from framelift.graph.names import input_base
 from framelift.graph.nest import NotAConstant, scan
 from framelift.graph.operations.derivatives import DIFFERENTIATES, PREPARATIONS
+from framelift.graph.propagation.evidence import Evidence
 from framelift.graph.propagation.fake import Describer, Fakes, opaque_kind, problem_with, storage_of
 from framelift.graph.propagation.history import History
 from framelift.graph.propagation.materialise import Materialiser, bind_fake
@@ -56,8 +58,8 @@ from framelift.graph.record import (
 )
 from framelift.graph.state import StateReader
 from framelift.graph.torch_caches import release_source
+from framelift.shapes.bindings import Unlikely
 from framelift.shapes.symbols import SYMBOLIC, Layout, Symbols
-from framelift.shapes.unbacked import Unlikely
 from framelift.torch_names import is_absent
 
 # Generates its code when it is first called or printed.
@@ -93,7 +95,9 @@ class GraphBuilder:
         self._input_by_example: dict[int, TensorRef] = {}
         self._storages = InputStorages()
         materialiser, check_apart = self._materialiser, self._storages.check_apart
-        self.propagation = Propagation(self.fakes, self._descriptors, materialiser, check_apart)
+        # What operations give in the call that is captured.
+        self.evidence = Evidence(self.records, self._states)
+        self.propagation = Propagation(self.fakes, self._descriptors, materialiser, check_apart, self.evidence)
         # What autograd knows of it, where the program asks for derivatives.
         self.history = History(self.records, self.fakes, self._descriptors, self._states, materialiser)
         self._finished = False
@@ -231,6 +235,7 @@ class GraphBuilder:
 
     def release(self) -> None:
         """Let go of the real tensors, which cycles among the values would keep until the collector comes by."""
+        self.evidence.release()
         for ref in self.inputs:
             ref.example = None
 
@@ -410,12 +415,22 @@ class GraphBuilder:
         where = [f"{symbol} is {origins[symbol]}" for symbol in symbols]
         return f"{PythonPrinter().doprint(expression)}, where {' and '.join(where)}" if where else str(expression)
 
-    def presume(self, condition: NumberRef) -> None:
+    def presume(self, condition: NumberRef, is_said: bool) -> None:
         """Go on as if a condition were true: it is guarded if it can be, and else checked when the graph runs."""
         try:
-            self.shape_env.presume(condition.known_fake, "the program goes on as if it were so")
+            self.shape_env.presume(condition.known_fake, "the program goes on as if it were so", is_said)
         except Unlikely as error:
-            raise MetadataFailure("data-dependent", "a check", str(error)) from None
+            raise MetadataFailure("data-dependent", "a check", str(error)) from error
+
+    def size_question(self, condition: NumberRef) -> bool | None:
+        """Whether a condition on sizes that depend on data is true in this call, which is presumed from here on."""
+        env, expression = self.shape_env, condition.known_fake.node.expr
+        if not (expression.free_symbols <= env.size_like and env.may_presume):
+            return None
+        truth: bool | None = env.truth_of(expression)
+        if truth is not None:
+            env.presume(expression if truth else sympy.Not(expression), "the program goes on as if it were so")
+        return truth
 
     def _size(self, record: Record, size: Any) -> Any:
         """The size of a tensor, which its metadata tell."""
@@ -435,14 +450,14 @@ class GraphBuilder:
         dropped = self.records[mark.records :]
         del self.records[mark.records :]
         self.history.forget_beyond(mark.records)
+        self.evidence.forget(dropped)
         self.propagation.restore(mark.changes)
         changed: dict[int, Storage] = {}
         for record in reversed(dropped):
             for output in record.outputs:
                 if isinstance(output, TensorRef) and output.record is record:
                     output.storage.refs.remove(output)
-            for symbol in record.bindings:
-                self.propagation.bound.pop(symbol, None)
+            self.propagation.unbind(record)
             for storage in record.changed:
                 del storage.changes[-1]
                 changed[id(storage)] = storage
@@ -509,6 +524,7 @@ class GraphBuilder:
         writer = GraphWriter()
         graph = writer.emit(self.live_inputs, kept, live, returned)
         self._finished = True
+        self.propagation.finish()
         graph.lint()
         # Code is generated when somebody first calls or prints the module: many backends never do.
         module = LazyGraphModule(writer.bodies, graph)

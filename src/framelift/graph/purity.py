@@ -88,5 +88,29 @@ HIDDEN_WRITES: dict[str, tuple[int | None, tuple[int, ...]]] = {
     "aten::instance_norm": (5, (3, 4)),
 }
 
+# Operators that take tensors without elements as they take others, besides those that compute element by element.
+TAKES_EMPTY: frozenset[str] = frozenset(
+    f"aten::{name}"
+    for name in (
+        # views and copies
+        "view _unsafe_view reshape expand permute transpose t slice select unsqueeze squeeze narrow split "
+        "split_with_sizes chunk unbind detach alias as_strided diagonal clone contiguous _to_copy copy copy_ "
+        "lift_fresh lift_fresh_copy to view_as tensor_split hstack vstack cat stack flip roll repeat "
+        "constant_pad_nd tril triu movedim "
+        # parts
+        "index index_put index_put_ _unsafe_index index_add index_add_ index_select index_copy index_copy_ "
+        "index_fill index_fill_ gather scatter scatter_ scatter_add scatter_add_ masked_fill masked_fill_ "
+        "masked_scatter masked_select nonzero embedding repeat_interleave unique_consecutive _unique2 unique_dim "
+        # new ones
+        "zeros ones full empty arange empty_strided zeros_like ones_like full_like empty_like rand_like new_zeros "
+        "new_ones new_full new_empty new_empty_strided empty_permuted zero_ fill_ fill scalar_tensor "
+        # sums and products
+        "mm addmm bmm baddbmm matmul linear dot mv sum mean prod var var_mean std std_mean cumsum cumprod any all "
+        "count_nonzero bincount _softmax _log_softmax softmax log_softmax native_layer_norm layer_norm "
+        "_fused_rms_norm sort argsort where result_type item _local_scalar_dense sym_size sym_stride sym_numel "
+        "sym_storage_offset is_contiguous _scaled_dot_product_flash_attention_for_cpu "
+    ).split()
+)
+
 # Operators tagged as random that draw nothing when this argument is zero or false.
 RANDOM_ONLY_IF = ("dropout_p", "p", "dropout", "train")

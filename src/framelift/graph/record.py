@@ -14,8 +14,8 @@ from torch.fx import Node
 
 from framelift.graph.metadata import Descriptor, Expression
 from framelift.graph.state import TorchState
+from framelift.shapes.bindings import Bindings
 from framelift.shapes.symbols import Layout
-from framelift.shapes.unbacked import Bindings
 
 Operation = Literal["call_function", "call_method"]
 
@@ -55,6 +55,7 @@ class Record:
         "is_early",
         "is_cut",
         "bindings",
+        "reads_data",
     )
 
     def __init__(
@@ -97,6 +98,8 @@ class Record:
         self.is_cut = False
         # Symbols for what depends on data that came with its result, and where in it they are found.
         self.bindings: Bindings = {}
+        # What its result is like depends on data, though it may be known by what is presumed in this capture.
+        self.reads_data = False
 
     @property
     def tensors(self) -> list[TensorRef]:

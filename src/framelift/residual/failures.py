@@ -1,7 +1,7 @@
 """A graph that raised, and the call that Python has run in its place: what that was.
 
     Python raised as well       the program's own error: nobody is asked, and nothing is counted
-    something did not hold      that framelift presumes, of data or of errors: counted, and the trust in it may go
+    something did not hold      that framelift presumes, of data or of errors: counted; the next capture knows better
     an operation was handled    by a `try` or `with` of the program around it: the same
     none of these               the backend failed: warned of once; after three times the graph is not used any more
 
@@ -30,7 +30,7 @@ from framelift.fallbacks import (
 from framelift.graph.emission.runtime_asserts import PROGRAM_RAISES, failed_check
 from framelift.native import _core
 from framelift.report import events, stream
-from framelift.shapes.check_history import Trust
+from framelift.shapes.check_history import Lessons
 
 # So often a graph may raise where Python does not.
 MOST_FAILURES = 3
@@ -50,8 +50,8 @@ class GraphJudge:
     fullgraph: bool
     # Operations stand where the program handles what they raise.
     handles_errors: bool
-    # In what is presumed about data; None: nothing is.
-    trust: Trust | None
+    # Where what did not hold of data is noted; None: nothing is presumed of it.
+    lessons: Lessons | None
     failed_checks: int = 0
     _failures: int = 0
 
@@ -61,7 +61,7 @@ class GraphJudge:
         if check is not None:
             self.failed_checks += 1
             stream.emit(events.CheckFailed(self.capture, self.function, check))
-            self._distrust()
+            self._learn(entry, check)
             _ran_eagerly(self.function, DATA_DIFFERS.because(check=check))
         elif PROGRAM_RAISES in str(error):
             _ran_eagerly(self.function, ERROR_PRESUMED_AWAY.because())
@@ -73,10 +73,11 @@ class GraphJudge:
             return self._backend_failed(entry, error)
         return None
 
-    def _distrust(self) -> None:
-        """With `fullgraph=True` there is nothing to put in the place of what is presumed."""
-        if self.trust is not None and not self.fullgraph:
-            self.trust.disappoint(_core.outermost_calls())
+    def _learn(self, entry: Any, check: str) -> None:
+        """Another graph takes the place of this one when the function is next called."""
+        if self.lessons is not None:
+            _drop(entry)
+            self.lessons.learn(check)
 
     def _stack_used_up(self) -> BaseException | None:
         if self.fullgraph:
@@ -131,13 +132,20 @@ class Presumption:
 def retire(entry: Any, judge: Presumption) -> None:
     """Put an entry in the place of another that takes the same calls, and has Python run them."""
     table = entry.table
+    if _drop(entry):
+        table.install(entry.tree, _giving_up(entry.residual, judge), entry.label)
+
+
+def _drop(entry: Any) -> bool:
+    """Take an entry out of its table; False: another thread was faster."""
+    table = entry.table
     if table is None:
-        return
+        return False
     try:
         table.remove(entry)
-    except ValueError:  # another thread was faster
-        return
-    table.install(entry.tree, _giving_up(entry.residual, judge), entry.label)
+    except ValueError:
+        return False
+    return True
 
 
 def _giving_up(residual: FunctionType, judge: Presumption) -> FunctionType:

@@ -26,6 +26,7 @@ from framelift.errors import (
 from framelift.fallbacks import (
     BUILTINS_REPLACED,
     CAPTURE_FAILED,
+    ERROR_FORESEEN,
     FALLBACKS,
     LIMIT_REACHED,
     MANY_FRAMES,
@@ -55,6 +56,7 @@ from framelift.runtime.recompile_reasons import misfits, refused, what_keeps_fai
 from framelift.runtime.stance import Stances, forced_backend, lift_anew_with
 from framelift.runtime.stance import current as current_stance
 from framelift.runtime.torch_hook import leave_alone
+from framelift.shapes.bindings import Foreseen
 from framelift.torch_names import TORCH_NAMES
 from framelift.values.functions.untraceable import has_own_builtins
 
@@ -252,6 +254,9 @@ class Context:
         except (FullGraphError, BackendError, DynamicError) as error:
             error.__context__ = error.__cause__  # else what was being captured lives as long as the error
             raise error.with_traceback(None) from error.__cause__
+        except Foreseen as error:
+            known.history.lessons.foresee()
+            return self._leave_to_python(known, function, options, ERROR_FORESEEN.because(check=error))
         except MemoryError:
             raise
         except RecursionError:  # the caller's stack was deeper than it looked

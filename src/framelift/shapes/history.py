@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framelift.errors import DynamicError
-from framelift.shapes.check_history import Trust
+from framelift.shapes.check_history import Lessons
 from framelift.shapes.marks import Mark
 from framelift.shapes.symbols import Dimension
 
@@ -52,8 +52,8 @@ class History:
     texts: dict[str, set[str]] = field(default_factory=dict)
     # Numbers, and tensors with sizes, the backend would not take as symbols.
     refused_numbers: set[str] = field(default_factory=set)
-    # Whether sizes and numbers that depend on data are left to the graph.
-    trust: Trust = field(default_factory=Trust)
+    # What is known about sizes and numbers that depend on data.
+    lessons: Lessons = field(default_factory=Lessons)
 
 
 @dataclass(frozen=True, slots=True)

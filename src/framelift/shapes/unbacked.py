@@ -1,49 +1,58 @@
 """Sizes and numbers that depend on data: unbacked symbols, which have no value while a program is captured.
 
-torch's rules for operations guess where such a symbol would decide ("no size is 1"). A guess that does not come true is
-a wrong result, so every guess is a *presumption* here: a fact that the graph checks when it runs. If the check fails,
-the graph raises and Python runs the program. The plainest presumption is that no size is 0 or 1, because operations,
-and compilers after them, treat these two as cases of their own.
+torch's rules for operations ask about such symbols ("is this size 1?"). What a symbol is in the call that is captured
+answers them, where that can be found out (`graph.evidence`); else torch's own guess does. Either way an answer that
+does not come true is a wrong result, so every answer is a *presumption*: a fact that the graph checks when it runs. If
+the check fails, the graph raises and Python runs the program.
 
     >>> env = PresumingEnv()
     >>> n = env.create_unbacked_symint()
     >>> guard_or_false(n == 7), [str(fact.expr) for fact in env.presumptions]
     (False, ['Ne(u0, 7)'])
+    >>> env.evidence = {n.node.expr: 5}.get
+    >>> guard_or_false(n == 5), [str(fact.expr) for fact in env.presumptions]
+    (True, ['Ne(u0, 7)', 'Eq(u0, 5)'])
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
+import torch.fx.traceback
+from sympy.logic.boolalg import Boolean
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import (
     SYMPY_INTERP,
-    PendingUnbackedSymbolNotFound,
     ShapeEnv,
     SLoc,
-    compute_unbacked_bindings,
     free_unbacked_symbols,
     guard_or_false,
 )
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from framelift.shapes.bindings import Foreseen, Unlikely
 from framelift.shapes.leaves import tensors_in
+from framelift.shapes.truth import truth
 
-__all__ = ["LEAST_SIZE", "Presumed", "PresumingEnv", "Unlikely", "bindings_of", "depends_on_data", "guard_or_false"]
-
-# Where in the result of an operation the number is found that a symbol stands for.
-Bindings = dict[sympy.Symbol, tuple[Any, ...]]
+__all__ = ["LEAST_SIZE", "Asked", "Presumed", "PresumingEnv", "depends_on_data", "guard_or_false"]
 
 LEAST_SIZE = 2
 
 
-class Unlikely(Exception):
-    """What would have to be presumed is known to be false."""
+@dataclass(slots=True)
+class Asked:
+    """What the rule of one operation asked about symbols without a value, and was answered; what it claims of them."""
+
+    questions: dict[Any, bool] = field(default_factory=dict)
+    claims: list[tuple[Any, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,17 @@ class PresumingEnv(ShapeEnv):
     """
 
     takes_data = False
+    # What a symbol is in the call that is captured; None: nobody knows.
+    evidence: Callable[[sympy.Symbol], int | float | None] = staticmethod(lambda symbol: None)
+    # Sizes are presumed to be at least this, the first that is so in the call that is captured: operations, and
+    # compilers after them, treat 0 and 1 as cases of their own.
+    least_sizes: tuple[int, ...] = (LEAST_SIZE,)
+    # Whether the graph is compiled: what compilers make of a reduction does not raise for an empty one.
+    compiles = False
+    # Whether anything is presumed that the program does not say itself.
+    may_presume = True
+    # Whether a call is not captured that is going to raise.
+    foresees = False
     # Whether a guess is presumed. A compiler that makes no checks of it guesses for speed only.
     presumes = True
     # Whether the sizes of all tensors that are to have fakes are constants.
@@ -78,6 +98,12 @@ class PresumingEnv(ShapeEnv):
         super().__init__()
         # Sizes of inputs that the program is not to know.
         self._given: dict[sympy.Symbol, sympy.Integer] = {}
+        # Symbols that an operation makes once more, and what answers the questions of its rule meanwhile.
+        self._again: list[sympy.Symbol] = []
+        self._answer_again: Callable[[Any], bool | None] | None = None
+        self._values: dict[sympy.Symbol, Any] = {}
+        # Answers that are collected, not presumed.
+        self._asked: Asked | None = None
 
     @property
     def allow_scalar_outputs(self) -> bool:
@@ -88,6 +114,11 @@ class PresumingEnv(ShapeEnv):
         return self.takes_data
 
     @property
+    def has_data(self) -> bool:
+        """Whether there are symbols without a value."""
+        return bool(self.unbacked_symint_counter or self.unbacked_symfloat_counter)
+
+    @property
     def presumptions(self) -> list[Any]:
         """The facts that are to be checked when the graph runs, as torch's RuntimeAsserts."""
         return [fact for facts in self.deferred_runtime_asserts.values() for fact in facts]
@@ -96,12 +127,19 @@ class PresumingEnv(ShapeEnv):
         """What is presumed so far."""
         return Presumed(self, frozenset(fact.expr for fact in self.presumptions), dict(self.var_to_range))
 
-    def presume(self, fact: Any, why: str) -> None:
-        """Take a fact for true; it is guarded if it can be, and else checked when the graph runs."""
+    def presume(self, fact: Any, why: str, is_said: bool = False) -> None:
+        """Take a fact for true; it is guarded if it can be, and else checked when the graph runs.
+
+        `is_said`: the program says so itself, or raises.
+        """
         if isinstance(fact, torch.SymBool):
             fact = fact.node.expr
         if fact in (True, sympy.true):
             return
+        if not (is_said or self.may_presume) and self._maybe_evaluate_static(fact) is None:
+            raise Unlikely(str(fact))
+        if is_said and self.foresees and not isinstance(fact, bool) and self.truth_of(fact) is False:
+            raise Foreseen(str(fact))
         if fact in (False, sympy.false) or not self.guard_or_defer_runtime_assert(fact, why):
             raise Unlikely(str(fact))
 
@@ -150,11 +188,139 @@ class PresumingEnv(ShapeEnv):
         }
         return bool(eval(code, SYMPY_INTERP, {**numbers, **symbols}))
 
+    # -- what is known of symbols ---------------------------------------------------------------------------------
+
+    def create_unbacked_symint(self, *args: Any, **kwargs: Any) -> Any:
+        again = self._made_again()
+        return self._made(super().create_unbacked_symint(*args, **kwargs)) if again is None else again
+
+    def create_unbacked_symfloat(self, *args: Any, **kwargs: Any) -> Any:
+        again = self._made_again()
+        return self._made(super().create_unbacked_symfloat(*args, **kwargs)) if again is None else again
+
+    def _made_again(self) -> torch.SymInt | torch.SymFloat | None:
+        if not self._again:
+            return None
+        symbol = self._again.pop(0)
+        self.pending_fresh_unbacked_symbols.append(symbol)
+        kind, number = (int, torch.SymInt) if symbol.is_integer else (float, torch.SymFloat)
+        return number(SymNode(symbol, self, kind, None))
+
+    def _made(self, number: Any) -> Any:
+        """Note what a new symbol is, if a compiler goes over the nodes of a graph and makes theirs once more."""
+        again = torch.fx.traceback.get_current_meta().get("unbacked_bindings")
+        if again and self._asked is None:
+            known = self.value_of(next(iter(again))) if len(again) == 1 else None
+            if known is not None:
+                self._values[number.node.expr] = known
+        return number
+
+    def value_of(self, symbol: sympy.Symbol) -> Any:
+        """What a symbol is in the call that is captured; None if that is not known."""
+        found = self._values.get(symbol)
+        if found is None:
+            renamed = self.unbacked_renamings.get(symbol)
+            if renamed is not None:
+                return self.value_of(renamed)
+            if self._asked is not None:  # a rule for fake tensors is being run, in modes that real ones must not meet
+                return None
+            number = self.evidence(symbol)
+            if number is None or (isinstance(number, float) and not math.isfinite(number)):
+                return None
+            found = self._values[symbol] = sympy.sympify(number)
+        return found
+
+    def truth_of(self, expression: Any) -> bool | None:
+        """Whether something is true in the call that is captured; None if that is not known."""
+        values = {}
+        for symbol in expression.free_symbols:
+            value = self.backed_var_to_val.get(symbol)
+            if value is None:
+                value = self.value_of(symbol)
+            if value is None:
+                return None
+            values[symbol] = _plain(value)
+        return truth(expression, values)
+
+    @contextmanager
+    def asking(self) -> Iterator[Asked]:
+        """A block in which a rule is run: what is answered about data is collected."""
+        before, self._asked = self._asked, Asked()
+        try:
+            yield self._asked
+        finally:
+            self._asked = before
+
+    @contextmanager
+    def answering(self, answer: Callable[[Any], bool | None], symbols: Sequence[sympy.Symbol]) -> Iterator[None]:
+        """A block in which a rule is run again: questions are answered so, and its new symbols are these."""
+        before = self._again, self._answer_again
+        self._again, self._answer_again = sorted(symbols, key=_number_of), answer
+        try:
+            yield
+        finally:
+            self._again, self._answer_again = before
+
+    def forget(self, symbols: Iterable[sympy.Symbol]) -> None:
+        """The operation that brought them along was taken back."""
+        for symbol in symbols:
+            self._values.pop(symbol, None)
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        """torch asks what a truth value or a number is."""
+        is_question = isinstance(orig_expr, Boolean) and not orig_expr.is_Symbol
+        if is_question and not orig_expr.free_symbols <= self.backed_var_to_val.keys():
+            guess = kwargs.get("fallback_value")
+            if guess is None and len(args) > 2 and args[2]:  # torch takes sizes for ordinary ones without saying so
+                guess = self._maybe_evaluate_static(orig_expr, size_oblivious=True)
+            answer = self._answer(orig_expr, None if guess is None else bool(guess))
+            if answer is not None:
+                return answer
+        return super().evaluate_expr(orig_expr, *args, **kwargs)
+
+    def _answer(self, question: Any, guess: bool | None) -> Any:
+        """The answer to a question about data; None: leave it to torch."""
+        if self._asked is not None and question in self._asked.questions:
+            return sympy.true if self._asked.questions[question] else sympy.false
+        known = self._maybe_evaluate_static(question)
+        if known is not None:
+            return known
+        rest = self._maybe_evaluate_static(question, unbacked_only=True)
+        if rest.free_symbols <= self.backed_var_to_val.keys():
+            return None
+        if self._asked is None:
+            truth = self.truth_of(question)
+            answer = guess if truth is None else truth
+        elif self._answer_again is not None:
+            truth = self._answer_again(question)
+            answer = guess if truth is None else truth
+        else:  # the general case
+            answer = self.truth_of(question) if guess is None else guess
+        if answer is None:
+            return None
+        if self._asked is not None:
+            self._asked.questions[question] = answer
+        elif self.presumes:
+            self.presume(question if answer else sympy.Not(question), "the program goes on as if it were so")
+        return sympy.true if answer else sympy.false
+
     def guard_or_defer_runtime_assert(self, orig_expr: Any, msg: str, fx_node: Any = None) -> bool:
-        """What is false of the sizes that were given cannot be presumed: no call would pass its own guards."""
+        """What is false in the call that is captured cannot be presumed: no call would pass its own checks."""
         if self._given and orig_expr.xreplace({**self.backed_var_to_val, **self._given}) == sympy.false:
             raise Unlikely(str(orig_expr))
+        if not orig_expr.free_symbols <= self.backed_var_to_val.keys():
+            again = self._answer_again
+            truth = self.truth_of(orig_expr) if again is None else again(orig_expr)
+            if truth is False and (self._asked is None or again is not None):
+                raise (
+                    Foreseen(str(orig_expr)) if self.foresees and self._asked is not None else Unlikely(str(orig_expr))
+                )
+            if self._asked is not None and (not truth or again is not None):
+                self._asked.claims.append((orig_expr, msg))
+                return True
         return super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node)
+
+    # -- torch's ways -----------------------------------------------------------------------------------------------
 
     def _create_symbolic_sizes_strides_storage_offset(
         self, ex_size: Sequence[Any], ex_stride: Sequence[Any], ex_storage_offset: Any, *args: Any, **kwargs: Any
@@ -169,8 +335,8 @@ class PresumingEnv(ShapeEnv):
     def _constrain_range_for_size(self, a: sympy.Symbol, min: int | None = None, max: int | None = None) -> None:
         """torch says that a symbol is a size."""
         super()._constrain_range_for_size(a, min, max)
-        if self.presumes:
-            self.presume(sympy.Ge(a, LEAST_SIZE), "a size is neither 0 nor 1")
+        if self._asked is None:
+            self.presume_order(a)
 
     def _set_replacement(self, a: sympy.Symbol, tgt: Any, msg: str) -> None:
         """What is presumed of data is no constant: a compiler would take a check of it for true, and leave it out."""
@@ -188,16 +354,50 @@ class PresumingEnv(ShapeEnv):
         """torch logs where a symbol comes from, in torch's own code."""
 
     def presume_sizes(self, result: Any) -> None:
-        """No size of these tensors that depends on data is 0 or 1."""
+        """Presume of what order the sizes of these tensors are that depend on data."""
         for tensor in tensors_in(result):
             for size in tensor.shape:
                 if depends_on_data(size):
-                    self.presume(size >= LEAST_SIZE, "a size is neither 0 nor 1")
+                    self.presume_order(size.node.expr)
 
-    def _log_suppressed_dde(self, a: Any, assumed_value: bool) -> None:
-        """torch could not decide `a` and goes on as if it were `assumed_value`."""
-        if self.presumes:
-            self.presume(a if assumed_value else sympy.Not(a), "torch goes on as if it were so")
+    def presume_order(self, size: Any) -> None:
+        """Presume of a size that it is not as small as none is in this call."""
+        if not self.presumes or not self.may_presume:
+            return
+        for least in self.least_sizes:
+            fact = sympy.Ge(size, least)
+            if self.truth_of(fact) is not False:
+                return self.presume(fact, "a size is not that small")
+
+    def may_be_zero(self, values: Iterable[Any]) -> list[Any]:
+        """The sizes of these tensors that depend on data, and may be 0."""
+        sizes = {
+            size.node.expr: None
+            for value in values
+            if isinstance(value, torch.Tensor)
+            for size in value.shape
+            if depends_on_data(size)
+        }
+        return [size for size in sizes if bound_sympy(size, self.var_to_range).lower < 1]
+
+    def still_open(self, questions: Mapping[Any, bool]) -> dict[Any, bool]:
+        """Those of the questions that nothing decides that is presumed by now."""
+        return {
+            question: answer for question, answer in questions.items() if self._maybe_evaluate_static(question) is None
+        }
+
+    def is_so(self, questions: Mapping[Any, bool], claims: Iterable[tuple[Any, str]]) -> bool:
+        """Whether nothing is known to be otherwise in the call that is captured."""
+        if any(self.truth_of(question) is (not answer) for question, answer in questions.items()):
+            return False
+        return all(self.truth_of(claim) is not False for claim, _ in claims)
+
+    def presume_all(self, questions: Mapping[Any, bool], claims: Iterable[tuple[Any, str]]) -> None:
+        """Presume what a rule was answered, and what it claims."""
+        for question, answer in questions.items():
+            self.presume(question if answer else sympy.Not(question), "the program goes on as if it were so")
+        for claim, why in claims:
+            self.presume(claim, why, is_said=True)
 
 
 def depends_on_data(number: Any) -> bool:
@@ -205,32 +405,10 @@ def depends_on_data(number: Any) -> bool:
     return not isinstance(number, int | float) and bool(free_unbacked_symbols(number))
 
 
-def bindings_of(env: PresumingEnv, result: Any, known: Any) -> Bindings:
-    """The symbols that a result brings with it, beside those that are known, and where in it they are found."""
-    found = {symbol for number in _numbers(result) for symbol in number.node._expr.free_symbols}
-    new = [symbol for symbol in sorted(found - env.unbacked_inputs, key=str) if free_unbacked_symbols(symbol)]
-    pending = env.pending_fresh_unbacked_symbols
-    # torch remembers results; whoever first brought a symbol along may have been taken back.
-    pending.extend(symbol for symbol in new if symbol not in known and symbol not in pending)
-    try:
-        return compute_unbacked_bindings(env, result) or {}
-    except PendingUnbackedSymbolNotFound as error:
-        raise Unlikely(str(error).partition("\n")[0]) from None
+def _number_of(symbol: sympy.Symbol) -> tuple[int, str]:
+    """Symbols in the order in which they were made."""
+    return len(symbol.name), symbol.name
 
 
 def _plain(number: Any) -> int | float:
     return int(number) if number.is_Integer else float(number)
-
-
-def _numbers(result: Any) -> Iterator[Any]:
-    """The symbolic numbers in a result, and in the metadata of its tensors."""
-    if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
-        yield result
-    elif isinstance(result, torch.Tensor):
-        if result.layout is torch.strided and not result.is_nested:
-            yield from _numbers([*result.shape, *result.stride(), result.storage_offset()])
-    elif isinstance(result, list | tuple):
-        for item in result:
-            yield from _numbers(item)
-    elif isinstance(result, dict):
-        yield from _numbers(list(result.values()))

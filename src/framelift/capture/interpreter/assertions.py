@@ -48,7 +48,7 @@ def _presumed_number(lift: Tracing, value: SymbolicValue, truth: bool) -> bool:
     condition = value if value.python_type() is bool else py.compare(lift, "!=", value, 0)
     if not truth:
         condition = lift.call_on_numbers(torch.sym_not, (condition,))
-    presume(lift, condition, value.describe())
+    presume(lift, condition, value.describe(), is_said=True)
     return truth
 
 

@@ -38,14 +38,12 @@ from torch.utils._sympy.functions import (
     TruncToInt,
 )
 
+from framelift.shapes.bindings import CannotCheck
+
 # Nodes carry what they stand for under one of these names: graphs of ours, graphs of AOTAutograd's.
 _VALUES = ("example_value", "val")
 # How to find a number in an input: a function, its arguments, and what it gives.
 Access = tuple[Callable[..., Any], tuple[Any, ...], Any]
-
-
-class CannotCheck(Exception):
-    """A fact uses a function that a graph cannot compute, or speaks of a symbol that it does not have."""
 
 
 class Lowering:

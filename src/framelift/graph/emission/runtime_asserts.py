@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
@@ -22,19 +22,16 @@ import torch
 from torch import _assert, _check, _check_index, _check_type, _check_value
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import (
-    CallMethodKey,
-    ConvertIntKey,
-    DivideByKey,
     ShapeEnv,
     free_unbacked_symbols,
     resolve_unbacked_bindings,
 )
-from torch.utils._pytree import SequenceKey
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from framelift.graph.emission.lowering import CannotCheck, Lowering, metadata_at_entry, value_of
+from framelift.graph.emission.lowering import Lowering, metadata_at_entry, value_of
+from framelift.shapes.bindings import CannotCheck, steps_to
 from framelift.torch_names import TORCH_NAMES
 
 __all__ = ["ASSERT", "PROGRAM_RAISES", "CannotCheck", "failed_check", "insert_deferred_runtime_asserts"]
@@ -138,7 +135,7 @@ class _Writer:
             if symbol in self.table.known:
                 continue
             found = node
-            for function, rest in _steps(path):
+            for function, rest in steps_to(path):
                 found = self.table.add(function, (found, *rest))
             self.table.known[symbol] = found
             self.places[symbol] = _place(node)
@@ -232,28 +229,6 @@ def _fact_of(node: Node) -> Any:
 def _holds_something(node: Node) -> bool:
     """Whether a check of nothing keeps another node in the graph."""
     return any(isinstance(argument, Node) for argument in node.args)
-
-
-def _steps(path: tuple[Any, ...]) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """How to get from a result to one number in it: functions, and their arguments after the first."""
-    aten = torch.ops.aten
-    keys = list(path)
-    while keys:
-        key = keys.pop(0)
-        if isinstance(key, CallMethodKey) and key.name in ("size", "stride"):
-            dim = keys.pop(0).idx
-            read = aten.sym_size.int if key.name == "size" else aten.sym_stride.int
-            yield read, (dim,)
-        elif isinstance(key, CallMethodKey) and key.name == "storage_offset":
-            yield aten.sym_storage_offset.default, ()
-        elif isinstance(key, SequenceKey):
-            yield operator.getitem, (key.idx,)
-        elif isinstance(key, ConvertIntKey):
-            yield torch.sym_ite, (1, 0)
-        elif isinstance(key, DivideByKey):
-            yield operator.floordiv, (key.divisor,)
-        else:
-            raise CannotCheck(f"the path {path}")
 
 
 def _last_of(node: Node) -> Node:

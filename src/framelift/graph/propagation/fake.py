@@ -32,10 +32,11 @@ from framelift.graph.propagation.questions import (
     is_question,
     whatever_the_data,
 )
-from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF
+from framelift.graph.purity import HIDDEN_WRITES, RANDOM_ONLY_IF, TAKES_EMPTY
 from framelift.graph.record import Storage
 from framelift.shapes.leaves import tensors_in
 from framelift.shapes.symbols import Layout, Symbols
+from framelift.shapes.unbacked import Asked
 from framelift.silence import hush, silence
 
 # Views whose schemas say that they write.
@@ -47,6 +48,7 @@ HANDING_ON = frozenset({"aten::dropout"})
 CASTING_BACK = frozenset({"aten::add_", "aten::sub_", "aten::mul_", "aten::addcmul_", "aten::addcdiv_"})
 # Operators that write nothing but the size of a tensor.
 RESIZING = frozenset({"aten::resize_", "aten::resize_as_"})
+_READS_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 
 _STRIDED = torch.strided
 hush(logging.getLogger(FakeTensorMode.__module__))
@@ -55,7 +57,7 @@ hush(logging.getLogger(FakeTensorMode.__module__))
 class Observed:
     """What an operation did while it ran: the storages it wrote to, and whether it drew random numbers."""
 
-    __slots__ = ("written", "filled", "is_random", "by_element", "asks_data")
+    __slots__ = ("written", "filled", "is_random", "by_element", "reads_data", "takes_empty", "asked", "asks_data")
 
     def __init__(self) -> None:
         self.written: set[int] = set()  # storages by address
@@ -65,6 +67,12 @@ class Observed:
         self.by_element = True
         # The operation is one whose error, if there is one, is in the data.
         self.asks_data = False
+        # What it gives has a size that depends on data, or is a number of a tensor's.
+        self.reads_data = False
+        # It does not raise where a tensor has no elements.
+        self.takes_empty = True
+        # What its rule asked about symbols without a value.
+        self.asked = Asked()
 
 
 class SchemaArgument:
@@ -87,7 +95,7 @@ class OperatorTraits:
 
     __slots__ = (
         *("writes", "flag", "is_random", "random_flags", "casts_back", "hands_on"),
-        *("unspellable", "is_pointwise", "resizes", "copies"),
+        *("unspellable", "is_pointwise", "resizes", "copies", "reads_data", "takes_empty"),
     )
 
     def __init__(self, operator: OpOverload) -> None:
@@ -109,6 +117,10 @@ class OperatorTraits:
         self.hands_on = is_composed or operator._schema.name in HANDING_ON
         self.resizes = operator._schema.name in RESIZING
         self.is_pointwise = torch.Tag.pointwise in operator.tags
+        self.reads_data = not _READS_DATA.isdisjoint(operator.tags)
+        # (Those of torch's primitives are parts of operators that were asked before.)
+        name = operator._schema.name
+        self.takes_empty = self.is_pointwise or name in TAKES_EMPTY or name.startswith("prim")
         self.copies = operator._schema.name == "aten::copy_"
         # The graphs of compilers call operators by name, with what has no place by keyword.
         self.unspellable = unspellable(
@@ -116,8 +128,8 @@ class OperatorTraits:
         )
 
     def observe(self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Observed) -> None:
-        if self.writes and (self.flag is None or self.flag.value(args, kwargs)):
-            written = [*tensors_in([argument.value(args, kwargs) for argument in self.writes])]
+        written = self.written(args, kwargs)
+        if written:
             seen.written.update(map(address_of, written))
             if not self.resizes:
                 seen.filled.update(map(address_of, written))
@@ -125,15 +137,25 @@ class OperatorTraits:
             _check_writes(written, [*tensors_in((args, kwargs))])
             if self.casts_back:
                 check_cast(args[0], args[1:])
-        if self.is_random and not any(_is_off(argument.value(args, kwargs)) for argument in self.random_flags):
+        if self.draws(args, kwargs):
             seen.is_random = True
+
+    def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        """The tensors that a call writes to."""
+        if not self.writes or not (self.flag is None or self.flag.value(args, kwargs)):
+            return []
+        return [*tensors_in([argument.value(args, kwargs) for argument in self.writes])]
+
+    def draws(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call draws random numbers."""
+        return self.is_random and not any(_is_off(argument.value(args, kwargs)) for argument in self.random_flags)
 
     def _copies_from_elsewhere(self, args: tuple[Any, ...]) -> bool:
         """Whether what is written was computed before, in other memory."""
         return self.copies and len(args) > 1 and address_of(args[0]) != address_of(args[1])
 
 
-_traits_of = functools.lru_cache(maxsize=4096)(OperatorTraits)
+traits_of = functools.lru_cache(maxsize=4096)(OperatorTraits)
 
 
 class ObservingFakeMode(FakeTensorMode):
@@ -151,7 +173,7 @@ class ObservingFakeMode(FakeTensorMode):
         kwargs = kwargs or {}
         if self.answers is not None and is_question(func, args):
             return self.answers.next()
-        traits = _traits_of(func)
+        traits = traits_of(func)
         if traits.unspellable is not None:
             raise UnsupportedOperatorException(func)
         if traits.hands_on:
@@ -159,6 +181,10 @@ class ObservingFakeMode(FakeTensorMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         if traits.writes or traits.is_random:
             traits.observe(args, kwargs, self.seen)
+        if traits.reads_data:
+            self.seen.reads_data = True
+        if not traits.takes_empty:
+            self.seen.takes_empty = False
         known = result_of(self, func, args, kwargs)
         if known is not NotImplemented:
             return known
@@ -214,12 +240,13 @@ class Fakes:
         kwargs: dict[str, Any],
         answers: Answers | None = None,
     ) -> Any:
-        self.mode.seen = Observed()
-        # With symbols its entries cost more than they save: what is seen twice in a capture is in our own memo.
-        self.mode.cache_enabled = not self.symbols
+        seen = self.mode.seen = Observed()
+        # With symbols its entries cost more than they save: what is seen twice in a capture is in our own memo. And it
+        # would answer for rules that are run again to be asked something else.
+        self.mode.cache_enabled = not (self.symbols or self.symbols.shape_env.has_data)
         self.mode.answers = answers
         try:
-            with unobserved(), self.mode:
+            with unobserved(), self.symbols.shape_env.asking() as seen.asked, self.mode:
                 return function_for(self.symbols.shape_env, function)(*args, **kwargs)
         finally:
             self.mode.answers = None

@@ -246,6 +246,8 @@ class MetadataMemo:
         """Enters what an operation did, if all of it can be said in a template."""
         if record.changed or record.is_effect or record.bindings or record.asks_data or not (tensors or record.outputs):
             return
+        if record.reads_data:
+            return
         if not all(isinstance(ref, TensorRef) and self._can_tell(ref) for ref in record.outputs):
             return
         if not self._takes_symbols or _has_no_new_symbols(record):

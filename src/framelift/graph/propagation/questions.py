@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
-from framelift.shapes.unbacked import Unlikely
+from framelift.shapes.bindings import Unlikely
 from framelift.torch_names import TORCH_NAMES
 
 # What fake tensors raise of their own, and not the operation.

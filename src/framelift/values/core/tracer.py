@@ -379,8 +379,14 @@ class Tracer(Protocol):
     def makes_leaves(self) -> bool:
         """Whether residual code may make tensors for the part of the program that is being traced."""
 
-    def presume(self, ref: NumberRef) -> None:
-        """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded."""
+    def presume(self, ref: NumberRef, is_said: bool = False) -> None:
+        """Go on as if a condition on symbolic numbers were true; checked when the graph runs, or guarded.
+
+        `is_said`: the program says so itself, or raises.
+        """
+
+    def is_so_now(self, ref: NumberRef) -> bool | None:
+        """Whether a condition on numbers that depend on data is true in the call that is captured, if that is known."""
 
     def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""

@@ -91,10 +91,10 @@ def _is_single(descriptor: Any) -> bool:
 # -- presumptions ----------------------------------------------------------------------------------------------------
 
 
-def presume(tracer: Tracer, condition: Any, what: str) -> None:
+def presume(tracer: Tracer, condition: Any, what: str, is_said: bool = False) -> None:
     """Go on as if a condition were true."""
     if isinstance(condition, SymbolicValue):
-        tracer.presume(condition.ref(tracer))
+        tracer.presume(condition.ref(tracer), is_said)
     elif not py.truth(tracer, condition):
         raise GraphBreak(FL0301, what=what)
 
@@ -109,6 +109,17 @@ def presume_truth(tracer: Tracer, value: SizedTensor, truth: bool, message: str 
         flag = tracer.call_tensor_method("cpu", (flag,), {})
     words = f"{PROGRAM_RAISES}: {message}" if message else PROGRAM_RAISES
     tracer.call_torch(torch._assert_async, (flag, words), {})
+
+
+def _is_below(tracer: Tracer, number: Any, limit: Any) -> bool:
+    """Whether a number is smaller than another in this call, which is presumed if it is."""
+    condition = py.compare(tracer, "<", number, limit)
+    if not isinstance(condition, SymbolicValue) or not condition.depends_on_data:
+        return py.truth(tracer, condition)
+    if not tracer.is_so_now(condition.ref(tracer)):
+        return False
+    presume(tracer, condition, "a part that reaches beyond a tensor")
+    return True
 
 
 def _presume_order(tracer: Tracer, *numbers: Any) -> None:
@@ -153,6 +164,8 @@ def part(tracer: Tracer, tensor: SizedTensor, key: Any) -> tuple[Any, Any]:
         if _is_tensor(entry):
             entry = as_number(tracer, entry, "__index__")
         if not isinstance(entry, SliceValue):
+            if _is_below(tracer, entry, 0):
+                entry = py.binary(tracer, "+", entry, size)
             _presume_order(tracer, 0, entry, py.binary(tracer, "-", size, 1))
             found = tracer.call_tensor_method("select", (found, dim, entry), {})
             del parts[index]
@@ -231,20 +244,29 @@ def _taken(tracer: Tracer, entry: Any) -> int:
 
 
 def _bounds(tracer: Tracer, entry: SliceValue, size: Any) -> tuple[Any, Any]:
-    """Where a slice of a dimension begins and ends; what depends on data is taken for non-negative."""
+    """Where a slice of a dimension begins and ends; what depends on data lies as it does in this call."""
     start, stop, step = entry.bounds(tracer)
     if not (py.same(tracer, step, None) or tracer.constant(step) == 1):
         raise GraphBreak(FL0301, what="a slice with a step that begins or ends at a number of a tensor")
-    return _clipped(tracer, start, 0, size), _clipped(tracer, stop, size, size)
+    start, stop = _clipped(tracer, start, 0, size), _clipped(tracer, stop, size, size)
+    return start, start if _is_below(tracer, stop, start) else stop
 
 
 def _clipped(tracer: Tracer, bound: Any, default: Any, size: Any) -> Any:
     if py.same(tracer, bound, None):
         return default
     if _is_open(bound):
-        return _bound(tracer, bound)
+        return _within(tracer, _bound(tracer, bound), size)
     number, whole = tracer.as_index(bound), tracer.constant(size)
     return max(number + whole, 0) if number < 0 else min(number, whole)
+
+
+def _within(tracer: Tracer, bound: Any, size: Any) -> Any:
+    """A bound that depends on data, in a tensor of that size."""
+    if _is_below(tracer, bound, 0):  # counted from the end
+        bound = py.binary(tracer, "+", bound, size)
+        return 0 if _is_below(tracer, bound, 0) else bound
+    return size if _is_below(tracer, size, bound) else bound
 
 
 def _bound(tracer: Tracer, number: Any) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @primitive(expect_true)
 def _expected(tracer: Tracer, a: Any, skip: Any = 0) -> bool:
     if isinstance(a, SymbolicValue) and a.depends_on_data:
-        tracer.presume(a.ref(tracer))
+        tracer.presume(a.ref(tracer), is_said=True)
         return True
     return py.truth(tracer, a)
 

@@ -4,6 +4,7 @@ python -m tests.fuzz                                  1,000 programs
 python -m tests.fuzz --programs 10000 --seed 5000     others
 python -m tests.fuzz --programs 1 --seed 123          one again
 python -m tests.fuzz --growing --backend aot_eager    sizes and numbers that grow from call to call, another backend
+python -m tests.fuzz --data                           sizes and numbers that depend on data, which changes
 python -m tests.fuzz --faults                         whether faults planted in framelift are found
 """
 
@@ -24,7 +25,7 @@ def report(seed: int, size: int, way: Way | None, problem: str, small: bool) -> 
     print(f"\nseed {seed}, size {size}: {problem.splitlines()[0][:300]}\n", flush=True)
     if not small:
         return
-    statements = shrink(write(seed, size), lambda smaller: failure_of(smaller, seed, way) is not None)
+    statements = shrink(write(seed, size, way), lambda smaller: failure_of(smaller, seed, way) is not None)
     print(shown(statements))
     print(f"smaller: {failure_of(statements, seed, way)}\n", flush=True)
 
@@ -34,7 +35,7 @@ def fuzz(first: int, programs: int, size: int, way: Way | None, small: bool) -> 
     began = time.perf_counter()
     different = 0
     for seed in range(first, first + programs):
-        problem = failure_of(write(seed, size), seed, way)
+        problem = failure_of(write(seed, size, way), seed, way)
         if problem is not None:
             different += 1
             report(seed, size, way, problem, small)
@@ -61,12 +62,15 @@ def main() -> int:
     parser.add_argument("--faults", nargs="*", metavar="NAME", help="plant these faults, or all, one at a time")
     parser.add_argument("--backend", help="for all programs: a name, or users_aot (default: eager, for some users_aot)")
     parser.add_argument("--growing", action="store_true", help="sizes and numbers grow from call to call")
+    parser.add_argument("--data", action="store_true", help="sizes and numbers that depend on data")
     parser.add_argument("--seeds-only", action="store_true", help="name programs that fail, without making them small")
     given = parser.parse_args()
     gc.freeze()  # torch is large: looking through it again and again is a tenth of the time
     if given.faults is not None:
         return plant_faults(given.faults or list(FAULTS), min(given.programs, 2000), given.size)
-    way = Way(given.backend or "eager", given.growing) if given.backend or given.growing else None
+    way = None
+    if given.backend or given.growing or given.data:
+        way = Way(given.backend or "eager", given.growing, given.data)
     return bool(fuzz(given.seed, given.programs, given.size, way, not given.seeds_only))
 
 

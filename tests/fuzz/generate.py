@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.fuzz import phrases
+from tests.fuzz import data_phrases, phrases
 
 T = TypeVar("T")
 
@@ -66,11 +66,15 @@ def shown(statements: list[Statement]) -> str:
 
 
 class Writer:
-    """Writes statements. The same seed gives the same statements; a larger size gives more of them."""
+    """Writes statements. The same seed gives the same statements; a larger size gives more of them.
 
-    def __init__(self, seed: int) -> None:
+    `data`: which part of the phrases is about sizes and numbers that depend on data.
+    """
+
+    def __init__(self, seed: int, data: float = 0.05) -> None:
         self.random = random.Random(seed)
         self.names = 0
+        self.data = data
 
     def program(self, size: int) -> list[Statement]:
         return [self.statement(2, False) for _ in range(size)]
@@ -83,13 +87,16 @@ class Writer:
             return self.one_of(_COMPOUND)(self, depth, in_loop)
         if in_loop and pick > 0.95:
             return _line(f"if {self.truth()}: {self.one_of(['break', 'continue'])}")
-        return _line(self.one_of(phrases.SIMPLE)(self))
+        return _line(self._phrase(phrases.SIMPLE, data_phrases.SIMPLE))
 
     def body(self, depth: int, in_loop: bool) -> list[Statement]:
         return [self.statement(depth - 1, in_loop) for _ in range(self.random.randint(1, 3))]
 
     def one_of(self, options: list[T]) -> T:
         return self.random.choice(options)
+
+    def _phrase(self, usual: list[phrases.Make], about_data: list[phrases.Make]) -> str:
+        return self.one_of(about_data if self.random.random() < self.data else usual)(self)
 
     def name(self, letter: str) -> str:
         self.names += 1
@@ -224,14 +231,22 @@ class Writer:
         return str(self.random.randint(-2, 4))
 
     def number(self) -> str:
-        return self.one_of(phrases.NUMBERS)(self)
+        return self._phrase(phrases.NUMBERS, data_phrases.NUMBERS)
 
     def small(self) -> str:
         """A number that is small whatever the variables hold."""
         return f"({self.number()}) % 5"
 
     def tensor(self) -> str:
-        return self.one_of(phrases.TENSORS)(self)
+        return self._phrase(phrases.TENSORS, data_phrases.TENSORS)
+
+    def picked(self) -> str:
+        """A tensor whose size depends on data."""
+        return self.one_of(data_phrases.PICKED)(self)
+
+    def count(self) -> str:
+        """A number that depends on data."""
+        return self.one_of(data_phrases.COUNTS)(self)
 
     def plain_tensor(self) -> str:
         return self.one_of(["t0", "t1", "t0", "t1", "x", "y", "o0.tensor", "o1.tensor", "other.tensor"])

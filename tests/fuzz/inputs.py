@@ -50,16 +50,18 @@ class Inputs:
         return tuple(getattr(self, name) for name in ARGUMENTS)
 
 
-def calls(module: Any, seed: int, count: int, growing: bool) -> Iterator[tuple[Any, ...]]:
+def calls(module: Any, seed: int, count: int, growing: bool, data: bool = False) -> Iterator[tuple[Any, ...]]:
     """Arguments of further calls. Before each, one thing changes; what is no argument changes for good, or for one.
 
-    Sizes that grow from call to call have symbolic entries made.
+    Sizes that grow from call to call have symbolic entries made. With `data` nothing changes but what is in tensors.
     """
     chosen = random.Random(seed)
     for number in range(count):
         inputs = Inputs(module, seed, number + 1 if growing else 0)
         with contextlib.ExitStack() as during:
-            if chosen.random() < 0.6:
+            if data:
+                chosen.choice(DATA_CHANGES)(inputs)
+            elif chosen.random() < 0.6:
                 _change(inputs, chosen)
             else:
                 chosen.choice(WORLD_CHANGES)(module, during)
@@ -142,6 +144,30 @@ ARGUMENT_CHANGES: list[Callable[[Inputs], Any]] = [
     _set("grid", lambda inputs: inputs.y.detach().clone()),
 ]
 
+
+def _fill(inputs: Inputs, name: str, values: torch.Tensor) -> None:
+    """Put values into what may be an overlap, a leaf, or of another dtype."""
+    with torch.no_grad():
+        for row, new in zip(getattr(inputs, name).unbind(), values.unbind(), strict=False):
+            for element, value in zip(row.unbind(), new.unbind(), strict=False):
+                element.fill_(value.item())
+
+
+# Nothing of it is seen before the graph runs.
+DATA_CHANGES: list[Callable[[Inputs], Any]] = [
+    lambda inputs: _fill(inputs, "x", inputs.x.flip(1)),
+    lambda inputs: _fill(inputs, "x", -inputs.x),
+    lambda inputs: _fill(inputs, "x", inputs.x * 0 + 1),
+    lambda inputs: _fill(inputs, "x", inputs.x - 3),
+    lambda inputs: _fill(inputs, "x", inputs.x + 1),
+    lambda inputs: _fill(inputs, "y", inputs.x),
+    lambda inputs: _fill(inputs, "y", inputs.y * -2),
+    *[
+        lambda inputs, held=held: inputs.index[:2].copy_(torch.tensor(held))
+        for held in ([0, 0], [1, 0], [1, 1], [0, 2], [2, 3])
+    ],
+]
+ARGUMENT_CHANGES += DATA_CHANGES[:1] + DATA_CHANGES[-2:]
 
 # Two places that held equal objects hold one, and the other way about: nothing else tells one call from another.
 IDENTITY_CHANGES: list[Callable[[Inputs], Any]] = [

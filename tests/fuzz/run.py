@@ -46,6 +46,8 @@ class Way:
 
     backend: str = "eager"
     growing: bool = False
+    # Whether most phrases are about what depends on data, and nothing but data changes.
+    data: bool = False
 
     @classmethod
     def of(cls, seed: int) -> Way:
@@ -88,7 +90,7 @@ def failure_of(statements: list[Statement], seed: int, way: Way | None = None) -
     """What is wrong with the lifted program, if anything is."""
     way = way or Way.of(seed)
     module = build(source(statements), f"fuzz_{seed}")
-    first, further = Inputs(module, seed).arguments, calls(module, seed, 3, way.growing)
+    first, further = Inputs(module, seed).arguments, calls(module, seed, 8 if way.data else 3, way.growing, way.data)
     redirected = contextlib.redirect_stderr(io.StringIO())
     try:
         with redirected, config.patch(strict=True), contextlib.closing(further), _limited():
@@ -112,8 +114,8 @@ def failure_of(statements: list[Statement], seed: int, way: Way | None = None) -
     return None
 
 
-def write(seed: int, size: int) -> list[Statement]:
-    return Writer(seed).program(size)
+def write(seed: int, size: int, way: Way | None = None) -> list[Statement]:
+    return (Writer(seed, data=0.8) if way is not None and way.data else Writer(seed)).program(size)
 
 
 def shrink(statements: list[Statement], fails: Callable[[list[Statement]], bool]) -> list[Statement]:

@@ -271,3 +271,14 @@ def test_a_check_fails_in_front_of_a_slice() -> None:
 
     calls = [(_X, _mask(count)) for count in (3, 1, 2)]
     assert history(fn, calls).split()[1].startswith("python")
+
+
+def test_a_symbol_belongs_to_the_operation_that_brought_it() -> None:
+    """What is presumed of it is checked there, though nobody uses what comes later."""
+
+    def fn(x, index):
+        return x.repeat_interleave(index, 0).squeeze().dim(), x + 1
+
+    for first in ([0, 1], [1, 1], [0, 0]):
+        calls = [(_X[:2], torch.tensor(index)) for index in (first, [0, 0], [1, 0], [1, 1], [0, 2], [2, 3], [0, 1])]
+        assert "python" in history(fn, calls)

@@ -182,6 +182,8 @@ class Propagation:
                 special, _ = self._materialiser.run(record)
             except MetadataFailure as failure:
                 return isinstance(failure.__cause__, Unlikely)  # a check of the rule's, which the graph has as well
+            finally:
+                self._env.pending_fresh_unbacked_symbols.clear()  # they came with the general case
         arguments = [known_fake(ref) for ref in record.tensors]
         try:
             return signature(result, arguments, case) == signature(special, arguments, case)

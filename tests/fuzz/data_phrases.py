@@ -1,0 +1,105 @@
+"""Lines and expressions about sizes and numbers that depend on data: 0, 1, 2 and more, equal and unequal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Make = Callable[[Any], str]
+
+# Tensors of which some rows, or some elements, are left.
+PICKED: list[Make] = [
+    lambda w: f"{w.plain_tensor()}[{w.plain_tensor()} > {w.constant()}]",
+    lambda w: f"{w.plain_tensor()}[{w.plain_tensor()}[:, 0] > {w.constant()}]",
+    lambda w: f"{w.plain_tensor()}[{w.plain_tensor()}[:, 0] > {w.constant()}]",
+    lambda w: f"{w.plain_tensor()}[:, {w.plain_tensor()}[0] > {w.constant()}]",
+    lambda w: f"({w.plain_tensor()} > {w.constant()}).nonzero()",
+    lambda w: f"torch.where({w.plain_tensor()} > {w.constant()})[1]",
+    lambda w: f"torch.masked_select({w.plain_tensor()}, {w.plain_tensor()} > {w.constant()})",
+    lambda w: f"torch.unique({w.plain_tensor()}.detach())",
+    lambda w: f"torch.unique_consecutive({w.plain_tensor()}.detach().flatten())",
+    lambda w: f"{w.plain_tensor()}[: index[0]]",
+    lambda w: f"{w.plain_tensor()}.flatten()[index[0] : index[1] + {w.constant()}]",
+    lambda w: f"{w.plain_tensor()}.flatten()[{w.count()} :]",
+    lambda w: f"{w.plain_tensor()}.flatten()[: {w.count()}]",
+    lambda w: f"{w.plain_tensor()}.repeat_interleave(index, 0)",
+    lambda w: f"torch.zeros({w.count()}, 3)",
+    lambda w: f"{w.plain_tensor()}.new_ones({w.count()})",
+    lambda w: f"torch.arange({w.count()}).float()",
+    lambda w: f"x.flatten().split([{w.count()}, x.numel() - {w.count()}])[{w.one_of([0, 1])}]",
+    lambda w: f"{w.plain_tensor()}.narrow(1, {w.count()}, 1)",
+]
+COUNTS: list[Make] = [
+    lambda w: "index[0].item()",
+    lambda w: "index[1].item()",
+    lambda w: "int(index.sum())",
+    lambda w: "index.tolist()[0]",
+    lambda w: f"(x > {w.constant()}).sum().item()",
+    lambda w: f"int((y == {w.constant()}).sum())",
+    lambda w: "index.max().item() // 2",
+]
+NUMBERS: list[Make] = [
+    lambda w: f"{w.picked()}.shape[0]",
+    lambda w: f"{w.picked()}.numel()",
+    lambda w: f"len({w.picked()})",
+    lambda w: f"{w.picked()}.squeeze().dim()",
+    lambda w: f"{w.picked()}.squeeze(0).dim()",
+    lambda w: f"{w.picked()}.stride()[0]",
+    lambda w: f"{w.picked()}.t().is_contiguous()",
+    lambda w: f"{w.picked()}.contiguous().stride(-1)",
+    lambda w: w.count(),
+    lambda w: f"min({w.count()}, 2) + {w.count()}",
+]
+TENSORS: list[Make] = [
+    lambda w: f"x + {w.picked()}.sum()",
+    lambda w: f"x + {w.picked()}.mean(0).sum()",
+    lambda w: f"x * {w.picked()}.shape[0]",
+    lambda w: f"x + ({w.picked()} * 2 - {w.picked()}).sum()",
+    lambda w: f"x + ({w.picked()} + {w.picked()}).sum()",
+    lambda w: f"x + {w.picked()}.max()",
+    lambda w: f"x + {w.picked()}.max(0).values.sum()",
+    lambda w: f"x + ({w.picked()} + {w.plain_tensor()}).sum()",
+    lambda w: f"x + torch.cat([{w.picked()}, {w.picked()}]).cumsum(0).sum()",
+    lambda w: f"x + torch.stack([{w.picked()}, {w.picked()}]).sum()",
+    lambda w: f"{w.picked()}",
+    lambda w: f"{w.picked()}.squeeze()",
+    lambda w: f"{w.picked()}.squeeze(0) + 1",
+    lambda w: f"{w.picked()}.t().contiguous()",
+    lambda w: f"{w.picked()}.reshape(-1, 1).expand(-1, 3)",
+    lambda w: f"{w.picked()}.view(-1).unsqueeze(0)",
+    lambda w: f"{w.picked()}.flatten().float().softmax(0)",
+    lambda w: f"{w.picked()}.float() @ torch.ones(3, 2)",
+    lambda w: f"torch.ones(2, 3) @ {w.picked()}.float().t()",
+    lambda w: f"{w.picked()}[{w.count()}] + x",
+    lambda w: f"{w.picked()}[-1] + x",
+    lambda w: f"{w.picked()}[::2].sum() + x",
+    lambda w: f"torch.zeros(3).index_add(0, (x[0] > {w.constant()}).nonzero().squeeze(1), x[0][x[0] > {w.constant()}])",
+    lambda w: f"x.index_fill(1, (y[0] > {w.constant()}).nonzero().flatten(), 3)",
+    lambda w: f"net({w.picked()}.float())",
+    lambda w: f"{w.picked()}.expand_as(y)",
+    lambda w: f"{w.picked()}.flip(0).clone()",
+    lambda w: f"torch.nn.functional.pad({w.picked()}, (0, {w.count()}))",
+    lambda w: f"x + {w.picked()}.unsqueeze(-1).sum(-1).sum()",
+]
+SIMPLE: list[Make] = [
+    lambda w: f"i0 = {w.number()}",
+    lambda w: f"i1 = {w.number()}",
+    lambda w: f"t0 = {w.tensor()}",
+    lambda w: f"t1 = {w.tensor()}",
+    lambda w: f"t0 = {w.tensor()}",
+    lambda w: f"t1 = {w.tensor()}",
+    lambda w: "t0 = x * 2; t1 = y - 1",
+    lambda w: f"t0 = x.clone(); t0[t0 > {w.constant()}] = {w.constant()}",
+    lambda w: f"t0 = x.clone(); t0[:, {w.count()} :] += 1",
+    lambda w: "t0 = x.clone(); t0[: index[0]] = 4",
+    lambda w: f"t1 = {w.picked()}.clone(); t1.add_(1)",
+    lambda w: f"t1 = {w.picked()}; t1 = t1.contiguous(); t1 *= 2",
+    lambda w: f"t1 = x.clone(); t1.flatten()[{w.count()}] = 5",
+    lambda w: f"torch._check({w.count()} < 4)",
+    lambda w: f"torch._check({w.picked()}.shape[0] != {w.constant()})",
+    lambda w: f"if {w.count()} > 3: raise ValueError(s0)",
+    lambda w: f"assert {w.picked()}.shape[0] < 3",
+    lambda w: f"if {w.number()} == {w.constant()}: t0 = t0 + 1",
+    lambda w: f"l1.append({w.number()})",
+    lambda w: f"x.add_({w.picked()}.shape[0])",
+]

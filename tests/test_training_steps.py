@@ -166,3 +166,27 @@ def test_numbers_written_beside_a_backward(backend: str) -> None:
     for number in (2, 3, 4):
         for one, two in zip(f(x, scale, number), lifted(x, scale, number), strict=True):
             assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_seeds_and_numbers_drawn_for_nobody(backend: str) -> None:
+    """Beside a backward they are part of the graph as well, in their order."""
+
+    def f(x: torch.Tensor, scale: torch.Tensor) -> Any:
+        torch.manual_seed(7)
+        noise = torch.randn(3)
+        torch.rand(2)
+        leaf = (x + noise).detach().clone().requires_grad_()
+        (F.dropout(leaf) * scale).sum().backward()
+        F.dropout(leaf)
+        return leaf.grad, noise
+
+    lifted = framelift.compile(f, backend=backend, fullgraph=True)
+    x, scale = torch.ones(3), torch.randn(3)
+    for seed in (1, 2, 3):
+        torch.manual_seed(seed)
+        expected, state = f(x, scale), torch.get_rng_state()
+        torch.manual_seed(seed)
+        for one, two in zip(expected, lifted(x, scale), strict=True):
+            assert torch.equal(one, two)
+        assert torch.equal(state, torch.get_rng_state())

@@ -96,6 +96,7 @@ def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModu
         node.target = node.name
         node.meta.update({key: original.meta.get(key) for key in _OF_INPUTS})
     _spell_constants(traced)
+    _mark_draws(traced)
     traced.recompile()
     traced.shape_env = module.shape_env
     traced.meta.update(module.meta)
@@ -126,6 +127,13 @@ def _is_watched() -> bool:
 def _warns(graph: GraphBuilder) -> bool:
     """Whether autograd warns when the graph runs: gradients with a history of their own make cycles of references."""
     return any(record.target is accumulated_gradients and record.args[3] for record in graph.records)
+
+
+def _mark_draws(traced: GraphModule) -> None:
+    """Say which operations are more than what they give: seeds, and numbers that are drawn for nobody."""
+    for node in traced.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            node.meta.update(only_draws=True, example_value=node.meta.get("val"))
 
 
 def _asks_for_grad_mode(traced: GraphModule) -> bool:

@@ -31,7 +31,7 @@ from typing import Any
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from framelift.graph.emission.emit import KEEP
 from framelift.graph.emission.lowering import Lowering, metadata_at_entry
@@ -112,7 +112,8 @@ class Given:
     def keep_draws(self) -> None:
         """Have the graph return the random numbers that it draws for nobody."""
         graph = self.module.graph
-        drawn = [node for node in graph.nodes if node.meta.get("only_draws") and not _is_used(node)]
+        needed = _needed(graph)
+        drawn = [node for node in graph.nodes if node.meta.get("only_draws") and node not in needed]
         if not drawn:
             return
         output = graph.output_node()
@@ -180,8 +181,17 @@ def _first_results(compiled: Callable[..., Any], count: int, *inputs: Any) -> An
     return compiled(*inputs)[:count]
 
 
-def _is_used(node: Node) -> bool:
-    return any(user.target is not KEEP for user in node.users)
+def _needed(graph: Graph) -> set[Node]:
+    """What results are computed from, and what is written; beside draws that nothing but their own effect keeps."""
+    kept = [node.args[1] for node in graph.find_nodes(op="call_function", target=KEEP)]
+    waiting = [graph.output_node(), *(node for node in kept if not node.meta.get("only_draws"))]
+    needed = set[Node]()
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += node.all_input_nodes
+    return needed
 
 
 def _first_tensor(node: Node) -> Node:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
+from torch._C._nn import pad_sequence as _pad_sequence
 
 from framelift import controls
 
@@ -65,7 +66,7 @@ def arange(*numbers: Any, **named: Any) -> Any:
     return torch.arange(*plain, **named)
 
 
-@says(torch.nn.utils.rnn.pad_sequence, torch._C._nn.pad_sequence)
+@says(torch.nn.utils.rnn.pad_sequence, _pad_sequence)
 def pad_sequence(
     sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.errors import MemoMismatch, MetadataFailure
+from framelift.graph.propagation import shortcuts
 from framelift.graph.propagation.memo import MetadataMemo
-from framelift.graph.propagation.propagate import shortcuts
 
 FLOATS = [torch.float32] * 4 + [torch.float64, torch.bfloat16]
 DTYPES = [*FLOATS, torch.int64, torch.bool, torch.complex64]

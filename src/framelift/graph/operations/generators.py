@@ -26,7 +26,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _NAMESPACES = {"torch": torch, "torch.nn.init": torch.nn.init}
 _METHODS = "torch.Tensor"
-_TRACING = (_TorchDispatchModeKey.PROXY, _TorchDispatchModeKey.FUNCTIONAL)
 
 
 def spelled(target: Any) -> str | None:
@@ -53,7 +52,8 @@ def in_state(device: str, state: torch.Tensor) -> torch.Generator:
 
 def drawn(name: str, device: str, state: torch.Tensor, *args: Any, **kwargs: Any) -> tuple[Any, torch.Tensor]:
     """What a function that draws from a generator in this state gives, and the state it leaves."""
-    if any(_get_dispatch_mode(key) is not None for key in _TRACING):
+    tracing = _TorchDispatchModeKey.PROXY, _TorchDispatchModeKey.FUNCTIONAL
+    if any(_get_dispatch_mode(key) is not None for key in tracing):
         with _Drawing(device, state) as drawing:
             result = _function(name)(*args, generator=drawing.stand_in, **kwargs)
         return result, drawing.state

@@ -54,6 +54,11 @@ _STRIDED = torch.strided
 hush(logging.getLogger(FakeTensorMode.__module__))
 
 
+def is_constant(tensor: Any) -> bool:
+    """Whether a fake tensor knows its value."""
+    return isinstance(tensor, FakeTensor) and tensor.constant is not None
+
+
 class Observed:
     """What an operation did while it ran: the storages it wrote to, and whether it drew random numbers."""
 
@@ -181,7 +186,7 @@ class ObservingFakeMode(FakeTensorMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         if traits.writes or traits.is_random:
             traits.observe(args, kwargs, self.seen)
-        if traits.reads_data:
+        if traits.reads_data and not is_constant(args[0]):
             self.seen.reads_data = True
         if not traits.takes_empty:
             self.seen.takes_empty = False

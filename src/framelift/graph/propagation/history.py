@@ -171,11 +171,11 @@ class History:
             self._followed += 1
 
     def _follow_one(self, record: Record) -> None:
-        if record.bindings:
-            raise MetadataFailure("data-dependent", "backward", f"sizes of {record.name} depend on data")
         computes = any(isinstance(ref, TensorRef) for ref in record.outputs)
         if not computes and not record.changed and not record.is_effect:
-            return
+            return  # a number that depends on data, for one: what is computed with it has its symbol
+        if record.bindings:
+            raise MetadataFailure("data-dependent", "backward", f"sizes of {record.name} depend on data")
         with entered(record.state, self._states.read()[0]):
             result, _ = self._run(record)
         if isinstance(record.result, TokenRef):

@@ -297,20 +297,20 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             self._set_gradient(tracer, value)
             return
         if name == "data":
+            if isinstance(value, TensorValue) and self._lies_as(tracer, value):
+                return  # as in `x.data -= y`, which has written to the memory of `x`
             py.call(tracer, tracer.known_object(assign_data), [self, value], {})
             return
         if name == "requires_grad":
             py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
-        if name == "data" and isinstance(value, TensorValue) and self._lies_as(tracer, value):
-            return  # as in `x.data -= y`, which has written to the memory of `x`
         if hasattr(torch.Tensor, name):
             self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self.attributes(tracer).set_key(tracer, name, value)
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
         if name != "grad":
-            self.refuse(f"deletion of attribute {name!r}")
+            self.refuse(Operation.DELETE_ATTRIBUTE, name=name)
         self._set_gradient(tracer, None)
 
     def _lies_as(self, tracer: Tracer, other: TensorValue) -> bool:

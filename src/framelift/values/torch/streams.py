@@ -9,6 +9,7 @@ import torch
 from framelift.breaks import FL0102, GraphBreak
 from framelift.values.core.base import Value
 from framelift.values.core.primitives import primitive
+from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
@@ -24,7 +25,7 @@ class CurrentStreamValue(Value):
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
         if name != "is_capturing":
-            self.refuse(f"attribute {name!r}")
+            self.refuse(Operation.ATTRIBUTE, name=name)
         return tracer.known_object(torch.cuda.is_current_stream_capturing)
 
 

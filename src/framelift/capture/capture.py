@@ -29,6 +29,7 @@ from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.graph import GraphBuilder
 from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.reach import only_reached
+from framelift.graph.analysis.recurrent_layers import has_layers_of_onednn
 from framelift.graph.analysis.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
 from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 from framelift.graph.purity import MODE_SWITCHES
@@ -215,7 +216,10 @@ class _Capture:
         is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
         if is_trained and has_sparse_gradients(module.graph):
             return True
-        if self.lift.graph.prepares_backward and not self.lift.graph.differentiates:
+        differentiates = self.lift.graph.differentiates
+        if is_trained and not differentiates and torch.is_grad_enabled() and has_layers_of_onednn(module.graph):
+            return True
+        if self.lift.graph.prepares_backward and not differentiates:
             return True
         request = self.request
         if is_trained and (self.attempt.meets_subclass or is_subclass_in_sight(request.function, request.slots)):

@@ -16,7 +16,9 @@ X = torch.arange(12.0).reshape(3, 4) / 5 - 1
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # torch's own tests, once imported, forbid that flags are set but by `with`.
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", True)
     before = [row.read() for row in SWITCHES]
     yield
     for row, values in zip(SWITCHES, before, strict=True):

@@ -764,3 +764,12 @@ def test_symbolic_sizes() -> None:
             dynamic=True,
             fullgraph=True,
         )
+
+
+def of_what_requires_none(x: torch.Tensor) -> Any:
+    return torch.autograd.grad((x * 2).sum(), x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_of_what_requires_none(backend: str) -> None:
+    check(of_what_requires_none, torch.ones(3), backend=backend, expect_ops=0, expect_breaks=None, expect_hit=False)

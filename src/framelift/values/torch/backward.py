@@ -268,7 +268,7 @@ def _asking(question: Callable[..., T], *args: Any) -> T:
 def _hooks(tracer: Tracer, leaf: Any) -> tuple[list[Any], list[Any]]:
     """The hooks of a leaf: code of the program's that autograd would call."""
     found: list[list[Any]] = []
-    if not leaf.is_new and has_hooks_at_node(leaf.concrete):
+    if not leaf.is_new and leaf.concrete.requires_grad and has_hooks_at_node(leaf.concrete):
         raise GraphBreak(FL0102, what=f"backward() to {leaf.describe()}, which has hooks where gradients are added up,")
     for name in HOOKS_OF_LEAVES:
         hooks = None

@@ -67,7 +67,7 @@ def _words(operation: Callable[..., Any], *operands: Any) -> str:
     """What an operation says of operands that are named like the facts of a format."""
     try:
         operation(*operands)
-    except Exception as error:  # noqa: BLE001  (as above)
+    except Exception as error:  # noqa: BLE001  (whatever Python raises, its words are the answer)
         return str(error)
     raise AssertionError("Python does not refuse it")
 

@@ -115,6 +115,8 @@ class Comparison:
     def _attributes(self, expected: object, actual: object, path: str) -> None:
         """The instance dict and the slots, read without running code of the class."""
         mine, theirs = _instance_dict(expected), _instance_dict(actual)
+        if isinstance(expected, torch.Tensor) and expected.layout is torch.jagged:
+            return  # sizes that are of each its own, and what was worked out when it was needed
         if mine is not None and theirs is not None:
             self.dicts(_without_hints(mine), _without_hints(theirs), f"{path}.__dict__")
         for name, member in _slots(type(expected)):
@@ -196,7 +198,7 @@ class Comparison:
 
     def tensors(self, expected: Any, actual: Any, path: str) -> None:
         limit = self.tolerances(expected.dtype)
-        facts = [("dtype", "dtype"), ("device", "device"), ("shape", "shape"), ("layout", "layout")]
+        facts = [("dtype", "dtype"), ("device", "device"), ("layout", "layout")]
         facts += [("requires_grad", "requires_grad"), ("is_leaf", "is_leaf")]
         for what, name in facts:
             a, b = _fact(expected, name), _fact(actual, name)
@@ -204,9 +206,16 @@ class Comparison:
                 raise Difference(f"{path}: {what} {a} became {b}")
         if torch.nn.parameter.is_lazy(expected):
             return
+        if expected.layout is torch.jagged:
+            self.compare(_without_ragged(expected.shape), _without_ragged(actual.shape), f"{path}: shape")
+            self.compare(expected.values(), actual.values(), f"{path}: values")
+            self.compare(expected.offsets(), actual.offsets(), f"{path}: offsets")
+            return
         if expected.is_nested and expected.layout is torch.strided:
             self.compare(expected.unbind(), actual.unbind(), path)
             return
+        if expected.shape != actual.shape:
+            raise Difference(f"{path}: shape {expected.shape} became {actual.shape}")
         strided = expected.layout is torch.strided and expected.device.type != "meta"
         if strided and limit.strides and expected.stride() != actual.stride() and expected.numel() > 1:
             raise Difference(f"{path}: stride {expected.stride()} became {actual.stride()}")
@@ -267,6 +276,11 @@ class Comparison:
                 )
             except AssertionError as problem:
                 raise Difference(f"{path}: tensor values differ: {problem}") from None
+
+
+def _without_ragged(shape: torch.Size) -> list[Any]:
+    """The sizes of a jagged tensor, but for that which differs between its parts."""
+    return [size if type(size) is int else "ragged" for size in shape]
 
 
 EMPTY_CELL = object()
@@ -331,11 +345,11 @@ def _instance_dict(value: object) -> dict[str, Any] | None:
 
 
 # Of torch 2.11 the second: the name that marks of the user's have as well.
-_HINTS = ("_dynamo_propagated_dynamic_indices", "_dynamo_weak_dynamic_indices")
+_HINTS = ("_dynamo_propagated_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_input_type")
 
 
 def _without_hints(attributes: dict[str, Any]) -> dict[str, Any]:
-    """AOTAutograd notes on its results which of their sizes were symbolic."""
+    """AOTAutograd notes on its results which sizes were symbolic, torch.compile which tensors are parameters."""
     return {name: item for name, item in attributes.items() if name not in _HINTS}
 
 

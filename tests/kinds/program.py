@@ -1,0 +1,54 @@
+"""How programs are collected: `program = Programs()` in a module of `areas/`, and `@program(make)` above each function.
+
+`make()` gives the arguments of one call, new ones each time. What a program imports must exist in every torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.kinds import areas
+
+
+@dataclass(frozen=True)
+class Program:
+    area: str
+    function: Callable[..., Any]
+    make: Callable[[], Iterable[Any]]
+    around: Callable[[], Any] | None  # makes the context that the call is in
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def id(self) -> str:
+        return f"{self.area}/{self.name}"
+
+
+class Programs:
+    """The programs of one area."""
+
+    def __init__(self) -> None:
+        self.all: list[Program] = []
+
+    def __call__(self, make: Callable[[], Iterable[Any]] = tuple, around: Callable[[], Any] | None = None) -> Any:
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            area = function.__module__.rpartition(".")[2]
+            assert all(other.name != function.__name__ for other in self.all), function.__name__
+            self.all.append(Program(area, function, make, around))
+            return function
+
+        return add
+
+
+def all_programs() -> dict[str, Program]:
+    """Every program by its id."""
+    found = []
+    for module in pkgutil.iter_modules(areas.__path__):
+        found += importlib.import_module(f"{areas.__name__}.{module.name}").program.all
+    return {program.id: program for program in found}

@@ -43,6 +43,7 @@ from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_class
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors.tensors import TensorValue
+from framelift.values.torch.handles import HookNumber, counts_hooks
 
 
 class Inputs:
@@ -111,6 +112,9 @@ class Inputs:
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     def _wrap_scalar(self, lift: Tracer, obj: Any, source: Source) -> Value:
+        if type(obj) is int and counts_hooks(source):
+            lift.guard(source, "TYPE", int)
+            return HookNumber(source)
         if type(obj) in (int, float) and self.policy.considers_numbers:
             symbolic = self.symbolic_number(lift, Quantity(source, "VALUE"), obj)
             if symbolic is not None:

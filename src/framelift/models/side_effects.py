@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,6 +55,20 @@ class Caller(NamedTuple):
 def find_caller(level: int, internal: str) -> Caller:
     """The line `level` frames above the caller, not counting those of the file `internal`; the interpreter knows."""
     raise NotImplementedError  # never called: values/ has a primitive for it
+
+
+# By the code of a model: how many frames there are in Python where it is traced; of others there are none.
+FRAMES: dict[CodeType, int] = {}
+
+
+def stands_for(frames: int) -> Callable[[F], F]:
+    """Mark a model that calls functions of the program's, which may ask who called them."""
+
+    def mark(function: F) -> F:
+        FRAMES[function.__code__] = frames
+        return function
+
+    return mark
 
 
 def frame_above(level: int) -> FrameType:

@@ -6,11 +6,13 @@ before them. For a compiler they are taken apart, as it cannot see through them 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn.modules._functions import BackwardHookFunction
 from torch.utils.hooks import RemovableHandle
 
 Tensors = Sequence[torch.Tensor]
@@ -75,15 +77,29 @@ def _without_hooks(leaves: Tensors) -> Iterator[None]:
 
 def has_hooks_at_node(leaf: torch.Tensor) -> bool:
     """Whether somebody hooks into autograd's node that adds up the gradients of a leaf. It tells when one is added."""
-    node, count = torch.autograd.graph.get_gradient_edge(leaf).node, RemovableHandle.next_id
+    node = torch.autograd.graph.get_gradient_edge(leaf).node
     found = False
     for register in (node.register_hook, node.register_prehook):
-        handle = register(_no_hook)
+        with uncounted():
+            handle = register(_no_hook)
         hooks = handle.hooks_dict_ref()
         found |= hooks is not None and len(hooks) > 1
         handle.remove()
-    RemovableHandle.next_id = count
     return found
+
+
+# Numbers of hooks that the program does not know of.
+_OWN_NUMBERS = itertools.count(-(2**62))
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """In this block a hook is registered that the program does not know of, and has none of its numbers."""
+    count, RemovableHandle.next_id = RemovableHandle.next_id, next(_OWN_NUMBERS)
+    try:
+        yield
+    finally:
+        RemovableHandle.next_id = count
 
 
 def _no_hook(*gradients: Any) -> None:
@@ -92,12 +108,26 @@ def _no_hook(*gradients: Any) -> None:
 
 def hook_gradient(tensor: torch.Tensor, body: Callable[..., Tensors], *used: torch.Tensor) -> RemovableHandle:
     """`tensor.register_hook`, with a hook that does nothing but compute."""
-    handle: RemovableHandle = tensor.register_hook(lambda gradient: body(gradient, *used)[0])
+    with uncounted():  # the program's number is counted by residual code
+        handle: RemovableHandle = tensor.register_hook(lambda gradient: body(gradient, *used)[0])
     return handle
 
 
 def remove_hook(handle: RemovableHandle) -> None:
     handle.remove()
+
+
+def replaced_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> RemovableHandle:
+    """Have backward go on with another gradient than it has for a tensor, which is what hooks made of it."""
+    with uncounted():
+        handle: RemovableHandle = tensor.register_hook(lambda _: gradient)
+    return handle
+
+
+def hooked(*tensors: torch.Tensor) -> Tensors:
+    """The same tensors behind a node of autograd, where hooks of modules are called."""
+    found: Tensors = BackwardHookFunction.apply(*tensors)
+    return found
 
 
 def retain_gradient(tensor: torch.Tensor) -> None:
@@ -110,7 +140,9 @@ def told_of_gradient(tensor: torch.Tensor) -> None:
 
 
 # Operations that change what backward does, and compute nothing.
-PREPARATIONS: frozenset[Callable[..., Any]] = frozenset({hook_gradient, remove_hook, retain_gradient, told_of_gradient})
+PREPARATIONS: frozenset[Callable[..., Any]] = frozenset(
+    {hook_gradient, remove_hook, replaced_gradient, retain_gradient, told_of_gradient}
+)
 
 
 # Where the hooks of a leaf are found: those that are given its gradient, and those that are told when it is there.

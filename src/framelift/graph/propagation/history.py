@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.graph.bodies import Body
 from framelift.graph.errors import MetadataFailure, first_line
 from framelift.graph.nest import NotAConstant, map_refs, map_result, pairs
-from framelift.graph.operations.derivatives import PREPARATIONS
+from framelift.graph.operations.derivatives import PREPARATIONS, uncounted
 from framelift.graph.propagation.fake import Describer, Fakes, Observed, address_of, failure_kind
 from framelift.graph.propagation.materialise import Materialiser
 from framelift.graph.record import Record, Ref, Storage, TensorRef, TokenRef
@@ -103,7 +103,10 @@ class History:
         """Leaves in the order in which backward comes to them."""
         self._follow(len(self._records))
         found: list[TensorRef] = []
-        handles = [self._tensor(ref).register_hook(functools.partial(_note_arrival, found, ref)) for ref in leaves]
+        handles = []
+        for ref in leaves:
+            with uncounted():
+                handles.append(self._tensor(ref).register_hook(functools.partial(_note_arrival, found, ref)))
         tensors = map(self._tensor, outputs), map(self._tensor, leaves)
         given = [None if ref is None else self._tensor(ref) for ref in arriving]
         try:
@@ -160,7 +163,8 @@ class History:
                 storage.refs.remove(ref)
                 raise MetadataFailure("opaque", record.name, "sparse")
             self._note(ref, tensor)
-        record.outputs.append(ref)
+        if not any(ref is other for other in record.outputs):  # one gradient may be that of several tensors
+            record.outputs.append(ref)
         return ref
 
     def _follow(self, length: int) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch._tensor_str import PRINT_OPTS
 
 from framelift.breaks import FL0102, FL0201, GraphBreak
-from framelift.models.side_effects import AFTERWARDS, PACKAGE, Caller, find_caller, shown
+from framelift.models.side_effects import AFTERWARDS, FRAMES, PACKAGE, Caller, find_caller, shown
 from framelift.values.containers.dicts import DictValue
 from framelift.values.containers.sequences import ListValue, TupleValue
 from framelift.values.core import protocol as py
@@ -294,6 +294,9 @@ def _find_caller(tracer: Tracer, level: Any, internal: Any) -> Any:
             left -= 1
             if left == 0:
                 return _caller_value(tracer, Caller(code.co_filename, frame.line, code.co_name, frame.globals, 0))
+        left -= FRAMES.get(code, 0)
+        if left <= 0:
+            raise GraphBreak(FL0102, what="a function that tells a line of torch's")
         frame = frame.caller
     if tracer.steps.are_waiting:  # between those that are traced and the one that called residual code
         raise GraphBreak(FL0102, what="a function that tells the line of a frame that waits")

@@ -11,7 +11,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
-from framelift.graph.operations.derivatives import retain_gradient
+from framelift.graph.operations.derivatives import HOOKS_OF_LEAVES, retain_gradient
 from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.models.tensors import assign_data
@@ -63,8 +63,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
     """A tensor of the graph, or an input that becomes one when it is first used."""
 
     is_tensor = True
-    __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable", "told", "told_since")
-    assigns = ("_new_gradient", "_ref", "_differentiable", "source", "concrete", "told", "told_since")
+    __slots__ = ("_ref", "_namespace", "_new_gradient", "_differentiable", "told", "told_since", "_new_hooks")
+    assigns = ("_new_gradient", "_ref", "_differentiable", "source", "concrete", "told", "told_since", "_new_hooks")
     shared = False  # each graph output has a variable of its own
 
     def __init__(self, ref: TensorRef | None, source: Source | None = None, concrete: Any = None) -> None:
@@ -74,6 +74,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         self._new_gradient: Any = MISSING  # what the program assigned to `grad`
         self.told: tuple[Any, ...] = ()  # hooks of the program's that are to be told of its gradient
         self.told_since = 0  # the step that asked for it
+        self._new_hooks: dict[str, Any] = {}  # tables of hooks that the program began
         self._differentiable: TensorRef | None = None  # what it was to the graph before it stopped requiring gradients
 
     @classmethod
@@ -226,6 +227,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return tracer.known_object(self.python_type())
         if name == "grad":
             return self._gradient(tracer)
+        if name in HOOKS_OF_LEAVES and self.source is not None:
+            return self._hooks(tracer, name)
         if name == "grad_fn":
             return None if self._fact(tracer, "is_leaf") else GradientFunctionValue()
         found = class_lookup(tracer, self.python_type(), name)
@@ -269,6 +272,13 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             self.refuse(Operation.ATTRIBUTE, name="grad")
         return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
 
+    def _hooks(self, tracer: Tracer, name: str) -> Any:
+        """A table of hooks."""
+        if name in self._new_hooks:
+            return self._new_hooks[name]
+        assert self.source is not None
+        return None if self.is_new else tracer.wrap(getattr(self.concrete, name), self.source.child("GETATTR", name))
+
     def _has_no_gradient(self, tracer: Tracer) -> bool:
         """Of a tensor that the graph computes: whether nobody gives it one, and torch does not warn of that."""
         is_leaf = not self._fact(tracer, "requires_grad")
@@ -304,6 +314,10 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if name == "requires_grad":
             py.call(tracer, py.attribute(tracer, self, "requires_grad_"), [value], {})
             return
+        if name in HOOKS_OF_LEAVES and self.source is not None and py.same(tracer, self._hooks(tracer, name), None):
+            tracer.journal.touch(self)
+            self._new_hooks = {**self._new_hooks, name: value}
+            return
         if hasattr(torch.Tensor, name):
             self.refuse(Operation.SET_ATTRIBUTE, name=name)
         self.attributes(tracer).set_key(tracer, name, value)
@@ -334,6 +348,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         """Have a hook called when backward comes by."""
         tracer.journal.touch(self)
         self.told, self.told_since = (*self.told, hook), self.told_since or tracer.steps.count
+
+    def tell_no_more(self, tracer: Tracer, hook: Any) -> None:
+        """A hook was removed."""
+        tracer.journal.touch(self)
+        self.told = tuple([other for other in self.told if other is not hook])
 
     def take_gradient(self, tracer: Tracer, value: Any) -> None:
         """`grad` is known to be something else from here on."""
@@ -382,6 +401,10 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             emit.value(self._new_gradient)
             emit.source(self.source)
             emit.store_attribute("grad")
+        for name, hooks in self._new_hooks.items():
+            emit.value(hooks)
+            emit.source(self.source)
+            emit.store_attribute(name)
 
     # -- operators -----------------------------------------------------------------------------------------------
 
@@ -417,7 +440,7 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return isinstance(self._namespace, NamespaceValue) and bool(self._namespace.overlay)
 
     def parts(self) -> list[Any]:
-        return [self._namespace] if self.has_attributes else []
+        return [*([self._namespace] if self.has_attributes else ()), *self._new_hooks.values()]
 
     def rebuild(self, emit: Emitter) -> None:
         if self._ref is not None and self._ref.record is not None and self._ref.record.is_cut:

@@ -119,7 +119,8 @@ def library(key: str) -> torch.library.Library:
     made = torch.library.Library(f"words_{key.lower()}", "DEF")
     # torch asks each packet for its overload without a name.
     for schema in [*OPERATORS.values(), "overloaded(Tensor x) -> Tensor"]:
-        made.impl(made.define(schema), lambda x, factor=1.0, **given: x * given.get("from", factor), key)
+        made.define(schema)
+        made.impl(schema.partition("(")[0], lambda x, factor=1.0, **given: x * given.get("from", factor), key)
     return made
 
 

@@ -34,6 +34,8 @@ VALUE_TYPES = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Size),
     *(torch.finfo, torch.iinfo, torch.nn.attention.SDPBackend),
     *(datetime.date, datetime.timedelta),
+    # Up to torch 2.11 nothing can hold a generator weakly; guards keep it then, as they keep values.
+    *(() if torch.Generator.__weakrefoffset__ else (torch.Generator,)),
 )
 # Others (quantized, sub-byte, half complex: some warn when they are made) are read by Python.
 DTYPES = (

@@ -30,7 +30,9 @@ from torch._C import (
 )
 from torch._C._nn import _parse_to
 from torch.compiler import is_dynamo_compiling, is_exporting
+from torch.cuda import _is_in_bad_fork as _is_cuda_in_bad_fork
 from torch.jit import is_scripting, is_tracing
+from torch.xpu import _is_in_bad_fork as _is_xpu_in_bad_fork
 
 from framelift.breaks import FL0102_ARGUMENTS, FL0202, GraphBreak
 from framelift.values.containers.dicts import DictValue
@@ -79,6 +81,8 @@ _FIXED = [
     torch.cuda.device_count,
     torch.accelerator.current_accelerator,
     torch.accelerator.is_available,
+    _is_cuda_in_bad_fork,
+    _is_xpu_in_bad_fork,
     torch.can_cast,
     torch.promote_types,
     torch.device,

@@ -145,3 +145,49 @@ def test_views_of_inputs_in_one_memory_that_is_written_to(name: str, memory: str
         return WRITTEN[name](x, view)
 
     check(f, inputs=SHARED[memory], backend=backend, dynamic=False)
+
+
+@COMPILERS
+@pytest.mark.parametrize(
+    "compute",
+    [
+        torch.linalg.svdvals,
+        torch.linalg.matrix_rank,
+        torch.linalg.cond,
+        lambda a: torch.linalg.eigvalsh(a @ a.T),
+        lambda a: torch.linalg.norm(a, 2),
+        lambda a: torch.linalg.matrix_norm(a, "nuc"),
+    ],
+)
+def test_values_without_vectors(compute: Callable[[torch.Tensor], torch.Tensor], backend: Any) -> None:
+    """A compiler computes vectors as well, by an algorithm that rounds otherwise, or has no rule."""
+    lifted = framelift.compile(lambda a: compute(a) * 2, backend=backend, fullgraph=True)
+    for size in (4, 7, 30, 41):
+        a = torch.randn(size, 6, generator=torch.Generator().manual_seed(size))
+        assert torch.equal(lifted(a), compute(a) * 2)
+
+
+@COMPILERS
+def test_least_squares(backend: Any) -> None:
+    def solve(a):
+        return torch.linalg.lstsq(a, a[:, :1]).solution + 1
+
+    a = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(framelift.compile(solve, backend=backend, fullgraph=True)(a), solve(a))
+
+
+@COMPILERS
+def test_ranks_of_what_has_no_rank(backend: Any) -> None:
+    """Where singular vectors do not converge, singular values are not numbers, and no error."""
+
+    def rank(a):
+        return torch.linalg.matrix_rank(a / 0) + 1
+
+    for a in (torch.ones(2, 3), torch.zeros(4, 3)):
+        try:
+            expected: Any = rank(a)
+        except RuntimeError as error:
+            with pytest.raises(type(error)):
+                framelift.compile(rank, backend=backend)(a)
+        else:
+            assert torch.equal(expected, framelift.compile(rank, backend=backend)(a))

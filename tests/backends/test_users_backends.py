@@ -611,3 +611,76 @@ def test_numbers_drawn_for_nobody_are_drawn(backend: Any, requires_grad: bool) -
         found = lifted(x, scale)
         assert torch.equal(state, torch.get_rng_state())
         assert_same(expected, found)
+
+
+def of_a_saved_tensor(weight: torch.Tensor, saved: torch.Tensor, write: Callable[[torch.Tensor], Any]) -> Any:
+    product = (weight * saved).sum()
+    framelift.graph_break()
+    write(saved)
+    framelift.graph_break()
+    product.backward()
+    return weight.grad
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", simplified, common])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda saved: saved.data.fill_(7),
+        lambda saved: saved.data.view(-1)[1:].mul_(3),
+        lambda saved: saved.view(-1).data.add_(saved),
+        lambda saved: saved.data.__setitem__(0, 5.0),
+    ],
+)
+def test_a_write_by_way_of_data_is_not_counted(write: Callable[[torch.Tensor], Any], backend: Any) -> None:
+    expected, found = [
+        function(torch.ones(3, requires_grad=True), torch.full((3,), 2.0), write)
+        for function in (of_a_saved_tensor, framelift.compile(of_a_saved_tensor, backend=backend))
+    ]
+    assert_same(expected, found)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", simplified, common])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda saved: saved.fill_(7),
+        lambda saved: saved.detach().fill_(7),
+        lambda saved: saved.data.fill_(saved.add_(1).sum()),
+    ],
+)
+def test_other_writes_are_counted(write: Callable[[torch.Tensor], Any], backend: Any) -> None:
+    for function in (of_a_saved_tensor, framelift.compile(of_a_saved_tensor, backend=backend)):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            function(torch.ones(3, requires_grad=True), torch.full((3,), 2.0), write)
+
+
+WRITES: list[Callable[[torch.Tensor, torch.Tensor], Any]] = [
+    lambda made, other: made.view(-1)[:4].add_(other.view(-1)[2:]),
+    lambda made, other: made.transpose(0, 1)[0].mul_(2),
+    lambda made, other: made.view(3, 2).__setitem__(0, other.view(3, 2)[0]),
+    lambda made, other: made[0].fill_(3),
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", simplified, common])
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_as_a_view_may_be_written_to(write: Callable[..., Any], backend: Any) -> None:
+    """AOTAutograd makes a view of it, to which autograd lets nobody write."""
+
+    def program(x: torch.Tensor, other: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        made = x @ weight + 1
+        write(made, other)
+        framelift.graph_break()
+        made *= 3
+        return made
+
+    def gradients(function: Callable[..., Any]) -> Any:
+        weight = torch.full((3, 3), 0.5, requires_grad=True)
+        result = function(rows(2)[:, :1].float().expand(2, 3).contiguous(), torch.ones(2, 3), weight)
+        result.sum().backward()
+        return result, weight.grad
+
+    expected, found = gradients(program), gradients(framelift.compile(program, backend=backend))
+    assert torch.equal(expected[0], found[0])
+    assert_same(expected[1], found[1])

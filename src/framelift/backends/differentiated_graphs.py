@@ -133,7 +133,7 @@ def _mark_draws(traced: GraphModule) -> None:
     """Say which operations are more than what they give: seeds, and numbers that are drawn for nobody."""
     for node in traced.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-            node.meta.update(only_draws=True, example_value=node.meta.get("val"))
+            node.meta.update(is_private=True, example_value=node.meta.get("val"))
 
 
 def _asks_for_grad_mode(traced: GraphModule) -> bool:

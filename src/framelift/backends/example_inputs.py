@@ -9,8 +9,10 @@ made into what compilers know:
 * A symbolic size becomes an input of its own, in front of the first tensor that has it. Compilers look among the inputs
   for what changes.
 
+Results that the graph writes to by way of views are copies: what AOTAutograd gives for them could not be written to.
 And random numbers that are drawn for nobody become results, which whoever runs the graph does not see: AOTAutograd
-drops what has no use, while eager mode draws the numbers, so that the next ones are others.
+drops what has no use, while eager mode draws the numbers, so that the next ones are others. So does what may raise
+though nobody uses it.
 
     >>> module = torch.fx.symbolic_trace(lambda x, scale: x * scale)
     >>> given = Given(module, [torch.ones(2), 0.5])
@@ -109,19 +111,39 @@ class Given:
             node.meta.update(example_value=_fake(self.module, each.example), symbolic=None)
         self._change()
 
-    def keep_draws(self) -> None:
-        """Have the graph return the random numbers that it draws for nobody."""
+    def keep_unused(self) -> None:
+        """Have the graph draw random numbers for nobody, and do what may raise though nobody uses it: an empty tensor
+        that is made like it is a result."""
         graph = self.module.graph
+        if not any(node.meta.get("is_private") for node in graph.nodes):
+            return
         needed = _needed(graph)
-        drawn = [node for node in graph.nodes if node.meta.get("only_draws") and node not in needed]
-        if not drawn:
+        unused = [node for node in graph.nodes if node.meta.get("is_private") and node not in needed]
+        tensors = list(filter(None, map(_first_tensor, unused)))
+        if not tensors:
             return
         output = graph.output_node()
         with graph.inserting_before(output):
-            kept = [graph.call_method("detach", (_first_tensor(node),)) for node in drawn]
+            kept = [graph.call_method("new_empty", (tensor, (0,))) for tensor in tensors]
         (results,) = output.args
         self._seen = len(results)
         output.args = ((*results, *kept),)
+        self.module.recompile()
+
+    def copy_written(self) -> None:
+        """Have the graph return copies of what it writes to by way of views: AOTAutograd makes such a tensor a view of
+        what the write gave, and whoever writes to that view is refused by autograd."""
+        output = self.module.graph.output_node()
+        (results,) = output.args
+        if not any(isinstance(node, Node) and node.meta.get("is_written_as_view") for node in results):
+            return
+        copies: dict[Any, Node] = {}
+        with self.module.graph.inserting_before(output):
+            for node in results:
+                if isinstance(node, Node) and node.meta.get("is_written_as_view") and node not in copies:
+                    copies[node] = self.module.graph.call_method("clone", (node,))
+                    copies[node].meta.update(node.meta)
+        output.args = (tuple([copies.get(node, node) for node in results]),)
         self.module.recompile()
 
     def put_sizes_in_front(self) -> None:
@@ -182,9 +204,9 @@ def _first_results(compiled: Callable[..., Any], count: int, *inputs: Any) -> An
 
 
 def _needed(graph: Graph) -> set[Node]:
-    """What results are computed from, and what is written; beside draws that nothing but their own effect keeps."""
+    """What results are computed from, and what is written; beside what nothing but its own effect keeps."""
     kept = [node.args[1] for node in graph.find_nodes(op="call_function", target=KEEP)]
-    waiting = [graph.output_node(), *(node for node in kept if not node.meta.get("only_draws"))]
+    waiting = [graph.output_node(), *(node for node in kept if not _is_private(node))]
     needed = set[Node]()
     while waiting:
         node = waiting.pop()
@@ -194,14 +216,20 @@ def _needed(graph: Graph) -> set[Node]:
     return needed
 
 
-def _first_tensor(node: Node) -> Node:
-    """A tensor among the results of an operation."""
+def _is_private(node: Any) -> bool:
+    return isinstance(node, Node) and bool(node.meta.get("is_private"))
+
+
+def _first_tensor(node: Node) -> Node | None:
+    """A tensor among the results of an operation, or the one that it writes to."""
     value = node.meta.get("example_value")
-    while isinstance(value, tuple | list):
+    while isinstance(value, tuple | list) and value:
         with node.graph.inserting_after(node):
             node = node.graph.call_function(operator.getitem, (node, 0))
         value = node.meta["example_value"] = value[0]
-    return node
+    if value is None and node.target is operator.setitem:
+        return node.args[0] if isinstance(node.args[0], Node) else None
+    return node if isinstance(value, torch.Tensor) else None
 
 
 def _then(read: Callable[[Sequence[Any]], Any], function: Callable[..., Any], *args: Any) -> Callable[..., Any]:

@@ -101,7 +101,8 @@ class Backend:
             given = Given(graph_module, example_inputs)
             given.put_floats_in_tensors()
             if self.is_bitwise:
-                given.keep_draws()
+                given.keep_unused()
+                given.copy_written()
             if not self.is_own:
                 given.put_sizes_in_front()
             checked = None if self.is_own else presumed_so_far(graph_module)

@@ -27,11 +27,13 @@ from framelift.capture.request import Request
 from framelift.capture.retry import Retries
 from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.graph import GraphBuilder
+from framelift.graph.analysis.composites import depends_on_tracing
 from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.reach import only_reached
 from framelift.graph.analysis.recurrent_layers import has_layers_of_onednn
 from framelift.graph.analysis.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
 from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
+from framelift.graph.analysis.uncounted_writes import uncounting, written_uncounted
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
 from framelift.graph.torch_caches import forget_environments
@@ -192,6 +194,7 @@ class _Capture:
         original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():
             left = backend.derives and has_fused_steps(module.graph)
+            left = left or (backend.derives and backend.is_bitwise and depends_on_tracing(module.graph))
             refs = [value.ref(self.lift) for value in shared]
             if left or (backend.derives and self._is_for_autograd(module, refs, outputs)):
                 compiled = module.forward
@@ -202,6 +205,9 @@ class _Capture:
                 if backend.derives and torch.is_grad_enabled():
                     changes = graph.propagation.changes
                     compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, changes)
+                uncounted = written_uncounted(graph.live_inputs) if writes else ()
+                if uncounted:
+                    compiled = uncounting(compiled, uncounted)
         if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))

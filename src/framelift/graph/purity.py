@@ -114,3 +114,43 @@ TAKES_EMPTY: frozenset[str] = frozenset(
 
 # Operators tagged as random that draw nothing when this argument is zero or false.
 RANDOM_ONLY_IF = ("dropout_p", "p", "dropout", "train")
+
+# Operations that have kernels for all types of elements, by the names that programs call them by.
+TAKES_ALL_TYPES: frozenset[str] = frozenset(
+    (
+        # views, parts and copies
+        "view reshape expand expand_as permute transpose t slice select unsqueeze squeeze narrow split chunk unbind "
+        "split_with_sizes tensor_split unflatten flatten ravel detach alias as_strided diagonal clone contiguous to "
+        "type type_as copy_ movedim moveaxis swapaxes view_as reshape_as broadcast_to broadcast_tensors getattr "
+        "getitem __getitem__ cat concat stack hstack vstack repeat tile "
+        # other types
+        "float double half bfloat16 int long short bool char byte cpu cuda "
+        # new ones
+        "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty new_tensor zero_ fill_ fill "
+        "eq ne __eq__ __ne__"
+    ).split()
+)
+# Those that have kernels for integers, some of them not for every other type.
+TAKES_INTEGERS: frozenset[str] = frozenset(
+    (
+        "add iadd sub isub mul imul neg abs radd rsub rmul __add__ __sub__ __mul__ __radd__ __rsub__ __rmul__ "
+        "add_ sub_ mul_ lt le gt ge sum cumsum prod cumprod any all max min amax amin argmax argmin maximum "
+        "minimum sort argsort topk clamp clip clamp_ clamp_min clamp_max where masked_fill masked_fill_ "
+        "masked_select tril triu flip roll sign square logical_not logical_and logical_or logical_xor bitwise_not "
+        "bitwise_and bitwise_or bitwise_xor and_ or_ xor iand ior ixor invert inv __and__ __or__ __xor__ "
+        "__invert__ index_select gather scatter scatter_add index_add nonzero count_nonzero isin unique truediv "
+        "true_divide sqrt rsqrt exp log sin cos tanh sigmoid relu reciprocal floor ceil isnan isinf isfinite "
+        "bincount matmul mm bmm mv dot outer diff embedding one_hot repeat_interleave bucketize searchsorted "
+        "arange meshgrid setitem __setitem__"
+    ).split()
+)
+TAKES_BOOLS: frozenset[str] = frozenset(
+    (
+        "mul add lt le gt ge sum cumsum any all max min amax amin maximum minimum sort argsort where masked_fill "
+        "masked_fill_ masked_select tril triu flip roll logical_not logical_and logical_or logical_xor "
+        "bitwise_not bitwise_and bitwise_or bitwise_xor and_ or_ xor iand ior ixor invert inv __and__ __or__ "
+        "__xor__ __invert__ index_select gather nonzero count_nonzero isin truediv isnan isinf isfinite setitem "
+        "__setitem__"
+    ).split()
+)
+TAKES_COMPLEX: frozenset[str] = frozenset("add sub mul truediv neg abs sum prod conj real imag view_as_real".split())

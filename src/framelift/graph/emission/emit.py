@@ -10,6 +10,7 @@ from torch import _assert
 from torch.fx import Graph, GraphModule, Node
 
 from framelift.graph.bodies import Body
+from framelift.graph.emission.kernels import may_lack_kernel
 from framelift.graph.names import Names
 from framelift.graph.nest import map_refs
 from framelift.graph.record import Location, NumberRef, Record, Ref, TensorRef
@@ -43,6 +44,9 @@ class GraphWriter:
             if needs_keeping(record, node):
                 self._keep(node)
         self.graph.output(tuple([ref.node for ref in outputs]))
+        for result in outputs:
+            if isinstance(result, TensorRef) and _is_written_as_view(result, outputs):
+                _node_of(result).meta["is_written_as_view"] = True
         return self.graph
 
     def without_effect(self) -> set[Node]:
@@ -125,9 +129,10 @@ class GraphWriter:
             meta["source_fn_stack"] = [(node.name, record.target)]
             if record.bindings and result is record.result:
                 meta["unbacked_bindings"] = record.bindings
-            if record.is_random and result is record.result:
-                # Nothing of it is seen but how far the random state moves, unless it writes to what the caller has.
-                meta["only_draws"] = not record.changed or is_private_write(record)
+            if (record.is_random or record.must_run) and result is record.result:
+                # Nothing of it is seen but how far the random state moves, or what it raises, unless it writes to what
+                # the caller has.
+                meta["is_private"] = not any(ref.is_input for storage in record.changed for ref in storage.refs)
 
     def _place(self, location: Location | str | None) -> tuple[str | None, Modules | None]:
         if location is None or isinstance(location, str):
@@ -167,6 +172,10 @@ def alive(records: Sequence[Record], outputs: Sequence[Ref]) -> tuple[list[Recor
         dead: list[Record] = []
         for record in reversed(records):
             if has_effect(record) or record in needed or any(ref in live for ref in record.outputs):
+                kept.append(record)
+                live.update(record.uses)
+            elif may_lack_kernel(record):
+                record.must_run = True
                 kept.append(record)
                 live.update(record.uses)
             elif record.changed:
@@ -212,6 +221,16 @@ def needs_keeping(record: Record, node: Node) -> bool:
     if node.is_impure() or not (has_effect(record) or record.changed):
         return False
     return not node.users or (bool(record.changed) and has_effect(record))
+
+
+def _is_written_as_view(ref: TensorRef, outputs: Sequence[Ref]) -> bool:
+    """Whether a result that autograd may go on from is one of the graph's own that was written to by way of a view."""
+    storage = ref.storage
+    if not storage.changes or not ref.requires_grad or ref.descriptor.is_view:
+        return False
+    if any(one.is_input or (one is not ref and one in outputs) for one in storage.refs):
+        return False
+    return any(ref not in record.tensors for record in storage.changes if storage in record.writes)
 
 
 def _node_of(ref: Ref) -> Node:

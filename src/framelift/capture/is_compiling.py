@@ -47,13 +47,16 @@ class Answers:
         self._denied: set[Question] = set()
         self._confirmed: list[Question] = []
         self.reconsidered = 0
+        # What first led the program astray, in words.
+        self.why = ""
 
     def begin(self) -> None:
         """A new attempt."""
         self._confirmed = []
 
-    def doubt(self) -> None:
+    def doubt(self, why: str = "") -> None:
         """The program goes astray: capture again, if an answer may be why."""
+        self.why = self.why or why
         if self._confirmed:
             raise NotCompiling
 

@@ -91,6 +91,8 @@ class TorchModes:
         self.without_overrides: tuple[int, ...] = ()
         # In how many functions that a functorch transform will run the program is.
         self.transforms = 0
+        # In how many functions in which an index that is a tensor stands for a position, and is not read.
+        self.positions = 0
         self.at_entry = self.state()
         # Whether the frame is in other device contexts than when it was entered.
         self.has_moved = False
@@ -134,6 +136,15 @@ class TorchModes:
             yield
         finally:
             self.transforms -= 1
+
+    @contextmanager
+    def of_positions(self) -> Iterator[None]:
+        """In this block a function is traced that attention will run on positions."""
+        self.positions += 1
+        try:
+            yield
+        finally:
+            self.positions -= 1
 
     def enter_inference(self, mode: bool) -> None:
         context = torch._C._InferenceMode(mode)

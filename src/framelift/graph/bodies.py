@@ -23,6 +23,9 @@ from torch.fx import GraphModule, Node
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record, Ref, Storage, TensorRef
 
+# What the module of a body says of itself: passes take it as it is.
+FINAL = "is_final"
+
 
 class Body:
     """A graph that is an argument of an operation. It takes tensors and returns a tuple of tensors."""

@@ -28,7 +28,7 @@ from torch.utils._sympy.printers import PythonPrinter
 from framelift.graph.analysis.early_checks import can_come_first, first_write, in_order
 from framelift.graph.analysis.shared_memory import InputStorages
 from framelift.graph.analysis.writes import can_be_put_back
-from framelift.graph.bodies import Body, Part
+from framelift.graph.bodies import FINAL, Body, Part
 from framelift.graph.emission.emit import GraphWriter, alive
 from framelift.graph.emission.pruning import prune_dead_arguments
 from framelift.graph.emission.runtime_asserts import insert_deferred_runtime_asserts
@@ -466,9 +466,9 @@ class GraphBuilder:
 
     # Bodies
 
-    def placeholder(self, like: TensorRef, shape: Sequence[Any]) -> TensorRef:
+    def placeholder(self, like: TensorRef, shape: Sequence[Any], requires_grad: bool = False) -> TensorRef:
         """A tensor that will be given to a body: contiguous, of the dtype and on the device of another."""
-        fake = self.fakes.fresh(like.descriptor, shape)
+        fake = self.fakes.fresh(like.descriptor, shape, requires_grad)
         ref = TensorRef(self._descriptors.of(fake), Storage(), None, (), self._materialiser.fake_of)
         ref.known_fake = fake
         ref.storage.untyped = storage_of(fake)
@@ -491,16 +491,31 @@ class GraphBuilder:
                     output.storage.refs.remove(output)
         return part
 
-    def body(self, name: str, part: Part, inputs: Sequence[TensorRef], outputs: Sequence[TensorRef]) -> Body:
-        """A part as a graph of its own, which takes the inputs and returns the outputs as a tuple."""
+    def body(
+        self,
+        name: str,
+        part: Part,
+        inputs: Sequence[TensorRef],
+        outputs: Sequence[TensorRef],
+        is_bare: bool = False,
+        is_final: bool = False,
+    ) -> Body:
+        """A part as a graph of its own, which takes the inputs and returns the outputs as a tuple; a bare one: its
+        only output. A final one is not rewritten by passes: its inputs stand for others than they are like.
+        """
         self._has_bodies = True
         for record in part.records:
             record.is_cut = True
         kept, live = alive(part.records, list(outputs))
         writer = GraphWriter()
         graph = writer.emit(inputs, kept, live, outputs)
+        if is_bare:
+            (node,) = graph.find_nodes(op="output")
+            node.args = node.args[0]
         graph.lint()
-        return Body(name, LazyGraphModule(writer.bodies, graph))
+        module = LazyGraphModule(writer.bodies, graph)
+        module.meta[FINAL] = is_final
+        return Body(name, module)
 
     # The end
 

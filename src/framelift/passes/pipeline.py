@@ -11,6 +11,7 @@ import torch
 from torch.fx import GraphModule
 
 from framelift.errors import short, unknown
+from framelift.graph.bodies import FINAL
 from framelift.passes.analysis import order
 from framelift.passes.analysis.metadata import Metadata
 from framelift.passes.checking.diff import html_diff, lines, text_diff
@@ -259,7 +260,7 @@ def _run_inside(gm: GraphModule, chosen: list[Pass], options: PassOptions, repor
     done: set[int] = set()
     for node in gm.graph.find_nodes(op="get_attr"):
         child = getattr(gm, str(node.target), None)
-        if isinstance(child, GraphModule) and id(child) not in done:
+        if isinstance(child, GraphModule) and id(child) not in done and not child.meta.get(FINAL):
             done.add(id(child))
             examples = [value(each) for each in child.graph.find_nodes(op="placeholder")]
             if all(example is not None for example in examples):

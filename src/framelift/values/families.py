@@ -43,6 +43,7 @@ import framelift.values.torch.distributions
 import framelift.values.torch.func
 import framelift.values.torch.generators
 import framelift.values.torch.higher_order
+import framelift.values.torch.higher_order_operators
 import framelift.values.torch.jit
 import framelift.values.torch.modes
 import framelift.values.torch.ops

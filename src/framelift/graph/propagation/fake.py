@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload, _higher_order_ops
 from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorConverter,
@@ -176,6 +176,8 @@ class ObservingFakeMode(FakeTensorMode):
         self, func: OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):  # what its functions do is seen as they are run
+            return super().__torch_dispatch__(func, types, args, kwargs)
         if self.answers is not None and is_question(func, args):
             return self.answers.next()
         traits = traits_of(func)
@@ -201,8 +203,8 @@ class ObservingFakeMode(FakeTensorMode):
 
 
 # Operators that take functions have a rule per mode, found by its very class: the one for fake tensors serves here.
-for _operator in (torch.ops.higher_order.cond,):
-    _rule = getattr(_operator, "python_key_table", {}).get(FakeTensorMode)
+for _operator in _higher_order_ops.values():
+    _rule = _operator.python_key_table.get(FakeTensorMode)
     if _rule is not None:
         _operator.py_impl(ObservingFakeMode)(_rule)
 
@@ -276,10 +278,10 @@ class Fakes:
         """The fake of a real tensor that has its memory for itself, with symbolic sizes."""
         return fake_with_layout(self.mode, example, layout)
 
-    def fresh(self, like: Descriptor, shape: Sequence[Any]) -> torch.Tensor:
+    def fresh(self, like: Descriptor, shape: Sequence[Any], requires_grad: bool = False) -> torch.Tensor:
         """The fake of a new tensor that has the dtype and device of another."""
         with self.mode:
-            return torch.empty(shape, dtype=like.dtype, device=like.device)
+            return torch.empty(shape, dtype=like.dtype, device=like.device, requires_grad=requires_grad)
 
     def sketch(self, descriptor: Descriptor, storage: Storage) -> torch.Tensor:
         """A fake made from metadata alone. It shares the storage, but no autograd history, with its aliases."""

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional
 
+from framelift.graph.operations.indexing import element, indexed
 from framelift.torch_names import TORCH_NAMES
 
 # Operators, below autograd.
@@ -54,6 +55,8 @@ def function_for(env: ShapeEnv, function: Callable[..., Any]) -> Callable[..., A
     """What to run on fake tensors in the place of a function."""
     if function is torch.combinations:
         return functools.partial(_combinations, env)
+    if function is element:
+        return indexed
     return _mean_ctc_loss if function is functional.ctc_loss else function
 
 

@@ -176,7 +176,12 @@ class Programs(Protocol):
 class CompilingAnswers(Protocol):
     """What the program heard when it asked whether it is compiled."""
 
-    def doubt(self) -> None:
+    # How often it was told otherwise in another attempt.
+    reconsidered: int
+    # What first led the program astray, in words.
+    why: str
+
+    def doubt(self, why: str = "") -> None:
         """The program goes astray: capture again, if an answer may be why."""
 
 

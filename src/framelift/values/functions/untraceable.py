@@ -35,9 +35,11 @@ def refuse_untraceable(tracer: Tracer, function: Callee) -> None:
     """Break at a function that is not to be traced."""
     if isinstance(function.concrete, FunctionType):
         _refuse_marked(function, function.concrete)
-    if function.code.co_filename.startswith(_HIGHER_ORDER):
+    # (They are inlined as long as they hear that they are compiled: else they start torch's compiler.)
+    if tracer.answers.reconsidered and function.code.co_filename.startswith(_HIGHER_ORDER):
         tracer.answers.doubt()
-        raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions")
+        why = f" ({tracer.answers.why})," if tracer.answers.why else ""
+        raise GraphBreak(FL0102, what=f"the operator {function.code.co_qualname}, which takes functions{why}")
 
 
 def _refuse_marked(function: Callee, concrete: FunctionType) -> None:

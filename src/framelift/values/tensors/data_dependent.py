@@ -143,6 +143,14 @@ def narrow(tracer: Tracer, tensor: SizedTensor, dim: Any, start: Any, length: An
     return tracer.call_tensor_method("narrow", (tensor, dim, start, length), {})
 
 
+def is_position(tracer: Tracer, key: Any) -> bool:
+    """Whether a key has an integer for each of some dimensions, and tensors among these."""
+    parts = py.items(tracer, key) if py.type_of(key) is tuple else [key]
+    dtypes = [each.ref(tracer).dtype for each in parts if _is_tensor(each)]
+    are_positions = not any(dtype.is_floating_point or dtype is torch.bool for dtype in dtypes)
+    return bool(dtypes) and are_positions and all(_is_tensor(each) or type(each) is int for each in parts)
+
+
 def part(tracer: Tracer, tensor: SizedTensor, key: Any) -> tuple[Any, Any]:
     """A tensor and a key that mean what `tensor[key]` does, without slices that begin or end at a tensor's number."""
     is_tuple = py.type_of(key) is tuple

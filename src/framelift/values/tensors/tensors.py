@@ -12,6 +12,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from framelift.breaks import FL0107, FL0202, FL0301, FL0304, FL0307, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.operations.derivatives import HOOKS_OF_LEAVES, retain_gradient
+from framelift.graph.operations.indexing import element
 from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.models.tensors import assign_data
@@ -32,7 +33,7 @@ from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.numbers.numpy_numbers import NumpyNumberValue
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.subclasses.tensors import refuse_rules
-from framelift.values.tensors.data_dependent import as_number, item_of, narrow, part
+from framelift.values.tensors.data_dependent import as_number, is_position, item_of, narrow, part
 from framelift.values.tensors.sizes import size_in, size_method, size_of
 from framelift.values.tensors.torch_functions import call_method, is_of_torch
 
@@ -197,6 +198,9 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return SequenceIterator(py.items(tracer, parts), type(iter(())))
 
     def item(self, tracer: Tracer, key: Any) -> Any:
+        if tracer.modes.positions and is_position(tracer, key):
+            indices = py.items(tracer, key) if py.type_of(key) is tuple else [key]
+            return tracer.call_torch(element, (self, *indices), {})
         return tracer.call_torch(operator.getitem, part(tracer, self, key), {})
 
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:

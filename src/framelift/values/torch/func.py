@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 
+# Transforms by which no tensor comes to require gradients.
+_FORWARDS = ("torch.func.jvp", "torch.func.jacfwd")
+
+
+def _takes_gradients(ref: TensorRef) -> bool:
+    return ref.dtype.is_floating_point or ref.dtype.is_complex
+
+
 class _Function:
     """A function as a body over the tensors of the arguments that it is differentiated by, and all else it uses."""
 
@@ -58,7 +66,12 @@ class _Function:
         # The shape of what is differentiated by: one argument, or a tuple of them.
         self.tree = Tree(tuple, (), [tree for _, tree in flat]) if type(wanted) is tuple else flat[0][1]
         self.given: list[TensorRef] = [leaf.ref(tracer) for leaf in leaves]
-        self._inside = [tracer.graph.placeholder(ref, list(ref.descriptor.shape)) for ref in self.given]
+        # A function that is differentiated backwards finds that its arguments require gradients.
+        is_backwards = what not in _FORWARDS
+        self._inside = [
+            tracer.graph.placeholder(ref, list(ref.descriptor.shape), is_backwards and _takes_gradients(ref))
+            for ref in self.given
+        ]
         rest = iter([tracer.from_graph(ref) for ref in self._inside])
         built = {
             number: tree.build(tracer, [next(rest) for _ in range(tree.count)])
@@ -87,7 +100,8 @@ class _Function:
 
     def body(self) -> Body:
         inputs = [*self._inside, *self.extra]
-        return self.lift.graph.body("differentiated_body", self._traced.part, inputs, self._traced.outputs)
+        part, outputs = self._traced.part, self._traced.outputs
+        return self.lift.graph.body("differentiated_body", part, inputs, outputs, is_final=True)
 
     def run(self, operation: Any, *plan: Any, more: Sequence[TensorRef] = ()) -> list[Any]:
         """The results of an operation on the body, its plan, the tensors it takes and some more."""

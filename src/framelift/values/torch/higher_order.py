@@ -69,30 +69,6 @@ def without(refs: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     return [ref for ref in refs if not any(ref is other for other in others)]
 
 
-# cond ----------------------------------------------------------------------------------------------------------------
-
-
-@primitive(torch.cond)
-def _cond(tracer: Tracer, pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    args = py.items(tracer, operands)
-    if not isinstance(pred, TensorValue):
-        return py.call(tracer, true_fn if py.truth(tracer, pred) else false_fn, args, {})
-    branches = [Traced(tracer, function, args, {}, "torch.cond") for function in (true_fn, false_fn)]
-    free: dict[int, Any] = {}
-    for branch in branches:
-        free.update((id(ref), ref) for ref in branch.part.free(branch.outputs))
-    given = list(free.values())
-    if branches[0].tree != branches[1].tree:
-        raise GraphBreak(FL0102, what="torch.cond with branches that return different things")
-    bodies = [
-        tracer.graph.body(name, branch.part, given, branch.outputs)
-        for name, branch in zip(("true_body", "false_body"), branches, strict=True)
-    ]
-    raises = any(branch.part.may_raise() for branch in branches)
-    made = tracer.call_on_bodies(torch.ops.higher_order.cond, (pred.ref(tracer), *bodies, tuple(given)), raises)
-    return branches[0].result(tracer, py.items(tracer, made))
-
-
 # vmap ----------------------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +100,7 @@ def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any
         raise GraphBreak(FL0102, what="torch.vmap of a function that asks how tensors lie in memory")
     extra = without(traced.part.free(traced.outputs), slices)
     out = _per_item(tracer, out_dims, len(traced.outputs), "out_dims")
-    body = tracer.graph.body("mapped_body", traced.part, [*slices, *extra], traced.outputs)
+    body = tracer.graph.body("mapped_body", traced.part, [*slices, *extra], traced.outputs, is_final=True)
     plan = ((*[dim for _, dim in chosen], *[None] * len(extra)), tuple(out), tracer.constant(randomness))
     made = tracer.call_on_bodies(mapped, (body, *plan, *given, *extra), True)
     return traced.result(tracer, py.items(tracer, made))

@@ -6,6 +6,7 @@ compilers find in the tracing context knows for each of them a fake with the sym
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -23,8 +24,9 @@ from torch._guards import (
     tracing,
 )
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.node import has_side_effect
 from torch.utils.hooks import RemovableHandle
 
 from framelift.backends.assert_order import asserts_first
@@ -39,6 +41,14 @@ _COMPILE_NUMBERS = itertools.count()
 
 # Kinds of inputs that keep their address from call to call, so that a CUDA graph need not copy them.
 STATIC_KINDS = ("parameter", "buffer", "static")
+
+
+@functools.cache
+def keep_checks() -> None:
+    """What raises and has no result is no dead code: torch 2.11 leaves the checks of linear algebra out of graphs."""
+    check = torch.ops.aten._linalg_check_errors.default
+    if not Graph().call_function(check, (None, "")).is_impure():
+        has_side_effect(check)
 
 
 @contextmanager
@@ -57,6 +67,7 @@ def compiling(
     at once.
     """
     forget_tracebacks()
+    keep_checks()
     shape_env = getattr(module, "shape_env", None) or _env_without_capture()
     known = len(shape_env.guards)
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)

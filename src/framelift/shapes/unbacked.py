@@ -348,7 +348,7 @@ class PresumingEnv(ShapeEnv):
 
     def _get_stack_summary(self, *_: Any, **__: Any) -> tuple[SLoc, str]:
         """Where a guard comes from is known to `Symbols`: torch need not walk the stack, and import half of itself."""
-        return SLoc(None, None), ""
+        return SLoc("", None), ""
 
     def _log_create_unbacked_symbol(self, *_: Any, **__: Any) -> None:
         """torch logs where a symbol comes from, in torch's own code."""

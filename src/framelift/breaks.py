@@ -44,6 +44,13 @@ class GraphBreak(Exception):
         return f"{self.reason.id}: {self.words}"
 
 
+class Overridden(GraphBreak):
+    """An operand has rules of its own (`__torch_function__`), which whoever makes the operation may ask."""
+
+    def __init__(self, type: str) -> None:
+        super().__init__(FL0306, type=type)
+
+
 REGISTRY: dict[str, Reason] = {}
 
 

@@ -158,8 +158,8 @@ class Attempt:
     def _possible(self, ending: Ending) -> ResidualCode:
         """Code for an ending, unless it needs a value that cannot be rebuilt: then that is left before it was made."""
         lift = self.lift
-        for born in lift.modes.without_overrides:
-            raise BreakEarlier(born, GraphBreak(FL0107, what="a block without overrides"))
+        for born in sorted(lift.modes.born):
+            raise BreakEarlier(born, GraphBreak(FL0107, what="a block in which torch asks others, or nobody"))
         try:
             residual = self._ending(ending)
         except GraphBreak as reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -44,6 +45,7 @@ from framelift.residual.codegen import Direct, GraphCall, ResidualCode, Return
 from framelift.residual.failures import GraphJudge
 from framelift.residual.rollback import Precautions
 from framelift.silence import heard_when_done, unheard_warnings
+from framelift.values.tensors.of_class import without_overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def trace_whole(request: Request, programs: Programs, number: int) -> tuple[Lift
     """Trace a call that must not break: the finished trace and the value it returns."""
 
     def attempt(lift: Lift) -> tuple[Lift, Any]:
-        ending = Attempt(request, lift, number, 0).trace().ending
+        with torch._C.DisableTorchFunctionSubclass():
+            ending = Attempt(request, lift, number, 0).trace().ending
         assert isinstance(ending, Return), "a break raises FullGraphError"
         return lift, ending.value
 
@@ -89,8 +92,9 @@ class _Capture:
         code, attempt = self.code, self.attempt
         if is_first:
             self._announce()
-        residual = attempt.trace()
-        captured = self._finish(residual)
+        with torch._C.DisableTorchFunctionSubclass():  # no class of the program's hears of what is looked at
+            residual = attempt.trace()
+            captured = self._finish(residual)
         if attempt.broke and captured.graph_module is not None:
             for part in attempt.parts():
                 self.request.fragments.of(part.code).segments.computes = True
@@ -189,6 +193,7 @@ class _Capture:
         module.compile_subgraph_reason = self.attempt.reason
         backend, began = self.request.options.backend, time.perf_counter()
         tensors = list(self.lift.inputs.tensors.values())
+        plain = any(value.source is not None and value.source.access == "AS_PLAIN" for value in tensors)
         shared = those_that_share(written_inputs(self.lift), tensors)
         writes = backend.derives and any(record.writes for record in graph.records)
         original = as_captured(module) if shared or writes else None
@@ -201,7 +206,9 @@ class _Capture:
             elif backend.derives and graph.differentiates:
                 compiled = compile_differentiated(backend, module, graph, outputs)
             else:
-                compiled = backend.compile(module, graph.example_inputs, original if writes else None)
+                asked = torch._C._EnableTorchFunction() if self.lift.modes.asks_classes and not plain else nullcontext()
+                with asked:
+                    compiled = backend.compile(module, graph.example_inputs, original if writes else None)
                 if backend.derives and torch.is_grad_enabled():
                     changes = graph.propagation.changes
                     compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, changes)
@@ -210,6 +217,8 @@ class _Capture:
                     compiled = uncounting(compiled, uncounted)
         if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
+        if plain:
+            compiled = without_overrides(compiled)
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))
         self.attempt.lap("backend")
         return compiled
@@ -234,6 +243,10 @@ class _Capture:
         if is_trained and (self.attempt.is_write_refused or _begins_derivatives(self.lift.graph)):
             return True
         if gives_views_of(shared, outputs):
+            return True
+        # A view of a tensor of a class of its own knows that tensor, and compilers write to what it is a view of.
+        in_classes = any(value.source is not None and value.source.access == "AS_PLAIN" for value in tensors)
+        if in_classes and written_inputs(self.lift):
             return True
         written = [value.concrete for value in written_inputs(self.lift)]
         return bool(written) and share_history(written, inputs)

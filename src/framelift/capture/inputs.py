@@ -42,6 +42,7 @@ from framelift.values.subclasses.containers import ContainerObjectValue
 from framelift.values.subclasses.scalars import ScalarObjectValue
 from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_class
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
+from framelift.values.tensors.of_class import TensorOfClassValue, is_modelled
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.handles import HookNumber, counts_hooks
 
@@ -258,7 +259,7 @@ def _family(kind: type) -> type[Value]:
     if is_plain_class(kind):
         return UserObjectValue
     if is_tensor_class(kind):
-        return TensorSubclassValue
+        return TensorOfClassValue if is_modelled(kind) else TensorSubclassValue
     if issubclass(kind, BaseException):
         return GivenExceptionValue
     if is_struct_class(kind):

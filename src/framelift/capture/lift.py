@@ -29,7 +29,7 @@ from framelift.capture.is_compiling import Answers, is_misled
 from framelift.capture.operations import Operations
 from framelift.effects.journal import Journal
 from framelift.effects.modes import TorchModes
-from framelift.graph import GraphBuilder, NumberRef
+from framelift.graph import GraphBuilder, NumberRef, TensorRef
 from framelift.guards.equality import has_type
 from framelift.guards.guardset import GuardSet
 from framelift.guards.source import Source, Sources
@@ -59,8 +59,9 @@ from framelift.values.stdlib.contextvars import Contexts
 from framelift.values.subclasses.tuples import tuple_class_model
 from framelift.values.tensors.deferred import percent, shows_tensor
 from framelift.values.tensors.leaves import with_leaf
+from framelift.values.tensors.overrides import ask_first
 from framelift.values.tensors.sizes import make_size
-from framelift.values.tensors.torch_functions import torch_model
+from framelift.values.tensors.torch_functions import asks_first, torch_model
 from framelift.values.torch.compiler import error_on_graph_break, promised_model, torch_control
 
 # Guards hold objects of the user's weakly, which these do not allow.
@@ -263,7 +264,7 @@ class Lift:
 
     def _own_model(self, target: Any) -> Model | None:
         """The same as if the program had promised nothing."""
-        return (
+        model = (
             primitive_of(target)
             or torch_model(target)
             or python_model(target)
@@ -271,6 +272,9 @@ class Lift:
             or torch_control(target)
             or self._model_of_twin(target)
         )
+        if model is not None and self.modes.has_overrides and asks_first(target):
+            return ask_first(target, model)
+        return model
 
     def _promised_model(self, target: Any) -> Model | None:
         return None if target is self._as_it_is else promised_model(target)
@@ -444,6 +448,10 @@ class Lift:
     def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
         return self.operations.specialise(self, ref)
+
+    def stands_for(self, ref: TensorRef, value: Value) -> None:
+        """From here on operations that give this tensor of the graph give the value."""
+        self.operations.remember(ref, value)
 
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""

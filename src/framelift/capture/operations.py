@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from framelift.breaks import FL0102, FL0301, FL0302, FL0303, FL0307, FL0308, GraphBreak
+from framelift.breaks import FL0102, FL0301, FL0302, FL0303, FL0306, FL0307, FL0308, GraphBreak, Overridden
 from framelift.capture.early_checks import checked_first
 from framelift.capture.interpreter.tracing import Tracing
 from framelift.graph import MetadataFailure, NeedsNumbers, NumberRef, TensorRef, TokenRef
+from framelift.models import is_of_models
 from framelift.shapes.bindings import Foreseen
 from framelift.shapes.symbols import decide, known_of_data
 from framelift.shapes.unbacked import depends_on_data
@@ -25,6 +26,7 @@ from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.numbers.symbolic import SymbolicValue
 from framelift.values.stdlib.warnings import refuse_unheard
 from framelift.values.tensors.data_dependent import item_of
+from framelift.values.tensors.overrides import UNASKED, ask, hears_of, notice
 from framelift.values.tensors.sizes import SizeValue
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.torch.data_errors import may_raise
@@ -72,8 +74,17 @@ class Operations:
                 return generator.draw(lift, target, args, kwargs, raises)
             if not is_default(lift, generator):
                 raise GraphBreak(FL0102, what=f"{_spell(target)} with this generator")
-        plain_args = tuple([lift.graph_argument(arg) for arg in args])
-        plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
+        try:
+            plain_args = tuple([lift.graph_argument(arg) for arg in args])
+            plain_kwargs = {name: lift.graph_argument(arg) for name, arg in kwargs.items()}
+        except Overridden:
+            result = _asked_instead(lift, target, args, kwargs)
+            if result is not UNASKED:
+                return result
+            with lift.modes.asking_no_classes():
+                return self.on_values(lift, emit, target, args, kwargs, raises)
+        if lift.modes.functions:
+            _refuse_unasked(lift, target, args, kwargs)
         if raises is None:
             raises = may_raise(target, plain_args)
         if raises and not lift.graph.can_be_undone:
@@ -179,6 +190,22 @@ class Operations:
         if isinstance(result, tuple) and not is_constant(result):
             return StructSequenceValue(kind, [self.value_of(lift, item) for item in result])
         return from_constant(lift, result)
+
+
+def _asked_instead(lift: Tracing, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What an operand says of an operation, as the program called it."""
+    notice(lift)
+    if lift.frame is not None and is_of_models(lift.frame.program.canonical.code):
+        raise GraphBreak(FL0306, type="an operand")
+    function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+    return ask(lift, function, args, kwargs)
+
+
+def _refuse_unasked(lift: Tracing, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Break where a mode is asked of an operation that came here in another way than by a call of the program's."""
+    function = getattr(torch.Tensor, target) if isinstance(target, str) else target
+    if function is getattr or hears_of(lift, function, args, kwargs):
+        raise GraphBreak(FL0306, type="a function mode")
 
 
 def _is_in_open_loop(lift: Tracing) -> bool:

@@ -34,9 +34,21 @@ class ModeState(NamedTuple):
     # The blocks entered in which no class of tensors has rules of its own (`__torch_function__`), by the step that made
     # them. They are not switched while capturing: plain tensors, of which graphs are, notice nothing.
     without_overrides: tuple[int, ...] = ()
+    # The function modes that the program has pushed, outermost first: these are not pushed while capturing, either.
+    functions: tuple[Pushed, ...] = ()
 
 
-def state_now(inference: tuple[bool, ...] = (), without_overrides: tuple[int, ...] = ()) -> ModeState:
+class Pushed:
+    """A function mode on torch's stack, as a value, and the step that pushed it."""
+
+    def __init__(self, mode: Any, born: int) -> None:
+        self.mode = mode
+        self.born = born
+
+
+def state_now(
+    inference: tuple[bool, ...] = (), without_overrides: tuple[int, ...] = (), functions: tuple[Pushed, ...] = ()
+) -> ModeState:
     return ModeState(
         inference,
         torch.is_grad_enabled(),
@@ -46,6 +58,7 @@ def state_now(inference: tuple[bool, ...] = (), without_overrides: tuple[int, ..
         tuple([row.read() for row in SWITCHES]),
         _device_contexts(),
         without_overrides,
+        functions,
     )
 
 
@@ -89,6 +102,11 @@ class TorchModes:
         # Entered contexts, kept because leaving such a block takes the object that entered it.
         self._inference: list[tuple[bool, Any]] = []
         self.without_overrides: tuple[int, ...] = ()
+        self.functions: tuple[Pushed, ...] = ()
+        # Whether the frame was called where classes are asked; while capturing none is.
+        self.asks_classes: bool = torch._C._is_torch_function_enabled()
+        # Whether the program has come across anything that torch asks before an operation.
+        self.has_overrides = False
         # In how many functions that a functorch transform will run the program is.
         self.transforms = 0
         # In how many functions in which an index that is a tensor stands for a position, and is not read.
@@ -98,7 +116,7 @@ class TorchModes:
         self.has_moved = False
 
     def state(self) -> ModeState:
-        return state_now(tuple([mode for mode, _ in self._inference]), self.without_overrides)
+        return state_now(tuple([mode for mode, _ in self._inference]), self.without_overrides, self.functions)
 
     def restore(self, state: Any) -> None:
         self._switch(self.state(), state)
@@ -118,7 +136,7 @@ class TorchModes:
 
     def _switch(self, now: ModeState, state: ModeState) -> None:
         if now != state:  # mostly nothing was switched
-            self.without_overrides = state.without_overrides
+            self.without_overrides, self.functions = state.without_overrides, state.functions
             self._restore_inference(state.inference)
             self._restore_devices(state.devices)
             for function, args in switches(self.state(), state):
@@ -145,6 +163,15 @@ class TorchModes:
             yield
         finally:
             self.positions -= 1
+
+    @contextmanager
+    def asking_no_classes(self) -> Iterator[None]:
+        """In this block is done what torch asks no class of."""
+        before, self.asks_classes = self.asks_classes, False
+        try:
+            yield
+        finally:
+            self.asks_classes = before
 
     def enter_inference(self, mode: bool) -> None:
         context = torch._C._InferenceMode(mode)
@@ -185,6 +212,11 @@ class TorchModes:
             self.exit_inference()
         for mode in wanted[common:]:
             self.enter_inference(mode)
+
+    @property
+    def born(self) -> tuple[int, ...]:
+        """The steps that began the blocks which Python must enter, where a graph ends inside of them."""
+        return (*self.without_overrides, *(pushed.born for pushed in self.functions))
 
     @property
     def calls(self) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:

@@ -234,4 +234,12 @@ def array_as_tensor(obj: Any, make: Callable[[Any], Any]) -> Any:
         return MISSING
 
 
+@accessor("AS_PLAIN", lambda source, arg: f"{source}.as_subclass(torch.Tensor)")
+def tensor_as_plain(obj: Any, make: Callable[[Any], Any]) -> Any:
+    try:
+        return make(obj)
+    except (TypeError, RuntimeError):
+        return MISSING
+
+
 _HEAP_TYPE = 1 << 9

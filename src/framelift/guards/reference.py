@@ -110,6 +110,10 @@ def _same_fetched(native: Any, reference: Any) -> bool:
     return type(native) is type(reference) is tuple and all(map(same_object, native, reference))
 
 
+# What is made anew each time.
+_ANEW = (core.ACCESS_AS_TENSOR, core.ACCESS_AS_PLAIN)
+
+
 def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple[Any, ...] | None) -> str | None:
     """Why the native answer is not the reference's, in words; None if it is."""
     reference = evaluate(tree, slots, function)
@@ -119,7 +123,7 @@ def disagreement(tree: Any, slots: tuple[Any, ...], function: Any, native: tuple
         explained = tree.explain(slots, function)
         reason = explained[2] if explained is not None else "no reason found"
         return f"the native guards missed ({reason}), but every guard holds"
-    made = {out for _, access, _, _, out in tree.nodes if access == core.ACCESS_AS_TENSOR}  # anew each time
+    made = {out for _, access, _, _, out in tree.nodes if access in _ANEW}
     compared = [pair for index, pair in enumerate(zip(native, reference, strict=True)) if index not in made]
     if not all(_same_fetched(*pair) for pair in compared):
         return "the native guards fetched other objects than the reference"

@@ -41,6 +41,7 @@ import framelift.values.torch.backward
 import framelift.values.torch.checks
 import framelift.values.torch.distributions
 import framelift.values.torch.func
+import framelift.values.torch.function_modes
 import framelift.values.torch.generators
 import framelift.values.torch.higher_order
 import framelift.values.torch.higher_order_operators

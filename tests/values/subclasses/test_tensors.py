@@ -611,7 +611,7 @@ def test_one_clean_break():
     assert record.ops == 2
 
 
-@pytest.mark.parametrize("make", [two, lambda: of(Plain), lambda: of(Logged), lambda: Wrapper(x())])
+@pytest.mark.parametrize("make", [two, lambda: Wrapper(x())])
 def test_one_graph_is_an_error_with_the_reason(make):
     other = make()
     with pytest.raises(FullGraphError, match=rf"FL0306: {type(other).__name__} has rules of its own.*\n.*z = t \+ y"):

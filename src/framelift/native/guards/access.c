@@ -152,6 +152,12 @@ static PyObject *array_tensor(const Node *node, PyObject *array)
     return is_array ? or_nothing(PyObject_CallOneArg(node->held.object, array)) : NULL;
 }
 
+/* A tensor without the class it has, as what is held makes it: which leaves alone what is no tensor. */
+static PyObject *plain_tensor(const Node *node, PyObject *tensor)
+{
+    return or_nothing(PyObject_CallOneArg(node->held.object, tensor));
+}
+
 /* What the copy protocol says of an object whose very type brings its own part of it, written in C. */
 static PyObject *reduced(const Node *Py_UNUSED(node), PyObject *object)
 {
@@ -300,6 +306,7 @@ static const AccessKind access_kinds[] = {
     {30, "RESULT", NONE, .make = result_of},
     {31, "REFERENT", NONE, .make = referent},
     {32, "OFFSET", NONE, .make = tensor_offset},
+    {33, "AS_PLAIN", OBJECT, .make = plain_tensor},
 };
 
 /* ---- for Python ---- */

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from framelift.guards.source import Source
 from framelift.values.containers.sequences import SequenceValue
 from framelift.values.core.base import Value
@@ -57,6 +59,14 @@ class StructSequenceValue(TupleOfClassValue):
             emit.value(item)
         emit.build_tuple(len(self.parts()))
         emit.call(1)
+
+
+def is_result_class(cls: type) -> bool:
+    """Whether a class is of results of torch operations."""
+    return any(cls is kind for kind in _RESULTS)
+
+
+_RESULTS = [kind for kind in vars(torch.return_types).values() if type(kind) is type]
 
 
 _HEAPTYPE = 1 << 9

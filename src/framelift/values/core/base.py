@@ -267,6 +267,14 @@ class Value:
         """What `dict.update` reads when given this."""
         return self
 
+    def torch_rules(self, tracer: Tracer) -> type | None:
+        """The class whose `__torch_function__` torch asks of operations on it, as things stand; None: it asks none."""
+        return None
+
+    def without_class(self, tracer: Tracer) -> Any:
+        """For a tensor of a class of its own the plain one in its memory; else itself."""
+        return self
+
     def graph_argument(self, tracer: Tracer) -> Any:
         """What the graph gets when this value is passed to a tensor operation."""
         self.refuse(Operation.GRAPH_ARGUMENT)

@@ -396,6 +396,9 @@ class Tracer(Protocol):
     def specialise(self, ref: NumberRef) -> Any:
         """The number a symbolic one is now; guarded from here on."""
 
+    def stands_for(self, ref: TensorRef, value: Any) -> None:
+        """From here on operations that give this tensor of the graph give the value."""
+
     def from_graph(self, result: Any) -> Any:
         """A result of the graph as a value of the program."""
 

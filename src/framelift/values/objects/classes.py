@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -303,7 +303,7 @@ class ClassValue(KnownObject, models=type):
             and not has_modelled_new(tracer, cls)
         ):
             if is_subclass(cls, torch.Tensor):
-                raise GraphBreak(FL0306, type=name_of(cls))
+                return self._make_tensor(tracer, args, kwargs)
             raise GraphBreak(FL0102, what=self.describe())
         new = class_lookup(tracer, cls, "__new__")
         assert new is not None
@@ -316,6 +316,22 @@ class ClassValue(KnownObject, models=type):
         result = py.call(tracer, bind(tracer, init, instance, kind), args, kwargs)
         if result is not None:
             raise_what(answering, cls, "__init__", stand_in(py.type_of(result)))
+        return instance
+
+    def _make_tensor(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A tensor by a `__new__` of the program's; one in C makes it otherwise."""
+        cls = self.concrete
+        new = class_lookup(tracer, cls, "__new__")
+        function = getattr(new.raw if new is not None else None, "__func__", None)
+        dispatches = raw_lookup(cls, "__torch_dispatch__") is not raw_lookup(torch.Tensor, "__torch_dispatch__")
+        if new is None or type(function) is not FunctionType or dispatches:
+            raise GraphBreak(FL0306, type=name_of(cls))
+        instance = py.call(tracer, bind(tracer, new, None, cls), [self, *args], kwargs)
+        kind = py.type_of(instance)
+        if is_subclass(kind, cls):
+            init = class_lookup(tracer, kind, "__init__")
+            if init is not None and init.raw is not raw_lookup(torch.Tensor, "__init__"):
+                py.call(tracer, bind(tracer, init, instance, kind), args, kwargs)
         return instance
 
     def graph_argument(self, tracer: Tracer) -> Any:

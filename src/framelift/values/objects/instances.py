@@ -9,7 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framelift.breaks import FL0102, FL0102_RESULT, FL0202, FL0203, FL0306, GraphBreak
+from torch._C import _disabled_torch_function_impl
+
+from framelift.breaks import FL0102, FL0102_RESULT, FL0202, FL0203, FL0306, GraphBreak, Overridden
 from framelift.guards.source import Source
 from framelift.models.builtins import by_items
 from framelift.native import _core
@@ -69,6 +71,10 @@ def _empty_slot(obj: Any, name: str) -> None:
     """What residual code does to a slot that the program emptied, perhaps after it had filled it."""
     with suppress(AttributeError):
         object.__delattr__(obj, name)
+
+
+def _are_off(tracer: Tracer) -> bool:
+    return not tracer.modes.asks_classes or bool(tracer.modes.without_overrides)
 
 
 class UserObjectValue(Value):
@@ -270,9 +276,17 @@ class UserObjectValue(Value):
         if py.type_of(hint) is not int or py.truth(tracer, py.compare(tracer, "<", hint, 0)):
             self.refuse("__length_hint__() that gives no length")
 
-    def graph_argument(self, tracer: Tracer) -> Any:
+    def torch_rules(self, tracer: Tracer) -> type | None:
+        found = class_lookup(tracer, self.cls, "__torch_function__")
+        if found is not None:
+            return None if found.raw is _disabled_torch_function_impl or _are_off(tracer) else self.cls
         if tracer.has_attribute(self, "__torch_function__"):
             raise GraphBreak(FL0306, type=name_of(self.cls))
+        return None
+
+    def graph_argument(self, tracer: Tracer) -> Any:
+        if self.torch_rules(tracer) is not None:
+            raise Overridden(name_of(self.cls))
         return super().graph_argument(tracer)
 
     def is_exactly(self, cls: type) -> bool:

@@ -14,6 +14,7 @@ import torch
 from framelift.breaks import FL0306, GraphBreak
 from framelift.values.containers.dicts import MISSING
 from framelift.values.core import protocol as py
+from framelift.values.core.base import Value
 from framelift.values.core.lookup import class_lookup, has_default, instance_dict, is_subclass, name_of, raw_lookup
 from framelift.values.objects.classes import ClassValue
 from framelift.values.objects.instances import OpaqueValue, UserObjectValue
@@ -28,6 +29,9 @@ class TensorSubclassValue(OpaqueValue):
     __slots__ = ()
 
     def note_facts(self, tracer: Tracer) -> None:
+        refuse(type(self.concrete))
+
+    def torch_rules(self, tracer: Tracer) -> type | None:
         refuse(type(self.concrete))
 
     def has_flag(self, tracer: Tracer, name: str | None) -> bool:
@@ -66,6 +70,15 @@ _NO_RULES = raw_lookup(torch.Tensor, "__torch_dispatch__")
 
 def refuse(cls: type) -> NoReturn:
     raise GraphBreak(FL0306, type=name_of(cls))
+
+
+def has_rules(tracer: Tracer, operand: Any) -> bool:
+    """Whether torch asks what an operation meets; a break where what it says is nothing to be traced."""
+    if isinstance(operand, TensorSubclassValue):
+        operand.note(tracer)
+    if isinstance(operand, ClassValue):
+        refuse_rules(tracer, operand)
+    return isinstance(operand, Value) and operand.torch_rules(tracer) is not None
 
 
 def refuse_rules(tracer: Tracer, operand: Any) -> None:

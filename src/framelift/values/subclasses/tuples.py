@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import abc
 import collections
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framelift.breaks import FL0107, GraphBreak
-from framelift.values.containers.structs import TupleOfClassValue
+from framelift.breaks import FL0102, FL0107, GraphBreak
+from framelift.values.containers.structs import StructSequenceValue, TupleOfClassValue, is_result_class
 from framelift.values.core import protocol as py
 from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
@@ -171,6 +172,8 @@ class TupleObjectValue(TupleOfClassValue):
 
 def tuple_class_model(target: Any) -> Model | None:
     """How calling a class behaves that is a tuple class; None for everything else."""
+    if is_result_class(target):
+        return partial(_result, target)
     if type(target) not in (type, abc.ABCMeta) or not is_tuple_class(target):
         return None
 
@@ -183,6 +186,16 @@ def tuple_class_model(target: Any) -> Model | None:
         return instance
 
     return model
+
+
+def _result(target: type, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What an operation of torch gives with names, made by the program of its parts."""
+    if len(args) != 1 or kwargs:
+        raise GraphBreak(FL0102, what=target.__qualname__)
+    items = py.listed(tracer, args[0])
+    if len(items) != target.n_sequence_fields:  # type: ignore[attr-defined]
+        raise GraphBreak(FL0102, what=target.__qualname__)
+    return StructSequenceValue(target, items)
 
 
 @primitive(tuple.__new__)

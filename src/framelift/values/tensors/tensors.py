@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from types import FunctionType
+from collections.abc import Callable
+from types import FunctionType, GetSetDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -32,10 +34,11 @@ from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.numbers.numpy_numbers import NumpyNumberValue
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.subclasses.tensors import refuse_rules
+from framelift.values.subclasses.tensors import has_rules
 from framelift.values.tensors.data_dependent import as_number, is_position, item_of, narrow, part
+from framelift.values.tensors.overrides import UNASKED, ask, plain_arguments
 from framelift.values.tensors.sizes import size_in, size_method, size_of
-from framelift.values.tensors.torch_functions import call_method, is_of_torch
+from framelift.values.tensors.torch_functions import asks_first, call_method, is_of_torch
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -58,6 +61,32 @@ _VIEWS = frozenset({"T", "H", "mT", "mH", "real", "imag", "data"})
 
 # torch's own mark_static_address() sets it; libraries call that for their caches.
 _STATIC = "_dynamo_static_input_type"
+
+
+def asking(functions: Any) -> Callable[[Any], Any]:
+    """A method of TensorValue before which function modes are asked: of one function, or that of the operator."""
+    by_name = functions if isinstance(functions, dict) else None
+
+    def decorate(method: Any) -> Any:
+        @functools.wraps(method)
+        def asking(self: TensorValue, tracer: Tracer, *args: Any) -> Any:
+            if tracer.modes.functions:
+                operands = args if by_name is None else args[1:]
+                if all(_is_operand(tracer, operand) for operand in operands) or by_name is None:
+                    result = ask(tracer, functions if by_name is None else by_name[args[0]], (self, *operands), {})
+                    if result is not UNASKED:
+                        return result
+            return method(self, tracer, *args)
+
+        return asking
+
+    return decorate
+
+
+# The functions that ask a tensor for a number, by slot.
+_SLOTS = {slot: getattr(torch.Tensor, slot) for slot in py.NUMBER_SLOTS if hasattr(torch.Tensor, slot)}
+# Attributes of tensors that code of torch's reads, which asks before.
+_READ_BY_TORCH = (GetSetDescriptorType, property)
 
 
 class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
@@ -182,9 +211,11 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     # -- reading -------------------------------------------------------------------------------------------------
 
+    @asking(torch.Tensor.__bool__)
     def truth(self, tracer: Tracer) -> bool:
         raise GraphBreak(FL0301, what=f"the truth of a {self.describe()}")
 
+    @asking(torch.Tensor.__len__)
     def length(self, tracer: Tracer) -> Any:
         shape = self.ref(tracer).descriptor.shape
         if not shape:
@@ -192,17 +223,21 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return size_in(tracer, self, 0)
 
     def iterate(self, tracer: Tracer) -> Any:
+        if tracer.modes.functions:
+            return tracer.inline(tracer.known_object(torch.Tensor.__iter__), [self], {})
         if not self.ref(tracer).descriptor.shape:
             raise_error(TypeError, "iteration over a 0-d tensor")
         parts = tracer.call_tensor_method("unbind", (self, 0), {})
         return SequenceIterator(py.items(tracer, parts), type(iter(())))
 
+    @asking(torch.Tensor.__getitem__)
     def item(self, tracer: Tracer, key: Any) -> Any:
         if tracer.modes.positions and is_position(tracer, key):
             indices = py.items(tracer, key) if py.type_of(key) is tuple else [key]
             return tracer.call_torch(element, (self, *indices), {})
         return tracer.call_torch(operator.getitem, part(tracer, self, key), {})
 
+    @asking(torch.Tensor.__setitem__)
     def set_item(self, tracer: Tracer, key: Any, value: Any) -> None:
         if self._is_filled_by(tracer, key, value):
             tracer.call_tensor_method("masked_fill_", (self, key, value), {})
@@ -221,10 +256,15 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             and mine.dtype.is_floating_point
         )
 
+    @asking(torch.Tensor.__contains__)
     def contains(self, tracer: Tracer, item: Any) -> Any:
         raise GraphBreak(FL0301, what="membership in a tensor")
 
     def attribute(self, tracer: Tracer, name: str) -> Any:
+        if tracer.modes.functions and type(getattr(torch.Tensor, name, None)) in _READ_BY_TORCH:
+            result = ask(tracer, getattr, (self, name), {})
+            if result is not UNASKED:
+                return result
         if name in _FACTS:
             return self._fact(tracer, name)
         if name == "__class__":
@@ -245,6 +285,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return tracer.call_torch(getattr, (self, name), {})
         if type(found.raw) is FunctionType and found.raw is not getattr(torch.Tensor, name, None):
             return bind(tracer, found, self, self.python_type())  # parameters have some of their own
+        if type(found.raw) is classmethod:
+            return bind(tracer, found, self, self.python_type())
         if callable(found.raw):
             return TensorMethodValue(self, name)
         raise GraphBreak(FL0304, what=f"attribute {name!r}")
@@ -288,6 +330,9 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         is_leaf = not self._fact(tracer, "requires_grad")
         return is_leaf or any(ref is self._ref for ref in tracer.graph.prepared(retain_gradient))
 
+    def refuse_own(self, name: str) -> None:
+        """Of this very tensor the graph knows everything."""
+
     def _user_attribute(self, tracer: Tracer, name: str) -> Any:
         """Attributes a program hung on a tensor."""
         found = MISSING if self.is_new else self.attributes(tracer).get_key(tracer, name)
@@ -307,6 +352,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return self._namespace
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:
+        if tracer.modes.functions and hasattr(torch.Tensor, name):
+            self.refuse(Operation.SET_ATTRIBUTE, name=name)
         if name == "grad":
             self._set_gradient(tracer, value)
             return
@@ -412,15 +459,18 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
 
     # -- operators -----------------------------------------------------------------------------------------------
 
+    @asking(UNARY)
     def unary(self, tracer: Tracer, operator: str) -> Any:
         return tracer.call_torch(UNARY[operator], (self,), {})
 
+    @asking(_SLOTS)
     def number(self, tracer: Tracer, slot: str, *args: Any) -> Any:
         function = _NUMBER_FUNCTIONS.get(slot)
         if function is not None:
             return tracer.call_torch(function, (self,), {"decimals": args[0]} if args else {})
         return as_number(tracer, self, slot) if slot in ("__int__", "__float__") else NotImplemented
 
+    @asking(BINARY)
     def binary(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if isinstance(other, NumpyNumberValue) and other.plain is not None:
             other = other.plain  # here torch takes it for that
@@ -429,10 +479,15 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         return tracer.call_torch(BINARY[operator], (self, other), {})
 
     def reflected(self, tracer: Tracer, operator: str, other: Any) -> Any:
+        if tracer.modes.functions and operator not in _UNKNOWN and _is_operand(tracer, other):
+            result = ask(tracer, BINARY[operator], (other, self), {})
+            if result is not UNASKED:
+                return result
         if operator in _UNKNOWN or not _is_operand(tracer, other):
             return NotImplemented
         return tracer.call_torch(BINARY[operator], (other, self), {})
 
+    @asking(COMPARE)
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
         if not _is_operand(tracer, other):
             return NotImplemented
@@ -465,7 +520,8 @@ def _is_operand(tracer: Tracer, other: Any) -> bool:
     """Whether torch's operators take `other` beside a tensor: numbers of classes of one's own as well."""
     if py.has_type(other, int, float, bool, complex) or isinstance(other, TensorValue):
         return True
-    refuse_rules(tracer, other)
+    if has_rules(tracer, other):
+        return True
     return isinstance(other, Value) and any(is_subclass(py.type_of(other), number) for number in _NUMBERS)
 
 
@@ -501,6 +557,17 @@ class TensorMethodValue(BoundBuiltin):
         return type(torch.Tensor.add.__get__(torch.empty(0)))
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if tracer.modes.has_overrides:
+            method = getattr(torch.Tensor, self.name)
+            result = ask(tracer, method, [self.owner, *args], kwargs) if asks_first(method) else UNASKED
+            if result is not UNASKED:
+                return result
+            self.owner.refuse_own(self.name)
+            args, kwargs = plain_arguments(tracer, args, kwargs)
+            return TensorMethodValue(self.owner.without_class(tracer), self.name)._call(tracer, args, kwargs)
+        return self._call(tracer, args, kwargs)
+
+    def _call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if self.name == "__iter__" and not args and not kwargs:
             return self.owner.iterate(tracer)
         if self.name == "size" and self.owner.ref(tracer).descriptor.is_symbolic and _SIZE(args, kwargs):

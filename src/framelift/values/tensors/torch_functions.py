@@ -120,6 +120,30 @@ def _unbound_methods() -> dict[int, str]:
     }
 
 
+@functools.cache
+def _asking() -> frozenset[int]:
+    """The functions of torch that ask operands and modes before they do anything, or may, by id."""
+    listed = {id(function) for functions in _overridable().values() for function in functions}
+    ignored = {id(function) for function in torch.overrides.get_ignored_functions()}
+    makers = {id(getattr(torch, name, None)) for name in dir(_VariableFunctions)}
+    return frozenset(listed | ignored | makers | graph_functions().keys() | _unbound_methods().keys())
+
+
+def asks_first(target: Any) -> bool:
+    """Whether a function may ask operands and modes before it does anything."""
+    return id(target) in _asking() and target not in _NEVER_ASK
+
+
+# What is called to learn of overrides, or to switch them.
+_NEVER_ASK = (
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
+    torch.overrides.handle_torch_function,
+    torch.Tensor.as_subclass,
+)
+
+
 def is_of_torch(function: types.FunctionType) -> bool:
     """Whether torch itself defines a function."""
     return _is_code_of_torch(function.__code__)

@@ -101,6 +101,8 @@ def _decrement_nesting(tracer: Tracer) -> int:
 @primitive(torch.device.__enter__)
 def _enter_device(tracer: Tracer, device: Any) -> Any:
     """Not in the graph: what makes tensors in it is told where (`Operations.on_values`)."""
+    if tracer.modes.functions:
+        raise GraphBreak(FL0102, what="torch.device.__enter__ within a function mode")
     tracer.journal.touch(tracer.modes)
     tracer.modes.enter_device(tracer.constant(device))
     return device
@@ -108,7 +110,7 @@ def _enter_device(tracer: Tracer, device: Any) -> Any:
 
 @primitive(torch.device.__exit__)
 def _exit_device(tracer: Tracer, device: Any, *raised: Any) -> None:
-    if not torch._C._len_torch_function_stack():
+    if not torch._C._len_torch_function_stack() or tracer.modes.functions:
         raise GraphBreak(FL0102, what="torch.device.__exit__ outside of its block")
     tracer.journal.touch(tracer.modes)
     tracer.modes.exit_device()
@@ -177,7 +179,7 @@ class WithoutOverridesValue(BlockValue):
     """
 
     __slots__ = ("born", "outside")
-    assigns = ("outside",)
+    assigns: tuple[str, ...] = ("outside",)
 
     def __init__(self, born: int) -> None:
         super().__init__()
@@ -201,6 +203,53 @@ class WithoutOverridesValue(BlockValue):
 
     def rebuild(self, emit: Emitter) -> None:
         raise GraphBreak(FL0107, what=self.describe(), born=self.born)
+
+
+class WithoutModesValue(WithoutOverridesValue):
+    """A block in which torch asks no function mode, either."""
+
+    __slots__ = ("functions",)
+    assigns = ("outside", "functions")
+
+    def __init__(self, born: int) -> None:
+        super().__init__(born)
+        self.functions: tuple[Any, ...] = ()
+
+    def python_type(self) -> type:
+        return torch._C.DisableTorchFunction
+
+    def enter(self, tracer: Tracer) -> None:
+        super().enter(tracer)
+        self.functions, tracer.modes.functions = tracer.modes.functions, ()
+
+    def leave(self, tracer: Tracer) -> None:
+        super().leave(tracer)
+        tracer.modes.functions = self.functions
+
+
+@primitive(torch._C.DisableTorchFunction)
+def _without_modes(tracer: Tracer) -> WithoutModesValue:
+    if torch._C._len_torch_function_stack():  # device contexts
+        raise GraphBreak(FL0102, what="torch._C.DisableTorchFunction within a device context")
+    return WithoutModesValue(tracer.steps.count)
+
+
+@primitive(torch._C._disabled_torch_function_impl)
+def _as_if_plain(tracer: Tracer, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """What parameters say in the place of a `__torch_function__`."""
+    named = (
+        {} if py.same(tracer, kwargs, None) else {key: py.item(tracer, kwargs, key) for key in _names(tracer, kwargs)}
+    )
+    block = WithoutOverridesValue(tracer.steps.count)
+    block.enter(tracer)
+    try:
+        return py.call(tracer, function, py.items(tracer, args), named)
+    finally:
+        block.leave(tracer)
+
+
+def _names(tracer: Tracer, kwargs: Any) -> list[str]:
+    return [tracer.constant(key) for key in py.items(tracer, kwargs)]
 
 
 @primitive(DisableTorchFunctionSubclass)

@@ -22,10 +22,8 @@ from torch._C import (
     _is_any_autocast_enabled,
     _is_autocast_available,
     _is_torch_function_enabled,
-    _is_torch_function_mode_enabled,
     _is_tracing,
     _len_torch_dispatch_stack,
-    _len_torch_function_stack,
     _log_api_usage_once,
 )
 from torch._C._nn import _parse_to
@@ -40,10 +38,10 @@ from framelift.values.containers.sequences import ListValue, SequenceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.construct import make_tuple
-from framelift.values.core.lookup import raw_lookup
 from framelift.values.core.primitives import INSTANCE_CHECKS, primitive
 from framelift.values.numbers.symbolic import SymbolicValue
-from framelift.values.subclasses.tensors import TensorSubclassValue, refuse
+from framelift.values.subclasses.tensors import TensorSubclassValue
+from framelift.values.tensors.of_class import TensorOfClassValue
 from framelift.values.tensors.sizes import make_size
 from framelift.values.tensors.tensors import TensorValue
 
@@ -69,9 +67,7 @@ _STATE = [
     torch.is_autocast_cache_enabled,
     torch.are_deterministic_algorithms_enabled,
     torch.is_deterministic_algorithms_warn_only_enabled,
-    _is_torch_function_mode_enabled,
     _len_torch_dispatch_stack,
-    _len_torch_function_stack,
     get_autocast_gpu_dtype,
     get_autocast_cpu_dtype,
 ]
@@ -130,7 +126,7 @@ for _function in (*_STATE, *_FIXED):
 
 @primitive(_is_torch_function_enabled)
 def _has_overrides(tracer: Tracer) -> bool:
-    return not tracer.modes.without_overrides and py.fold(tracer, _is_torch_function_enabled)
+    return tracer.modes.asks_classes and not tracer.modes.without_overrides
 
 
 @primitive(torch.is_tensor)
@@ -213,7 +209,7 @@ def _is_compatible(tracer: Tracer, tensor: Any, other: Any) -> Any:
 
 @primitive(torch.overrides.has_torch_function, _has_torch_function)
 def _overridden(tracer: Tracer, args: Any) -> bool:
-    return any(_overrides(tracer, item) for item in py.items(tracer, args))
+    return bool(tracer.modes.functions) or any(_overrides(tracer, item) for item in py.items(tracer, args))
 
 
 @primitive(
@@ -223,15 +219,12 @@ def _overridden(tracer: Tracer, args: Any) -> bool:
     _has_torch_function_variadic,
 )
 def _any_overridden(tracer: Tracer, *args: Any) -> bool:
-    return any(_overrides(tracer, item) for item in args)
+    return bool(tracer.modes.functions) or any(_overrides(tracer, item) for item in args)
 
 
 def _overrides(tracer: Tracer, item: Any) -> bool:
     """Whether an object takes part in torch's override protocol with rules of its own."""
-    kind = tracer.type_of(item)
-    if kind is torch.Tensor or kind is torch.nn.Parameter or raw_lookup(kind, "__torch_function__") is NotImplemented:
-        return False
-    refuse(kind)
+    return isinstance(item, Value) and item.torch_rules(tracer) is not None
 
 
 def _is_flagged(tracer: Tracer, obj: Any, cls: type) -> bool:
@@ -239,7 +232,7 @@ def _is_flagged(tracer: Tracer, obj: Any, cls: type) -> bool:
     if issubclass(tracer.type_of(obj), cls):
         return True
     flag = _FLAGS.get(id(cls))
-    if isinstance(obj, TensorSubclassValue):
+    if isinstance(obj, TensorSubclassValue | TensorOfClassValue):
         return obj.has_flag(tracer, flag)
     if flag is None or not isinstance(obj, TensorValue) or not tracer.has_attribute(obj, flag):
         return False

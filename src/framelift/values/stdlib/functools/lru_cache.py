@@ -23,7 +23,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.lookup import Found, has_default, own_entries, register_binder
 from framelift.values.core.methods import MethodValue, method
-from framelift.values.core.primitives import primitive
+from framelift.values.core.primitives import primitive, primitive_of
 from framelift.values.core.refusals import Operation
 from framelift.values.core.stand_ins import raise_no_attribute
 from framelift.values.functions.functions import BoundMethodValue
@@ -48,6 +48,10 @@ class CachedFunctionValue(Value, models=functools._lru_cache_wrapper):
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         assert self.source is not None
+        model = primitive_of(self.concrete)
+        if model is not None:
+            tracer.guard(self.source, "IS", self.concrete)
+            return model(tracer, args, kwargs)
         if _is_of_typing(self.concrete) and not kwargs:
             return self._type_expression(tracer, args)
         parts = [self._part(tracer, argument) for argument in args]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -92,6 +96,52 @@ def test_results_of_the_last_step_may_be_alive(monkeypatch: pytest.MonkeyPatch) 
             kept = lifted(x, *tensors[1:])
             torch.testing.assert_close(kept, reference(x, *tensors[1:]), rtol=1e-4, atol=1e-4)
     assert len(recorded) == 1
+
+
+def holds_a_megabyte(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """What it compiles keeps a buffer of its own on the device."""
+    buffer = torch.zeros(2**18, device="cuda")
+    return lambda *args: tuple(result + buffer[0] for result in module.forward(*args))
+
+
+def allocated() -> int:
+    gc.collect()
+    torch.cuda.synchronize()
+    return torch.cuda.memory_allocated()
+
+
+def scaled_sum(x: torch.Tensor) -> torch.Tensor:
+    return x.sin().sum() * x.shape[0]
+
+
+@pytest.mark.parametrize("way", ["reset", "evicted"])
+def test_memory_of_dropped_entries(way: str) -> None:
+    """An entry takes what it has on the device with it: after a reset, and when another evicts it."""
+    before = allocated()
+    with framelift.config.patch(evict_entries=way == "evicted", recompile_limit=4 if way == "evicted" else 64):
+        lifted = framelift.compile(scaled_sum, backend=holds_a_megabyte, dynamic=False)
+        for size in range(2, 34):
+            x = torch.ones(size, device="cuda")
+            torch.testing.assert_close(lifted(x), scaled_sum(x))
+            del x
+    entries = allocated() - before
+    assert entries < 5 * 2**20 if way == "evicted" else entries >= 32 * 2**20
+    framelift.reset()
+    assert allocated() - before < 2**16
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_memory_of_models_let_go(backend: str) -> None:
+    """Neither guards nor graphs keep a model's parameters, its gradients or its activations alive."""
+    sizes = []
+    for width in range(256, 260):
+        model = torch.nn.Sequential(torch.nn.Linear(width, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 8)).cuda()
+        lifted = framelift.compile(model, backend=backend)
+        lifted(torch.ones(64, width, device="cuda")).sum().backward()
+        assert allocated() > 2**20
+        del model, lifted
+        sizes.append(allocated())
+    assert sizes[-1] - sizes[0] < 2**16
 
 
 if __name__ == "__main__":

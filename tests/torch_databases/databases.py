@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -218,15 +218,17 @@ WAYS_TO_STEP: dict[str, dict[str, bool]] = {
 }
 
 
-def _optimizers() -> Iterator[Case]:
+def _optimizers(
+    database: str, make: Callable[[Any, dict[str, Any]], Iterator[Call]], forms: Iterable[str]
+) -> Iterator[Case]:
     for info in optim_db:
         for given in info.optim_inputs_func("cpu"):
-            for form, setting in WAYS_TO_STEP.items():
+            for form in forms:
                 if _has_way(info, given.kwargs, form):
-                    setting = {} if form == "single" and "foreach" not in info.supported_impls else setting
-                    calls = seeded(lambda info=info, kwargs={**given.kwargs, **setting}: _steps(info, kwargs))
-                    name = f"{info.optim_cls.__name__} {given.desc}"
-                    yield Case("optim_db", name, form, torch.float32, calls)
+                    no_choice = form == "single" and "foreach" not in info.supported_impls
+                    kwargs = {**given.kwargs, **({} if no_choice else WAYS_TO_STEP[form])}
+                    calls = seeded(lambda info=info, kwargs=kwargs: make(info, kwargs))
+                    yield Case(database, f"{info.optim_cls.__name__} {given.desc}", form, torch.float32, calls)
 
 
 def _has_way(info: Any, kwargs: dict[str, Any], form: str) -> bool:
@@ -236,15 +238,19 @@ def _has_way(info: Any, kwargs: dict[str, Any], form: str) -> bool:
     return form == "single" or (form in info.supported_impls and (form != "foreach" or takes_lists))
 
 
+def _optimizer(info: Any, parameters: list[torch.Tensor], kwargs: dict[str, Any]) -> Any:
+    made = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in kwargs.items()}
+    return info.optim_cls(parameters, **made)
+
+
 def _steps(info: Any, kwargs: dict[str, Any]) -> Iterator[Call]:
-    """One call: a step of an optimizer that made none yet. What it steps on is the state."""
+    """One call: a step of an optimizer that made none yet. What it steps on is the state, and gets gradients."""
     shapes = [(3, 4), (5, 2)] if info.optim_cls is torch.optim.Muon else [(3, 4), (5,), ()]
     parameters = [torch.randn(shape, requires_grad=True) for shape in shapes]
     parameters = parameters[:2] if info.only_supports_sparse_grads else parameters
     if kwargs.get("differentiable"):
         parameters = [parameter.clone() for parameter in parameters]  # leaves are not written to then
-    made = {key: value.clone() if isinstance(value, torch.Tensor) else value for key, value in kwargs.items()}
-    optimizer = info.optim_cls(parameters, **made)
+    optimizer = _optimizer(info, parameters, kwargs)
 
     def loss() -> torch.Tensor:
         optimizer.zero_grad()
@@ -255,7 +261,47 @@ def _steps(info: Any, kwargs: dict[str, Any]) -> Iterator[Call]:
     def step(optimizer: Any) -> Any:
         return optimizer.step(loss) if info.step_requires_closure else optimizer.step()
 
-    yield Call(step, (optimizer,), {}, [], {"parameters": parameters, "sparse": info.only_supports_sparse_grads})
+    def give_gradients(number: int) -> None:
+        generator = torch.Generator().manual_seed(number)
+        for parameter in parameters:
+            gradient = torch.randn(parameter.shape, generator=generator)
+            is_sparse = info.only_supports_sparse_grads and parameter.dim()
+            parameter.grad = gradient.to_sparse() if is_sparse else gradient
+
+    yield Call(step, (optimizer,), {}, [], {"parameters": parameters, "prepare": give_gradients})
+
+
+def _training(info: Any, kwargs: dict[str, Any]) -> Iterator[Call]:
+    """One call: a step of a small model, from clearing its gradients to that of the optimizer."""
+    sparse, bias = info.only_supports_sparse_grads, info.optim_cls is not torch.optim.Muon
+    first: torch.nn.Module = torch.nn.Embedding(4, 3, sparse=True) if sparse else torch.nn.Linear(4, 3, bias)
+    last = torch.nn.Identity() if sparse else torch.nn.Linear(3, 2, bias)
+    model = torch.nn.Sequential(first, torch.nn.Tanh(), last)
+    optimizer = _optimizer(info, list(model.parameters()), kwargs)
+    x, y = torch.zeros((5,) if sparse else (5, 4), dtype=torch.int64 if sparse else None), torch.zeros(5).long()
+
+    def step(model: torch.nn.Module, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        def loss() -> torch.Tensor:
+            optimizer.zero_grad()
+            found = torch.nn.functional.cross_entropy(model(x), y)
+            found.backward()
+            if not sparse:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            return found
+
+        if info.step_requires_closure:
+            return optimizer.step(loss)
+        found = loss()
+        optimizer.step()
+        return found
+
+    def new_batch(number: int) -> None:
+        generator = torch.Generator().manual_seed(number)
+        x.copy_(torch.randint(4, x.shape, generator=generator) if sparse else torch.randn(x.shape, generator=generator))
+        y.copy_(torch.randint(2, y.shape, generator=generator))
+
+    state = {"parameters": list(model.parameters()), "prepare": new_batch}
+    yield Call(step, (model, optimizer, x, y), {}, [], state)
 
 
 # -- all of them -----------------------------------------------------------------------------------------------------
@@ -265,7 +311,9 @@ DATABASES: dict[str, Callable[[], Iterator[Case]]] = {
     "custom_op_db": lambda: _operations("custom_op_db", custom_op_db),
     "autograd_function_db": lambda: _operations("autograd_function_db", autograd_function_db),
     "module_db": _modules,
-    "optim_db": _optimizers,
+    "optim_db": lambda: _optimizers("optim_db", _steps, WAYS_TO_STEP),
+    # Leaves, which a differentiable step does not write to.
+    "training_steps": lambda: _optimizers("training_steps", _training, ("single", "foreach", "fused")),
 }
 
 

@@ -1,7 +1,8 @@
 """Whether the steps of an optimizer are whole: each is one graph, and what was captured serves the steps to come.
 
 An optimizer makes its state in its first step, so the second is captured, too; from then on nothing is. (RAdam begins
-to do something else in its sixth step; ASGD and Adafactor may later.) Gradients are given.
+to do something else in its sixth step; ASGD and Adafactor may later.) In `optim_db` gradients are given, in `training_steps` a
+step begins with the forward.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CAPTURES = {"differentiable": 3}
 
 def judge_case(case: Case, way: Way, at_most: int | None = None) -> Verdict:
     """Run a case of any database."""
-    return judge_steps(case, way) if case.database == "optim_db" else judge(case, way, at_most)
+    return judge_steps(case, way) if case.database in ("optim_db", "training_steps") else judge(case, way, at_most)
 
 
 def judge_steps(case: Case, way: Way) -> Verdict:
@@ -44,8 +45,8 @@ def _first_problem(case: Case, way: Way, verdict: Verdict, fullgraph: bool) -> s
     step, captures = way.compiled(compiled.function, fullgraph), 0
     steps = 3 if case.form == "differentiable" else STEPS
     for number in range(steps):
-        _give_gradients(eager.state, number)
-        _give_gradients(compiled.state, number)
+        eager.state["prepare"](number)
+        compiled.state["prepare"](number)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = eager.function(*eager.args)
@@ -67,17 +68,14 @@ def _first_problem(case: Case, way: Way, verdict: Verdict, fullgraph: bool) -> s
     return f"{captures} captures in {steps} steps" if captures > allowed else None
 
 
-def _give_gradients(state: Any, number: int) -> None:
-    generator = torch.Generator().manual_seed(number)
-    for parameter in state["parameters"]:
-        gradient = torch.randn(parameter.shape, generator=generator)
-        parameter.grad = gradient.to_sparse() if state["sparse"] and parameter.dim() else gradient
-
-
 def _left_by(call: Call) -> Any:
     """What a step leaves behind."""
     parameters = call.state["parameters"]
-    return parameters, [_dense(parameter.grad) for parameter in parameters], call.args[0].state_dict()
+    return (
+        parameters,
+        [_dense(parameter.grad) for parameter in parameters],
+        [arg.state_dict() for arg in call.args if isinstance(arg, torch.optim.Optimizer)],
+    )
 
 
 def _dense(gradient: Any) -> Any:

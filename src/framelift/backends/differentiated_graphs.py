@@ -19,7 +19,7 @@ from torch.fx.traceback import preserve_node_meta
 
 from framelift.backends.tracing import fake_of
 from framelift.graph import GraphBuilder, TensorRef
-from framelift.graph.operations.derivatives import accumulated_gradients
+from framelift.graph.operations.derivatives import accumulated_gradients, has_hooks_at_node
 from framelift.graph.propagation.fake import unobserved
 from framelift.graph.torch_caches import release_source
 from framelift.options import Backend
@@ -56,9 +56,10 @@ def compile_differentiated(
             taken_apart = _without_autograd(module, examples)
     with torch.no_grad():
         compiled = backend.compile(taken_apart, examples)
+    leaves = _leaves(graph)
 
     def run(*args: Any) -> Any:
-        if _is_watched():
+        if _is_watched() or any([has_hooks_at_node(args[place]) for place in leaves]):
             return as_it_is(*args)
         with torch.no_grad():
             results = compiled(*args)
@@ -122,6 +123,12 @@ def _spell_constants(traced: GraphModule) -> None:
 def _is_watched() -> bool:
     """Whether the program is told what autograd saves, or wants gradients searched for NaN."""
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None or torch.is_anomaly_enabled()
+
+
+def _leaves(graph: GraphBuilder) -> list[int]:
+    """The places of the inputs whose gradients are added up."""
+    found = {id(leaf) for record in graph.records if record.target is accumulated_gradients for leaf in record.args[4]}
+    return [place for place, ref in enumerate(graph.live_inputs) if id(ref) in found]
 
 
 def _warns(graph: GraphBuilder) -> bool:

@@ -88,7 +88,7 @@ class Operations:
         if raises is None:
             raises = may_raise(target, plain_args)
         if raises and not lift.graph.can_be_undone:
-            if not checked_first(lift, target, plain_args):
+            if not checked_first(lift, target, plain_args, plain_kwargs):
                 raise GraphBreak(FL0303, op=_spell(target))
             raises = False
         try:

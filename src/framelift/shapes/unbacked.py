@@ -35,6 +35,7 @@ from torch.fx.experimental.symbolic_shapes import (
     free_unbacked_symbols,
     guard_or_false,
 )
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
@@ -142,6 +143,11 @@ class PresumingEnv(ShapeEnv):
             raise Foreseen(str(fact))
         if fact in (False, sympy.false) or not self.guard_or_defer_runtime_assert(fact, why):
             raise Unlikely(str(fact))
+
+    def is_any_number(self, symbol: sympy.Symbol) -> bool:
+        """Whether nothing is known of an integer: it is no size, and has no bounds."""
+        limits = self.var_to_range[symbol]
+        return limits.lower in (-int_oo, -sympy.oo) and limits.upper in (int_oo, sympy.oo)
 
     def given_size(self, value: int, lower: int | None, upper: int | None) -> Any:
         """The size of an input that the program is not to know, within bounds; what is presumed about it is guarded."""

@@ -773,3 +773,26 @@ def of_what_requires_none(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_gradients_of_what_requires_none(backend: str) -> None:
     check(of_what_requires_none, torch.ones(3), backend=backend, expect_ops=0, expect_breaks=None, expect_hit=False)
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_prehook"])
+@BACKENDS
+def test_hooks_where_gradients_are_added_up_come_and_go(backend: str, register: str) -> None:
+    """What was captured without them is for calls without them."""
+    seen: list[tuple[int, ...]] = []
+    w = leaf(4)
+    lifted = framelift.compile(one_leaf, backend=backend, fullgraph=True)
+    lifted(X, w)
+    lifted(X, w)
+    node = torch.autograd.graph.get_gradient_edge(w).node
+    handle = getattr(node, register)(lambda *gradients: seen.append(tuple(map(len, gradients))))
+    lifted(X, w)
+    handle.remove()
+    lifted(X, w)
+    del node
+    lifted(X, w)
+    assert len(seen) == 1
+    twin = leaf(4)
+    for _ in range(5):
+        one_leaf(X, twin)
+    assert torch.equal(w.grad, twin.grad)

@@ -6,7 +6,7 @@
                                                      cache.index_copy_(2, position, x)
 
 What a check needs is computed earlier with it. That is possible if nothing of it is an effect of its own, torch's modes
-are the same, and nothing it reads has been written to in between.
+mean the same for it, and nothing it reads has been written to in between.
 """
 
 from __future__ import annotations
@@ -54,9 +54,18 @@ def _needed(wanted: Iterable[Record | None], begin: int) -> list[Record]:
     return list(found.values())
 
 
+def _is_alike_there(record: Record, begin: Record) -> bool:
+    """Whether torch's modes mean the same for it there: whether gradients are recorded is nothing to integers."""
+    if record.state_number == begin.state_number:
+        return True
+    refs = (*record.tensors, *[ref for ref in record.outputs if isinstance(ref, TensorRef)])
+    differentiable = any(ref.dtype.is_floating_point or ref.dtype.is_complex for ref in refs)
+    return not differentiable and record.state._replace(grad=begin.state.grad) == begin.state
+
+
 def _is_movable(record: Record, begin: Record) -> bool:
     has_own_effect = record.changed or record.is_effect or record.is_random or record.must_run or record.bindings
-    if has_own_effect or record.is_cut or record.state_number != begin.state_number:
+    if has_own_effect or record.is_cut or not _is_alike_there(record, begin):
         return False
     storages = [ref.storage for ref in record.tensors]
     changes = [change.index for storage in storages for change in storage.changes]

@@ -76,7 +76,12 @@ def _without_hooks(leaves: Tensors) -> Iterator[None]:
 
 
 def has_hooks_at_node(leaf: torch.Tensor) -> bool:
-    """Whether somebody hooks into autograd's node that adds up the gradients of a leaf. It tells when one is added."""
+    """Whether somebody hooks into autograd's node that adds up the gradients of a leaf. It tells when one is added.
+
+    The node holds its leaf: one that only its object in Python holds has none.
+    """
+    if leaf._use_count() == 1:
+        return False
     node = torch.autograd.graph.get_gradient_edge(leaf).node
     found = False
     for register in (node.register_hook, node.register_prehook):

@@ -122,8 +122,8 @@ class Propagation:
         except Unlikely as error:
             self.unbind(record)
             raise MetadataFailure("data-dependent", record.name, str(error)) from error
-        # What is presumed about a symbol is checked where it comes from: of sizes something is, of floats nothing yet.
-        if any(symbol.is_integer for symbol in record.bindings):
+        # What is presumed about a symbol is checked where it comes from: of sizes something is, of numbers nothing yet.
+        if any(symbol.is_integer and not self._env.is_any_number(symbol) for symbol in record.bindings):
             record.must_run = self.is_checked = True
         if self.bound:
             self._note_checks()
@@ -133,8 +133,9 @@ class Propagation:
         facts = [fact.expr for fact in self._env.presumptions]
         for fact in facts[self._facts :]:
             for symbol in fact.free_symbols & self.bound.keys():
-                self.bound[symbol].must_run = True
-                self.is_checked |= not symbol.is_integer
+                record = self.bound[symbol]
+                self.is_checked |= not (symbol.is_integer and record.must_run)
+                record.must_run = True
         self._facts = len(facts)
 
     def _beware_of_nothing(self, record: Record, result: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -93,38 +93,58 @@ def _of_mixed_types(args: tuple[Any, ...]) -> bool:
 
 
 class Indices(NamedTuple):
-    """Indices that an operation takes into a dimension of so many items, from `least` on."""
+    """Indices that an operation takes into a dimension of so many items, from `least` on, or another number."""
 
     indices: TensorRef
     least: int
     size: int
+    allowed: int | None = None
 
 
 # Where nothing but the indices can be wrong: `operation(tensor, dim, indices, ...)`. None may be negative.
-_ALONG_A_DIMENSION = frozenset("index_select index_add index_add_ index_copy index_copy_".split())
+_ALONG_A_DIMENSION = frozenset("index_select index_add index_add_ index_copy index_copy_ gather".split())
+# The same of losses: the classes, and the one that is ignored, by their places and names.
+_LOSSES = {"cross_entropy": 4, "nll_loss": 4}
+_IGNORED = -100
 
 
-def indices_of(target: Any, args: tuple[Any, ...]) -> Indices | None:
+def indices_of(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Indices | None:
     """The indices for which alone an operation may raise, whatever else there is in its data; None: it is another."""
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     if name in _ALONG_A_DIMENSION and len(args) >= 3 and type(args[1]) is int:
-        return _within(args[0], args[1], args[2], is_strict=True)
+        return _within(args[0], args[1], args[2])
+    if name == "embedding" and len(args) >= 2:
+        indices, table = args[:2] if target is torch.nn.functional.embedding else args[1::-1]
+        return _within(table, 0, indices)
+    if name in _LOSSES:
+        return _classes(args, kwargs, _LOSSES[name])
     if name in _INDEXED and len(args) >= 2:
         key = args[1] if type(args[1]) is tuple else (args[1],)
         places = [place for place, part in enumerate(key) if isinstance(part, TensorRef)]
         if len(places) == 1 and all(type(part) is slice for place, part in enumerate(key) if place != places[0]):
-            return _within(args[0], places[0], key[places[0]], is_strict=False)
+            found = _within(args[0], places[0], key[places[0]])
+            return None if found is None else found._replace(least=-found.size)
     return None
 
 
-def _within(tensor: Any, dim: int, indices: Any, is_strict: bool) -> Indices | None:
+def _within(tensor: Any, dim: int, indices: Any) -> Indices | None:
     if not isinstance(tensor, TensorRef) or not isinstance(indices, TensorRef):
         return None
     sizes = tensor.descriptor.shape
     if indices.dtype not in (torch.int64, torch.int32) or not -len(sizes) <= dim < len(sizes):
         return None
     size = sizes[dim]
-    return Indices(indices, 0 if is_strict else -size, size) if type(size) is int else None
+    return Indices(indices, 0, size) if type(size) is int else None
+
+
+def _classes(args: tuple[Any, ...], kwargs: Mapping[str, Any], place: int) -> Indices | None:
+    """The classes that a loss is given. (Probabilities of classes are none.)"""
+    scores, classes = (args[at] if len(args) > at else kwargs.get(key) for at, key in enumerate(("input", "target")))
+    ignored = args[place] if len(args) > place else kwargs.get("ignore_index", _IGNORED)
+    if not isinstance(scores, TensorRef) or type(ignored) is not int:
+        return None
+    found = _within(scores, 1 if len(scores.descriptor.shape) > 1 else 0, classes)
+    return None if found is None else found._replace(allowed=ignored)
 
 
 _BY_ARGUMENT: tuple[tuple[frozenset[str], Callable[[tuple[Any, ...]], bool]], ...] = (

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 
 import framelift
 from framelift.errors import BackendError
@@ -70,6 +71,23 @@ def test_another_error_of_a_backend_is_its_own() -> None:
 
     with pytest.raises(BackendError, match="no backward"):
         framelift.compile(f, backend=backend)(torch.randn(4, 3), weights())
+
+
+def test_a_graph_that_a_backend_gives_up_in_inference_mode() -> None:
+    """What it entered is left, and operators are dispatched as before."""
+
+    def failing(module, example_inputs):
+        with enable_python_dispatcher():
+            kept = torch.autograd.grad_mode._enter_inference_mode(True)
+            assert kept is not None
+            raise RuntimeError("no backend")
+
+    before = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    with pytest.raises(BackendError, match="no backend"):
+        framelift.compile(lambda x: x * 2, backend=failing)(torch.ones(2))
+    after = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    assert after == before and not torch.is_inference_mode_enabled()
+    assert torch.nn.Linear(2, 2).weight.detach().requires_grad is False
 
 
 REFUSED: dict[str, Callable[[torch.Tensor], Any]] = {

@@ -59,7 +59,7 @@ def compile_differentiated(
     leaves = _leaves(graph)
 
     def run(*args: Any) -> Any:
-        if _is_watched() or any([has_hooks_at_node(args[place]) for place in leaves]):
+        if _is_watched() or any(has_hooks_at_node(args[place]) for place in leaves):
             return as_it_is(*args)
         with torch.no_grad():
             results = compiled(*args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -150,11 +151,14 @@ class Backend:
 
     @contextmanager
     def _reporting(self, graph_module: GraphModule) -> Iterator[None]:
+        keys = _dispatch_keys()
         try:
             yield
         except (BackendError, CannotCheck):
             raise
         except Exception as error:  # a backend is foreign code: anything it raises is reported as its own failure
+            _end_frames(error)
+            _put_back(*keys)
             what = f"raised {type(error).__name__}: {short_text(error)}"
             if not config.full_traceback:
                 error.__traceback__ = _without_own(error.__traceback__)
@@ -172,6 +176,29 @@ class Backend:
         given = [f"mode={self.mode!r}"] if self.mode is not None else []
         given += [f"{name}={value!r}" for name, value in self.options]
         return f"<backend {self.name}{' ' if given else ''}{', '.join(given)}>"
+
+
+def _end_frames(error: BaseException) -> None:
+    """Have the frames of an exception drop what they hold: an inference mode that the graph has entered ends with the
+    object that began it, and puts back how torch dispatched then, the compiler's own ways included."""
+    found: BaseException | None = error
+    while found is not None:
+        traceback.clear_frames(found.__traceback__)
+        found = found.__cause__ or found.__context__
+
+
+def _dispatch_keys() -> tuple[torch._C.DispatchKeySet, torch._C.DispatchKeySet]:
+    """What operators are dispatched to in this thread, whatever they are given, and what they are not."""
+    return torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+
+
+def _put_back(included: torch._C.DispatchKeySet, excluded: torch._C.DispatchKeySet) -> None:
+    now_included, now_excluded = _dispatch_keys()
+    for key in torch._C.DispatchKey.__members__.values():
+        if now_included.has(key) != included.has(key):
+            torch._C._dispatch_tls_set_dispatch_key_included(key, included.has(key))
+        if now_excluded.has(key) != excluded.has(key):
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, excluded.has(key))
 
 
 @dataclass(frozen=True, slots=True)

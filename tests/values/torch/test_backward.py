@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.hooks import RemovableHandle
 
 import framelift
 from framelift.errors import FullGraphError
+from framelift.report import stream
+from framelift.report.events import GraphBroke
 from tests.helpers import check, transcript
 from tests.helpers.same import Comparison
 
@@ -796,3 +799,64 @@ def test_hooks_where_gradients_are_added_up_come_and_go(backend: str, register: 
     for _ in range(5):
         one_leaf(X, twin)
     assert torch.equal(w.grad, twin.grad)
+
+
+def grad_through(w: Tensor, h: Tensor) -> Any:
+    return torch.autograd.grad((h * h * w).sum(), [w], allow_unused=True)
+
+
+def grad_to_both(w: Tensor, h: Tensor) -> Any:
+    return torch.autograd.grad((h * h).sum(), [w, h], allow_unused=True)
+
+
+def grad_to_nothing_here(w: Tensor, h: Tensor) -> Any:
+    return torch.autograd.grad((h * h).sum(), w, allow_unused=True)
+
+
+def backward_through(w: Tensor, h: Tensor) -> Any:
+    (h * h * w).sum().backward(inputs=[w])
+    return w.grad
+
+
+def grad_up_to_it(w: Tensor, h: Tensor) -> Any:
+    return torch.autograd.grad((h * h * w).sum(), h)
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("program", "breaks"),
+    [(grad_through, 1), (grad_to_both, 1), (grad_to_nothing_here, 1), (backward_through, 1), (grad_up_to_it, 0)],
+)
+def test_derivatives_by_way_of_what_was_computed_before(program: Any, breaks: int, backend: str) -> None:
+    """Behind an input that is no leaf there may be another one."""
+    events: list[Any] = []
+    lifted = framelift.compile(program, backend=backend)
+    with stream.listening(events.append, GraphBroke):
+        for _ in range(2):
+            given, twins = leaf(4), leaf(4)
+            expected, found = program(twins, twins * 2), lifted(given, given * 2)
+            Comparison().compare((expected, twins.grad), (found, given.grad), "result")
+    assert len(events) == breaks
+
+
+@BACKENDS
+def test_hooks_registered_beside_those_of_modules(backend: str) -> None:
+    """What capture registers is not counted: hooks are numbered as in eager mode."""
+
+    def program(x: Tensor, model: torch.nn.Module) -> Any:
+        y = model(x)
+        y.register_hook(lambda gradient: gradient * 2)
+        handle = model.register_forward_hook(lambda module, args, result: result * 2)
+        model(x).sum().backward()
+        y.sum().backward()
+        handle.remove()
+        return handle.id, model.weight.grad
+
+    model, twin = (torch.nn.Linear(4, 2) for _ in range(2))
+    twin.load_state_dict(model.state_dict())
+    lifted = framelift.compile(program, backend=backend, fullgraph=True)
+    before = RemovableHandle.next_id
+    for _ in range(3):
+        number, gradient = lifted(X, model)
+        expected = program(X, twin)
+        assert before <= number < RemovableHandle.next_id and torch.equal(gradient, expected[1])

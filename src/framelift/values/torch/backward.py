@@ -109,9 +109,9 @@ def _accumulate_one(tracer: Tracer, leaf: Any, gradient: Any) -> None:
 def _leaves(tracer: Tracer, outputs: Sequence[Any], chosen: Sequence[Any] | None) -> list[Any]:
     """The leaves whose gradients are to change: inputs of the graph."""
     if chosen is None:
-        refs = asking(_reached, tracer, outputs)
-        leaves = [tracer.from_graph(ref) for ref in refs]
+        leaves = _reached(tracer, outputs)
     else:
+        _stay_within(tracer, outputs, chosen, "backward()")
         leaves = list({id(leaf): leaf for leaf in chosen}.values())
         if not leaves:
             raise GraphBreak(FL0102, what="backward() with no inputs")
@@ -123,7 +123,20 @@ def _leaves(tracer: Tracer, outputs: Sequence[Any], chosen: Sequence[Any] | None
 
 
 def _reached(tracer: Tracer, outputs: Sequence[Any]) -> list[Any]:
-    return tracer.graph.history.leaves([output.ref(tracer) for output in outputs])
+    """The inputs that backward comes to."""
+    refs = asking(tracer.graph.history.leaves, [output.ref(tracer) for output in outputs])
+    return [tracer.from_graph(ref) for ref in refs]
+
+
+def _stay_within(tracer: Tracer, outputs: Sequence[Any], chosen: Sequence[Any], what: str) -> None:
+    """Behind an input that was computed elsewhere there may be any other one: then derivatives go a way through what
+    the graph does not know."""
+    graph, asked = tracer.graph, [output.ref(tracer) for output in outputs]
+    computed = [ref for ref in graph.inputs if ref.requires_grad and not ref.descriptor.is_leaf]
+    for ref in asking(graph.history.reached, asked, computed) if computed else ():
+        if any(other.is_input and other.ref(tracer) is not ref for other in chosen):
+            words = tracer.from_graph(ref).describe()
+            raise GraphBreak(FL0102, what=f"{what} through {words}, which was computed before,")
 
 
 def _reached_of(tracer: Tracer, outputs: Sequence[Any], target: Callable[..., Any]) -> list[Any]:
@@ -176,6 +189,7 @@ def _grad(
     arriving = _gradients(tracer, grad_outputs, len(asked))
     if any(tensor.told for tensor in asking(_reached_of, tracer, asked, told_of_gradient)):
         raise GraphBreak(FL0102, what=f"{what} past tensors with hooks")
+    _stay_within(tracer, asked, sources, what)
     for leaf in sources:
         if leaf.is_input and _hooks(tracer, leaf)[0]:
             raise GraphBreak(FL0102, what=f"{what} to {leaf.describe()}, which has hooks,")

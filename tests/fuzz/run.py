@@ -14,9 +14,11 @@ from typing import Any
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 
 from framelift import config
-from tests.fuzz.generate import Statement, Writer, source
+from tests.fuzz.generate import Statement, Writer, shown, source
 from tests.fuzz.inputs import Inputs, calls
 from tests.helpers import check
+
+__all__ = ["Way", "failure_of", "limited", "shown", "shrink", "write"]
 
 Failure = str | None
 
@@ -73,7 +75,9 @@ def build(text: str, name: str) -> types.ModuleType:
 
 
 @contextlib.contextmanager
-def _limited() -> Iterator[None]:
+def limited() -> Iterator[None]:
+    """No block takes longer than `LIMIT`."""
+
     def stop(*_: object) -> None:
         raise Endless
 
@@ -93,7 +97,7 @@ def failure_of(statements: list[Statement], seed: int, way: Way | None = None) -
     first, further = Inputs(module, seed).arguments, calls(module, seed, 8 if way.data else 3, way.growing, way.data)
     redirected = contextlib.redirect_stderr(io.StringIO())
     try:
-        with redirected, config.patch(strict=True), contextlib.closing(further), _limited():
+        with redirected, config.patch(strict=True), contextlib.closing(further), limited():
             check(
                 module.program,
                 *first,

@@ -1,8 +1,8 @@
 """Whether the steps of an optimizer are whole: each is one graph, and what was captured serves the steps to come.
 
 An optimizer makes its state in its first step, so the second is captured, too; from then on nothing is. (RAdam begins
-to do something else in its sixth step; ASGD and Adafactor may later.) In `optim_db` gradients are given, in `training_steps` a
-step begins with the forward.
+to do something else in its sixth step; ASGD and Adafactor may later.) In `optim_db` gradients are given; in
+`training_steps` a step begins with the forward.
 """
 
 from __future__ import annotations

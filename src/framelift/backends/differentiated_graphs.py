@@ -48,7 +48,10 @@ def compile_differentiated(
     spent, examples = _spent_results(graph, outputs), graph.example_inputs
     if spent is None or _warns(graph):
         return as_it_is
-    taken_apart = _without_autograd(module, examples)
+    try:
+        taken_apart = _without_autograd(module, examples)
+    except RuntimeError:  # what autograd refuses of fakes it does, or refuses, when the graph runs
+        return as_it_is
     if _asks_for_grad_mode(taken_apart):
         if backend.is_bitwise:
             return as_it_is

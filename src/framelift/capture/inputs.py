@@ -44,6 +44,7 @@ from framelift.values.subclasses.tensors import TensorSubclassValue, is_tensor_c
 from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors.of_class import TensorOfClassValue, is_modelled
 from framelift.values.tensors.tensors import TensorValue
+from framelift.values.tensors.wrappers import WrapperTensorValue, is_wrapper
 from framelift.values.torch.handles import HookNumber, counts_hooks
 
 
@@ -259,7 +260,9 @@ def _family(kind: type) -> type[Value]:
     if is_plain_class(kind):
         return UserObjectValue
     if is_tensor_class(kind):
-        return TensorOfClassValue if is_modelled(kind) else TensorSubclassValue
+        if is_modelled(kind):
+            return TensorOfClassValue
+        return WrapperTensorValue if is_wrapper(kind) else TensorSubclassValue
     if issubclass(kind, BaseException):
         return GivenExceptionValue
     if is_struct_class(kind):

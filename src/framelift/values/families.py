@@ -15,6 +15,7 @@ import framelift.values.numpy.functions
 import framelift.values.objects.object_methods
 import framelift.values.objects.reductions
 import framelift.values.objects.type_parameters
+import framelift.values.stdlib.collections_abc
 import framelift.values.stdlib.contextvars
 import framelift.values.stdlib.decimal.numbers
 import framelift.values.stdlib.functools.cmp_to_key

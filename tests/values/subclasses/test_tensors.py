@@ -606,24 +606,22 @@ def meets_one(x, t):
 
 
 def test_one_clean_break():
-    record = check(meets_one, inputs=lambda: (x(), two()), expect_breaks=1).record
+    record = check(meets_one, inputs=lambda: (x(), two(True)), expect_breaks=1).record
     assert [event.id for event in record.breaks] == ["FL0306"]
     assert record.ops == 2
 
 
-@pytest.mark.parametrize("make", [two, lambda: Wrapper(x())])
+@pytest.mark.parametrize("make", [lambda: two(True), lambda: Wrapper(x())])
 def test_one_graph_is_an_error_with_the_reason(make):
     other = make()
     with pytest.raises(FullGraphError, match=rf"FL0306: {type(other).__name__} has rules of its own.*\n.*z = t \+ y"):
         framelift.compile(meets_one, backend="eager", fullgraph=True)(x(), other)
 
 
-@pytest.mark.parametrize(
-    "function", [lambda x: TwoTensor(x, x), lambda x: torch.cat([x, OUTSIDE]), lambda x: nn.Parameter(OUTSIDE)]
-)
+@pytest.mark.parametrize("function", [lambda x: TwoTensor(x, x), lambda x: torch.cat([x, OUTSIDE])])
 def test_where_one_is_made_or_hidden(function):
-    with pytest.raises(FullGraphError, match="FL0306: TwoTensor has rules of its own"):
-        framelift.compile(function, backend="eager", fullgraph=True)(x())
+    with pytest.raises(FullGraphError, match="FL0306: .* has rules of its own"):
+        framelift.compile(function, backend="eager", fullgraph=True)(x(True))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

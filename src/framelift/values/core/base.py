@@ -7,7 +7,7 @@ of objects. What a family does not answer is one generic graph break with a reas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -270,6 +270,15 @@ class Value:
     def torch_rules(self, tracer: Tracer) -> type | None:
         """The class whose `__torch_function__` torch asks of operations on it, as things stand; None: it asks none."""
         return None
+
+    # Whether it is a tensor of which the dispatcher asks its class.
+    is_wrapper = False
+
+    def dispatch(
+        self, tracer: Tracer, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """For such a tensor: what becomes of an operation on it."""
+        raise NotImplementedError
 
     def without_class(self, tracer: Tracer) -> Any:
         """For a tensor of a class of its own the plain one in its memory; else itself."""

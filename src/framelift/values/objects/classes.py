@@ -17,6 +17,7 @@ from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, PlacedIdentity, Raised, Value
 from framelift.values.core.constants import is_constant
+from framelift.values.core.construct import bound_method
 from framelift.values.core.exceptions import is_raised, raise_error
 from framelift.values.core.lookup import (
     METHOD_WRAPPERS,
@@ -58,6 +59,14 @@ if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _is_hidden_from_torch(function: Any) -> bool:
+    """Whether torch itself keeps the function within from its own compiler."""
+    return type(function) is FunctionType and function.__code__ is _HIDING and hasattr(function, "__wrapped__")
+
+
+_HIDING = torch._disable_dynamo(lambda: None).__code__
 
 
 class ClassValue(KnownObject, models=type):
@@ -323,15 +332,17 @@ class ClassValue(KnownObject, models=type):
         cls = self.concrete
         new = class_lookup(tracer, cls, "__new__")
         function = getattr(new.raw if new is not None else None, "__func__", None)
-        dispatches = raw_lookup(cls, "__torch_dispatch__") is not raw_lookup(torch.Tensor, "__torch_dispatch__")
-        if new is None or type(function) is not FunctionType or dispatches:
+        if new is None or type(function) is not FunctionType:
             raise GraphBreak(FL0306, type=name_of(cls))
         instance = py.call(tracer, bind(tracer, new, None, cls), [self, *args], kwargs)
         kind = py.type_of(instance)
         if is_subclass(kind, cls):
             init = class_lookup(tracer, kind, "__init__")
             if init is not None and init.raw is not raw_lookup(torch.Tensor, "__init__"):
-                py.call(tracer, bind(tracer, init, instance, kind), args, kwargs)
+                method = bind(tracer, init, instance, kind)
+                if _is_hidden_from_torch(init.raw):
+                    method = bound_method(py.attribute(tracer, tracer.known_object(init.raw), "__wrapped__"), instance)
+                py.call(tracer, method, args, kwargs)
         return instance
 
     def graph_argument(self, tracer: Tracer) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -133,13 +133,17 @@ class TensorOfClassValue(Value):
     def note_facts(self, tracer: Tracer) -> None:
         super().note_facts(tracer)
         notice(tracer)
-        claimed = class_lookup(tracer, self.cls, "__class__")
-        answers = claimed is None or claimed.raw is not _CLASS
-        if answers or not has_default(tracer, self.cls, "__getattribute__", object.__getattribute__):
+        if not self.has_plain_attributes(tracer):
             raise GraphBreak(FL0306, type=name_of(self.cls))
         kind = opaque_kind(as_plain(self.concrete))
         if kind is not None:
             raise GraphBreak(FL0307, what=self.describe(), kind=kind)
+
+    def has_plain_attributes(self, tracer: Tracer) -> bool:
+        """Whether neither its class nor its attributes are what a method of the program's says."""
+        claimed = class_lookup(tracer, self.cls, "__class__")
+        answers = claimed is None or claimed.raw is not _CLASS
+        return not answers and has_default(tracer, self.cls, "__getattribute__", object.__getattribute__)
 
     # -- what it is to torch ---------------------------------------------------------------------------------------
 
@@ -163,6 +167,9 @@ class TensorOfClassValue(Value):
         if self.torch_rules(tracer) is not None:
             raise Overridden(name_of(self.cls))
         return self.without_class(tracer).graph_argument(tracer)
+
+    def refuse_in_graph(self) -> NoReturn:
+        raise Overridden(name_of(self.cls))
 
     def pin(self, tracer: Tracer) -> bool:
         if self.source is None:
@@ -280,14 +287,16 @@ class TensorOfClassValue(Value):
         if name == "__dict__":
             return self.attributes(tracer)
         found = class_lookup(tracer, self.cls, name)
-        if found is not None and found.raw is raw_lookup(torch.Tensor, name) and name != "__torch_function__":
-            return self._of_torch(tracer, name, found.raw)
         if found is not None and note_if_data_descriptor(tracer, found):
+            if found.raw is raw_lookup(torch.Tensor, name):
+                return self._of_torch(tracer, name, found.raw)
             return bind(tracer, found, self, self.cls)
         value = self.attributes(tracer).get_key(tracer, name)
         if value is not MISSING:
             return value
         if found is not None:
+            if found.raw is raw_lookup(torch.Tensor, name) and name != "__torch_function__":
+                return self._of_torch(tracer, name, found.raw)
             return bind(tracer, found, self, self.cls)
         fallback = class_lookup(tracer, self.cls, "__getattr__")
         if fallback is None:

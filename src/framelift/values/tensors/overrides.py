@@ -54,7 +54,7 @@ def ask(tracer: Tracer, function: Callable[..., Any], args: Sequence[Any], kwarg
     """What those say whom torch asks of `function(*args, **kwargs)`; UNASKED where it asks nobody."""
     operands = _Operands(tracer, [*args, *kwargs.values()])
     if not operands.kinds and not tracer.modes.functions:
-        return UNASKED
+        return operands.dispatched(function, args, kwargs)
     try:
         asked = asked_of(
             function, [operands.stand_in(arg) for arg in args], {n: operands.stand_in(v) for n, v in kwargs.items()}
@@ -64,7 +64,7 @@ def ask(tracer: Tracer, function: Callable[..., Any], args: Sequence[Any], kwarg
             raise GraphBreak(FL0306, type=operands.describe()) from None
         return tracer.inline(tracer.known_object(function), list(args), dict(kwargs))
     if asked is None:
-        return UNASKED
+        return operands.dispatched(function, args, kwargs)
     kinds = [operands.kind_of(mirror) for mirror in asked.types]
     given = [_function(tracer, asked.function), make_tuple([tracer.known_object(kind) for kind in kinds])]
     given += [operands.back(asked.args)] + ([] if asked.kwargs is None else [operands.back(dict(asked.kwargs))])
@@ -152,9 +152,14 @@ class _Operands:
         self._tracer = tracer
         self._firsts: list[tuple[type, Value]] = []
         self._back: dict[int, tuple[Any, Any]] = {}
+        self._wrapper: Value | None = None
         for value in values:
             self._find(value)
         self._mirrored = mirrored(tuple(self._mirror_of(kind) for kind in self.kinds)) if self._firsts else ()
+
+    def dispatched(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What the dispatcher makes of an operation; UNASKED where no class of an operand has rules there."""
+        return UNASKED if self._wrapper is None else self._wrapper.dispatch(self._tracer, function, args, kwargs)
 
     @property
     def kinds(self) -> list[type]:
@@ -171,6 +176,8 @@ class _Operands:
                 self._find(item)
             return
         value.note(self._tracer)
+        if value.is_wrapper and self._wrapper is None:
+            self._wrapper = value
         kind = value.torch_rules(self._tracer)
         if kind is not None and not any(kind is known for known in self.kinds):
             self._firsts.append((kind, value))
@@ -203,6 +210,9 @@ class _Operands:
         tracer = self._tracer
         kind = value.torch_rules(tracer)
         tensor = value.without_class(tracer)
+        if tensor.is_wrapper:
+            made = torch.empty([0] * len(tensor.layout.size), dtype=tensor.layout.dtype)
+            return made if kind is None else made.as_subclass(self._mirror(kind))
         if tensor.is_tensor:
             descriptor = tensor.ref(tracer).descriptor
             made = torch.empty([0] * len(descriptor.shape), dtype=descriptor.dtype)

@@ -14,6 +14,7 @@ from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import CompileContext, TracingContext
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -684,3 +685,31 @@ def test_what_is_written_as_a_view_may_be_written_to(write: Callable[..., Any], 
     expected, found = gradients(program), gradients(framelift.compile(program, backend=backend))
     assert torch.equal(expected[0], found[0])
     assert_same(expected[1], found[1])
+
+
+def tangent_of(function: Callable[..., Any], x: torch.Tensor) -> Any:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(x, x * 3))).tangent
+
+
+@pytest.mark.parametrize("is_warm", [False, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", simplified, compile_fx])
+def test_tangents_of_forward_mode(backend: Any, is_warm: bool) -> None:
+    """What a compiler made of the graph drops them."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() * 2
+
+    lifted = framelift.compile(program, backend=backend)
+    if is_warm:
+        torch.testing.assert_close(lifted(rows(2)), program(rows(2)))
+    assert_same(tangent_of(program, rows(2)), tangent_of(lifted, rows(2)))
+    torch.testing.assert_close(lifted(rows(2)), program(rows(2)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor", simplified])
+def test_tangents_within_lifted_code(backend: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return tangent_of(torch.sin, x) + 1
+
+    assert_same(program(rows(2)), framelift.compile(program, backend=backend)(rows(2)))

@@ -20,6 +20,7 @@ from framelift.bytecode.decode import decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture.aliasing import guard_aliasing, those_that_share, written_inputs
 from framelift.capture.attempt import Attempt
+from framelift.capture.forward_mode import has_tangents
 from framelift.capture.interpreter.location import ProgramPoint
 from framelift.capture.interpreter.program import Programs
 from framelift.capture.lift import Lift
@@ -198,7 +199,7 @@ class _Capture:
         writes = backend.derives and any(record.writes for record in graph.records)
         original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():
-            left = backend.derives and has_fused_steps(module.graph)
+            left = backend.derives and (has_tangents(self.lift) or has_fused_steps(module.graph))
             left = left or (backend.derives and backend.is_bitwise and depends_on_tracing(module.graph))
             refs = [value.ref(self.lift) for value in shared]
             if left or (backend.derives and self._is_for_autograd(module, refs, outputs)):

@@ -860,3 +860,26 @@ def test_hooks_registered_beside_those_of_modules(backend: str) -> None:
         number, gradient = lifted(X, model)
         expected = program(X, twin)
         assert before <= number < RemovableHandle.next_id and torch.equal(gradient, expected[1])
+
+
+@BACKENDS
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_derivatives_where_none_are_recorded(mode: Any, backend: str) -> None:
+    def of_a_leaf(x, w):
+        return torch.autograd.grad(w, w, torch.ones_like(w))[0] + x
+
+    def of_a_loss(x, w):
+        return torch.autograd.grad((w**2).sum(), w)[0] + x
+
+    def backward_of_a_loss(x, w):
+        (w**2).sum().backward()
+
+    for function in (of_a_leaf, of_a_loss, backward_of_a_loss):
+
+        def program(x, w, function=function):
+            with mode():
+                return function(x, w)
+
+        check(program, X, leaf(3, 4), backend=backend, expect_breaks=None, expect_ops=0)
+        with mode():
+            check(function, X, leaf(3, 4), backend=backend, expect_breaks=None, expect_ops=0)

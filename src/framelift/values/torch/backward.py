@@ -61,7 +61,7 @@ def _autograd_backward(
 
 def _backward(call: Caller, tensors: Any, grad_tensors: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
     tracer = call.tracer
-    _refuse_transforms("backward()")
+    _refuse_surroundings("backward()")
     if not tracer.makes_leaves():
         raise GraphBreak(FL0102, what="backward() within a function that runs later")
     again = py.truth(tracer, create_graph)
@@ -173,7 +173,7 @@ def _grad(
     materialize_grads: Any = False,
 ) -> Any:
     what = "torch.autograd.grad"
-    _refuse_transforms(what)
+    _refuse_surroundings(what)
     if not py.truth(tracer, only_inputs):
         raise GraphBreak(FL0102, what=f"{what} with only_inputs=False")
     again = py.truth(tracer, create_graph)
@@ -197,9 +197,11 @@ def _grad(
     return tracer.call_torch(gradients, (*given, retain, again), modes)
 
 
-def _refuse_transforms(what: str) -> None:
+def _refuse_surroundings(what: str) -> None:
     if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what=f"{what} inside of a functorch transform")
+    if torch.is_inference_mode_enabled():  # fakes have no history there to ask
+        raise GraphBreak(FL0102, what=f"{what} in inference mode")
 
 
 def _tensors(tracer: Tracer, given: Any, what: str) -> list[TensorValue]:

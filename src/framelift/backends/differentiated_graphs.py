@@ -100,7 +100,7 @@ def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModu
         node.target = node.name
         node.meta.update({key: original.meta.get(key) for key in _OF_INPUTS})
     _spell_constants(traced)
-    _mark_draws(traced)
+    _mark_effects(traced, module)
     traced.recompile()
     traced.shape_env = module.shape_env
     traced.meta.update(module.meta)
@@ -139,10 +139,12 @@ def _warns(graph: GraphBuilder) -> bool:
     return any(record.target is accumulated_gradients and record.args[3] for record in graph.records)
 
 
-def _mark_draws(traced: GraphModule) -> None:
-    """Say which operations are more than what they give: seeds, and numbers that are drawn for nobody."""
+def _mark_effects(traced: GraphModule, module: GraphModule) -> None:
+    """Say which operations are more than what they give: seeds, numbers that are drawn for nobody, what may raise."""
+    raising = {node.name for node in module.graph.nodes if node.meta.get("is_private")}
     for node in traced.graph.nodes:
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if draws or any(name in raising for name, _ in node.meta.get("source_fn_stack", ())):
             node.meta.update(is_private=True, example_value=node.meta.get("val"))
 
 

@@ -122,3 +122,26 @@ def test_what_raises_for_nobody_is_dropped() -> None:
     framelift.compile(program, backend=backend, fullgraph=True)(COUNTS, COUNTS > 1)
     calls = [node for graph in graphs for node in graph.graph.nodes if node.op.startswith("call")]
     assert len(calls) == 1
+
+
+DERIVED: list[Callable[[Tensor, Tensor, Tensor], Any]] = [
+    lambda x, w, i: (x * 2).index_select(0, i),
+    lambda x, w, i: torch.zeros(3).__setitem__(i, 1),
+    lambda x, w, i: i.softmax(0),
+    lambda x, w, i: torch.autograd.grad((w * x).index_select(0, i).sum(), w),
+    lambda x, w, i: torch.autograd.grad((w * x)[i].sum(), w),
+    lambda x, w, i: F.cross_entropy(x * w, i[0]),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("unused", DERIVED)
+def test_beside_derivatives(unused: Callable[..., Any], backend: Any) -> None:
+    def program(x: Tensor, weight: Tensor, indices: Tensor) -> Tensor:
+        unused(x, weight, indices)
+        (gradient,) = torch.autograd.grad(((weight * x) ** 2).sum(), weight)
+        return gradient
+
+    weight = torch.ones(3, requires_grad=True)
+    further = [(torch.ones(3), weight, torch.tensor(indices)) for indices in ([5, 1], [2, 0], [1, 3])]
+    check(program, torch.ones(3), weight, torch.tensor([0, 1]), changed=further, backend=backend)

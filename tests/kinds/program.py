@@ -9,7 +9,10 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
+
+import torch
 
 from tests.kinds import areas
 
@@ -17,13 +20,14 @@ from tests.kinds import areas
 @dataclass(frozen=True)
 class Program:
     area: str
-    function: Callable[..., Any]
+    name: str
+    find: Callable[[], Callable[..., Any]]
     make: Callable[[], Iterable[Any]]
-    around: Callable[[], Any] | None  # makes the context that the call is in
+    around: Callable[[], Any] | None = None  # makes the context that the call is in
 
-    @property
-    def name(self) -> str:
-        return self.function.__name__
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        return self.find()
 
     @property
     def id(self) -> str:
@@ -40,10 +44,22 @@ class Programs:
         def add(function: Callable[..., Any]) -> Callable[..., Any]:
             area = function.__module__.rpartition(".")[2]
             assert all(other.name != function.__name__ for other in self.all), function.__name__
-            self.all.append(Program(area, function, make, around))
+            self.all.append(Program(area, function.__name__, lambda: function, make, around))
             return function
 
         return add
+
+    def built(self, build: Callable[[], tuple[Callable[..., Any], Iterable[Any]]]) -> Any:
+        """`@program.built` above what makes a function, with all that it encloses, and the arguments of one call."""
+        area = build.__module__.rpartition(".")[2]
+        assert all(other.name != build.__name__ for other in self.all), build.__name__
+
+        def made() -> Any:
+            torch.manual_seed(0)
+            return build()
+
+        self.all.append(Program(area, build.__name__, lambda: made()[0], lambda: made()[1]))
+        return build
 
 
 def all_programs() -> dict[str, Program]:

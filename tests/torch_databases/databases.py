@@ -16,6 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.testing._internal.common_optimizers import optim_db
 from torch.testing._internal.custom_op_db import custom_op_db
+from torch.testing._internal.hop_db import hop_db
 
 from tests.helpers.world import seed, tensors_in
 
@@ -310,6 +311,7 @@ DATABASES: dict[str, Callable[[], Iterator[Case]]] = {
     "op_db": lambda: _operations("op_db", op_db),
     "custom_op_db": lambda: _operations("custom_op_db", custom_op_db),
     "autograd_function_db": lambda: _operations("autograd_function_db", autograd_function_db),
+    "hop_db": lambda: _operations("hop_db", hop_db),
     "module_db": _modules,
     "optim_db": lambda: _optimizers("optim_db", _steps, WAYS_TO_STEP),
     # Leaves, which a differentiable step does not write to.

@@ -107,8 +107,9 @@ class TorchModes:
         self.asks_classes: bool = torch._C._is_torch_function_enabled()
         # Whether the program has come across anything that torch asks before an operation.
         self.has_overrides = False
-        # In how many functions that a functorch transform will run the program is.
-        self.transforms = 0
+        # The functorch transforms that will run the functions that the program is in, outermost first: "mapped",
+        # "backwards", "forwards".
+        self.transforms: list[str] = []
         # In how many functions in which an index that is a tensor stands for a position, and is not read.
         self.positions = 0
         self.at_entry = self.state()
@@ -147,13 +148,13 @@ class TorchModes:
             torch.clear_autocast_cache()
 
     @contextmanager
-    def transformed(self) -> Iterator[None]:
+    def transformed(self, way: str) -> Iterator[None]:
         """In this block a function is traced that a functorch transform will run."""
-        self.transforms += 1
+        self.transforms.append(way)
         try:
             yield
         finally:
-            self.transforms -= 1
+            self.transforms.pop()
 
     @contextmanager
     def of_positions(self) -> Iterator[None]:

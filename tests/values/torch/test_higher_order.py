@@ -365,17 +365,69 @@ class Squared(torch.autograd.Function):
         return gradient * 2 * ctx.saved_tensors[0]
 
 
+class Scaled(torch.autograd.Function):
+    """A gradient that is not that of what it computes, and no rule for `vmap`."""
+
+    @staticmethod
+    def forward(x: torch.Tensor, factor: float) -> Any:
+        return x * factor, x.exp()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.factor = inputs[1]
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, one: torch.Tensor, other: torch.Tensor) -> Any:
+        return one * ctx.factor * 3 + other * ctx.saved_tensors[0], None
+
+
+AUTOGRAD_FUNCTIONS = {
+    "vmap": lambda x: torch.vmap(Squared.apply)(x),
+    "vmap in vmap": lambda x: torch.vmap(torch.vmap(Squared.apply))(x),
+    "grad": lambda x: grad(lambda y: Squared.apply(y).sum())(x),
+    "grad of two results": lambda x: grad(lambda y: sum(part.sum() for part in Scaled.apply(y, 2.5)))(x),
+    "grad of grad": lambda x: grad(lambda y: grad(lambda z: (Squared.apply(z) ** 2).sum())(y).sum())(x),
+    "grad in vmap": lambda x: vmap(grad(lambda y: Squared.apply(y).sum()))(x),
+    "vmap in grad": lambda x: grad(lambda y: vmap(Squared.apply)(y).sum())(x),
+    "vjp": lambda x: vjp(Squared.apply, x)[1](x)[0],
+    "jacrev": lambda x: jacrev(Squared.apply)(x[0]),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", AUTOGRAD_FUNCTIONS)
+def test_an_autograd_function_inside_of_a_transform(name: str, backend: str) -> None:
+    function = AUTOGRAD_FUNCTIONS[name]
+    check(lambda x: function(x), X.clone().requires_grad_(), fullgraph=True, backend=backend)
+    check(lambda x: function(x), X, fullgraph=True, backend=backend)
+
+
 @pytest.mark.parametrize(
     "function",
-    [
-        lambda x: torch.vmap(Squared.apply)(x),
-        lambda x: grad(lambda y: Squared.apply(y).sum())(x),
-        lambda x: vjp(Squared.apply, x)[1](x)[0],
-    ],
-    ids=["vmap", "grad", "vjp"],
+    [lambda x: jvp(Squared.apply, (x,), (x,)), lambda x: vmap(lambda y: Scaled.apply(y, 2.0))(x)],
+    ids=["forwards", "without a rule"],
 )
-def test_an_autograd_function_inside_of_a_transform(function: Any) -> None:
-    check(lambda x: function(x), X.clone().requires_grad_(), expect_breaks=None, expect_ops=0)
+def test_what_transforms_want_of_an_autograd_function(function: Any) -> None:
+    check(lambda x: function(x), X.clone(), expect_breaks=None, expect_ops=0)
+
+
+VMAPS = {
+    "dims of a dict": lambda x: vmap(lambda d: d["a"] * d["b"], in_dims=({"a": 0, "b": None},))({"a": x, "b": x[0]}),
+    "dims of tuples": lambda x: vmap(lambda p, q: p[0] + p[1] * q, in_dims=((0, 1), None))((x, x.T), x[0]),
+    "dims of results": lambda x: vmap(lambda r: {"a": r, "b": (r.sum(), r * 2)}, out_dims={"a": 1, "b": (0, 1)})(x),
+    "keywords": lambda x: vmap(lambda a, b=None: a * b)(x, b=x[0]),
+    "chunks": lambda x: vmap(lambda a: (a.sin().sum(), a * 2), out_dims=(0, 1), chunk_size=2)(x),
+    "a tuple for one result": lambda x: vmap(lambda a: a * 2, out_dims=(1,))(x),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", VMAPS)
+def test_what_vmap_is_told(name: str, backend: str) -> None:
+    function = VMAPS[name]
+    x = X.clone().requires_grad_() if backend == "eager" else X  # compilers add gradients up in an order of their own
+    check(lambda x: function(x), x, fullgraph=True, backend=backend)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch._C import _are_functorch_transforms_active
 
 
 class Plan(NamedTuple):
@@ -35,7 +36,8 @@ def differentiated(
     forward: Callable[..., Any], backward: Callable[..., Any], plan: Sequence[Any], *given: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
     """The results of `forward(*given)`, whose gradient is `backward`."""
-    results: tuple[torch.Tensor, ...] = _Differentiated.apply(forward, backward, Plan(*plan), *given)
+    function = _Transformed if _are_functorch_transforms_active() else _Differentiated
+    results: tuple[torch.Tensor, ...] = function.apply(forward, backward, Plan(*plan), *given)
     return results
 
 
@@ -63,11 +65,38 @@ class _Differentiated(torch.autograd.Function):
             results = ctx.run(*given, *used)
         if again and not plan.twice and any(gradient.requires_grad for gradient in gradients):
             results = _differentiated_once(results)
-        arriving: list[torch.Tensor | None] = [None] * ctx.count
-        for position, result in zip(plan.gradients, results, strict=True):
-            sofar = arriving[position]
-            arriving[position] = result if sofar is None else sofar + result
-        return None, None, None, *arriving
+        return None, None, None, *_arriving(ctx, results)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same for functorch, which wants to see all that backward uses, and where it comes from."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(forward: Any, backward: Any, plan: Plan, *given: torch.Tensor) -> Any:
+        return tuple(forward(*given))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        _, ctx.run, plan, *given = inputs
+        ctx.plan, ctx.count = plan, len(given)
+        places = {"given": given, "result": output}
+        ctx.save_for_backward(*[places[kind][position] for kind, position in plan.used])
+        ctx.mark_non_differentiable(*[output[index] for index in plan.non_differentiable])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        return None, None, None, *_arriving(ctx, ctx.run(*gradients, *ctx.saved_tensors))
+
+
+def _arriving(ctx: Any, results: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    """The gradient of each given tensor: the sum of those that backward has for it."""
+    arriving: list[torch.Tensor | None] = [None] * ctx.count
+    for position, result in zip(ctx.plan.gradients, results, strict=True):
+        sofar = arriving[position]
+        arriving[position] = result if sofar is None else sofar + result
+    return arriving
 
 
 def _differentiated_once(results: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:

@@ -11,9 +11,12 @@ from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.utils.checkpoint import checkpoint
 
 
-def mapped(body: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, *given: Any) -> Any:
+def mapped(
+    body: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None, *given: Any
+) -> Any:
     """`torch.vmap` of a body."""
-    return torch.vmap(_as_function(body), tuple(in_dims), tuple(out_dims), randomness)(*given)
+    function = torch.vmap(_as_function(body), tuple(in_dims), tuple(out_dims), randomness, chunk_size=chunk_size)
+    return function(*given)
 
 
 def gradient(body: Callable[..., Any], argnums: Any, with_value: bool, *given: Any) -> Any:

@@ -41,7 +41,7 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
 @primitive(getattr(_APPLY, "__func__", _APPLY))
 def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
-    if _are_functorch_transforms_active() or tracer.modes.transforms:
+    if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="an autograd function inside of a functorch transform")
     default = py.attribute(tracer, tracer.known_object(_SingleLevelFunction), "setup_context")
     has_setup = not py.same(tracer, py.attribute(tracer, function, "setup_context"), default)
@@ -49,6 +49,8 @@ def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     needs = tuple([_requires_grad(tracer, arg) for arg in given])
     context = py.call(tracer, tracer.known_object(torch_autograd.Context), [needs], {})
     what = f"the autograd function {function.concrete.__qualname__}"
+    if tracer.modes.transforms:
+        _check_transformed(tracer, function, has_setup, what)
     if torch.is_grad_enabled() and any(needs):
         _refuse_ways_of_backward(tracer, function, what)
         return _Differentiation(tracer, function, context, what).run(has_setup, given)
@@ -62,6 +64,14 @@ def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     if all(new is old for new, old in zip(apart, results, strict=True)):
         return output
     return make_tuple(apart) if tracer.type_of(output) is tuple else apart[0]
+
+
+def _check_transformed(tracer: Tracer, function: Any, has_setup: bool, what: str) -> None:
+    """Transforms ask functions for more: to be run on several calls' tensors at once, for derivatives forwards."""
+    ways = tracer.modes.transforms
+    is_mapped = "mapped" in ways and not py.truth(tracer, py.attribute(tracer, function, "generate_vmap_rule"))
+    if not has_setup or is_mapped or "forwards" in ways:
+        raise GraphBreak(FL0102, what=f"{what} in a transform that it has rules of its own for, or none")
 
 
 def _view_of(tracer: Tracer, value: Any) -> Any:
@@ -209,6 +219,8 @@ class _Differentiation:
             contiguous=self.asks_layout,
             twice=not self._is_once(),
         )
+        if tracer.modes.transforms and not (plan.twice and len(plan.saved) == len(plan.used) and not kept):
+            raise GraphBreak(FL0102, what=f"{self.what}, whose backward uses what it did not save, in a transform")
         bodies = (
             tracer.graph.body("forward_body", forward, given, results),
             tracer.graph.body("backward_body", backward, [*gradients, *used], arriving),

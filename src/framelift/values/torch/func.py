@@ -78,7 +78,7 @@ class _Function:
             for number, (_, tree) in zip(numbers, flat, strict=True)
         }
         inside = [built.get(number, arg) for number, arg in enumerate(args)]
-        with torch.enable_grad(), tracer.modes.transformed():
+        with torch.enable_grad(), tracer.modes.transformed("backwards" if is_backwards else "forwards"):
             self._traced = Traced(tracer, func, inside, kwargs, what)
         if self._traced.asks_layout:
             self.refuse("a function that asks how tensors lie in memory")

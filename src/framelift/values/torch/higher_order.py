@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -82,11 +82,18 @@ def _vmap(
 
 
 @primitive(vmap_impl)
-def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any, chunk_size: Any, *args: Any) -> Any:
-    if not py.same(tracer, chunk_size, None):
-        raise GraphBreak(FL0102, what="torch.vmap in chunks")
+def _map(
+    tracer: Tracer,
+    func: Any,
+    in_dims: Any,
+    out_dims: Any,
+    randomness: Any,
+    chunk_size: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     leaves, tree = flatten(tracer, make_tuple(args))
-    dims = _per_leaf(_per_item(tracer, in_dims, len(args), "in_dims"), tree)
+    dims = _per_leaf(tracer, in_dims, tree, "in_dims")
     chosen = [(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not chosen or not all(isinstance(leaf, TensorValue) for leaf, _ in chosen):
         raise GraphBreak(FL0102, what="torch.vmap over other arguments than tensors")
@@ -94,32 +101,38 @@ def _map(tracer: Tracer, func: Any, in_dims: Any, out_dims: Any, randomness: Any
     slices = [_slice_of(tracer, leaf.ref(tracer), dim) for leaf, dim in chosen]
     rest = iter(slices)
     inside = [leaf if dim is None else tracer.from_graph(next(rest)) for leaf, dim in zip(leaves, dims, strict=True)]
-    with tracer.modes.transformed():
-        traced = Traced(tracer, func, py.items(tracer, tree.build(tracer, inside)), {}, "torch.vmap")
+    with tracer.modes.transformed("mapped"):
+        traced = Traced(tracer, func, py.items(tracer, tree.build(tracer, inside)), kwargs, "torch.vmap")
     if traced.asks_layout:
         raise GraphBreak(FL0102, what="torch.vmap of a function that asks how tensors lie in memory")
     extra = without(traced.part.free(traced.outputs), slices)
-    out = _per_item(tracer, out_dims, len(traced.outputs), "out_dims")
+    is_single = traced.tree.is_leaf and tracer.type_of(out_dims) is tuple
+    out = _per_leaf(tracer, out_dims, Tree(tuple, (), [traced.tree]) if is_single else traced.tree, "out_dims")
     body = tracer.graph.body("mapped_body", traced.part, [*slices, *extra], traced.outputs, is_final=True)
-    plan = ((*[dim for _, dim in chosen], *[None] * len(extra)), tuple(out), tracer.constant(randomness))
+    in_chunks = tracer.constant(chunk_size)
+    plan = ((*[dim for _, dim in chosen], *[None] * len(extra)), tuple(out), tracer.constant(randomness), in_chunks)
     made = tracer.call_on_bodies(mapped, (body, *plan, *given, *extra), True)
     return traced.result(tracer, py.items(tracer, made))
 
 
-def _per_item(tracer: Tracer, dims: Any, count: int, what: str) -> list[int | None]:
-    """One dimension for each tensor."""
-    if tracer.type_of(dims) is tuple:
-        found = [tracer.constant(dim) for dim in py.items(tracer, dims)]
-    else:
-        found = [tracer.constant(dims)] * count
-    if len(found) != count or not all(dim is None or type(dim) is int for dim in found):
+def _per_leaf(tracer: Tracer, dims: Any, tree: Tree, what: str) -> list[int | None]:
+    """A dimension for each leaf of a tree: one says it for all in a container."""
+    leaves, given = flatten(tracer, dims)
+    rest = iter([tracer.constant(leaf) for leaf in leaves])
+    found = list(_spread(given, tree, rest, what))
+    if not all(dim is None or type(dim) is int for dim in found):
         raise GraphBreak(FL0102, what=f"torch.vmap with these {what}")
     return found
 
 
-def _per_leaf(dims: list[int | None], tree: Tree) -> list[int | None]:
-    """A dimension for each tensor in arguments that may be containers of some."""
-    return [dim for dim, part in zip(dims, tree.parts, strict=True) for _ in range(part.count)]
+def _spread(given: Tree, tree: Tree, dims: Iterator[Any], what: str) -> Iterator[Any]:
+    if given.is_leaf:
+        yield from [next(dims)] * tree.count
+    elif (given.kind, given.keys, len(given.parts)) != (tree.kind, tree.keys, len(tree.parts)):
+        raise GraphBreak(FL0102, what=f"torch.vmap with these {what}")
+    else:
+        for mine, part in zip(given.parts, tree.parts, strict=True):
+            yield from _spread(mine, part, dims, what)
 
 
 def _slice_of(tracer: Tracer, ref: TensorRef, dim: int) -> TensorRef:
@@ -127,7 +140,7 @@ def _slice_of(tracer: Tracer, ref: TensorRef, dim: int) -> TensorRef:
     if not -len(sizes) <= dim < len(sizes):
         raise GraphBreak(FL0102, what="torch.vmap over a dimension that is not there")
     del sizes[dim]
-    return tracer.graph.placeholder(ref, sizes)
+    return tracer.graph.placeholder(ref, sizes, ref.requires_grad and torch.is_grad_enabled())
 
 
 # checkpoint ----------------------------------------------------------------------------------------------------------

@@ -487,3 +487,48 @@ def test_an_argument_that_is_returned_is_a_view_of_it() -> None:
         return first, second, first is x
 
     check(f, X, fullgraph=True)
+
+
+class WithNumber(torch.autograd.Function):
+    """Backward is given None for what is no tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> Any:
+        ctx.save_for_backward(x)
+        return x * 2, 5, x * 3
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, number: Any, second: Any) -> Any:
+        assert number is None
+        return first * 2 + second * 3 * ctx.saved_tensors[0]
+
+
+class ByNumpy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.tensor(x.numpy() ** 2, device=x.device)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        return grads[0] * 2 * ctx.saved_tensors[0]
+
+
+@BACKENDS
+@pytest.mark.parametrize("function", [WithNumber, ByNumpy], ids=lambda function: function.__name__)
+def test_results_and_arguments_besides_tensors(function: Any, backend: str) -> None:
+    def f(x: torch.Tensor) -> Any:
+        made = function.apply(x)
+        return (made[0] * made[1] + made[2]) if isinstance(made, tuple) else made * 2
+
+    check(f, leaf(), backend=backend, fullgraph=True)
+
+
+def test_numpy_that_writes_to_what_autograd_knows() -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = x.exp()
+        with torch.no_grad():
+            y.numpy()[0] = 1.0
+        return y.sum()
+
+    check(f, leaf(), expect_breaks=None)

@@ -458,3 +458,13 @@ def test_reentrant_checkpoint_is_a_break() -> None:
         return y + 1, same is x
 
     check(fn, X.clone().requires_grad_(), expect_breaks=2)
+
+
+@BACKENDS
+def test_checkpoint_with_other_random_numbers_each_time(backend: str) -> None:
+    def f(x: torch.Tensor) -> Any:
+        y = checkpoint(lambda x: torch.dropout(x.exp(), 0.5, True), x, use_reentrant=False, preserve_rng_state=False)
+        y.sum().backward()
+        return y.detach(), torch.rand(2)
+
+    check(f, X.clone().requires_grad_(), backend=backend, expect_breaks=None)

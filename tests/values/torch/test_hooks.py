@@ -374,6 +374,35 @@ def taken_away(x: Tensor, w: Tensor) -> Any:
     return found
 
 
+def written_in_between(x: Tensor, w: Tensor) -> Any:
+    """The hook is for the tensor as it was."""
+    found: list[Any] = []
+    y = x * w
+    y.register_hook(lambda gradient: found.append(gradient.clone()))
+    y.mul_(2)
+    y.exp().sum().backward()
+    return found
+
+
+@BACKENDS
+def test_a_tensor_that_is_written_to_behind_its_hook(backend: str) -> None:
+    check(written_in_between, ROW, leaf(), backend=backend, expect_breaks=None)
+
+
+def test_numbers_of_hooks() -> None:
+    def program(module: Any, x: Tensor) -> Any:
+        first = module.register_forward_hook(lambda module, args, out: out + 1)
+        second = module.register_forward_hook(lambda module, args, out: out * 2)
+        known = first.id < second.id, first.id == first.id, list(module._forward_hooks) == [first.id, second.id]
+        first.remove()
+        first.remove()
+        y = module(x), first.id in module._forward_hooks, second.id in module._forward_hooks
+        second.remove()
+        return known, y
+
+    check(program, nn.Linear(4, 4), ROW, fullgraph=True, deterministic=False)
+
+
 PROGRAMS = [changed_in_between, assigned_in_between, assigned_in_a_loop, assigned_by_another]
 
 

@@ -44,7 +44,7 @@ _METHODS = frozenset(
     "all any argmax argmin argsort astype clip copy cumprod cumsum diagonal dot fill flatten max mean min prod ravel "
     "repeat reshape round searchsorted sort squeeze std sum swapaxes take trace transpose var".split()
 )
-_INDEXING = frozenset({"getitem", "setitem", "take"})
+_INDEXING = frozenset({"getitem", "setitem", "take", "take_along_axis"})
 
 
 if numpy is not None:
@@ -360,7 +360,10 @@ _CLASSES: dict[int, str] = (
 
 
 def _check_writable(target: Any, samples: list[Sample]) -> None:
-    """What is written to must not be read under another shape by the same operation."""
+    """What is written to must not be read under another shape by the same operation, nor be of use to autograd, which
+    hears of what the graph writes, and not of what NumPy does."""
+    if any(ref.requires_grad for ref in target.storage.refs):
+        raise GraphBreak(FL0102, what="NumPy writing to a tensor that requires gradients")
     if any(sample.ref is not target and sample.ref.storage is target.storage for sample in samples):
         raise GraphBreak(FL0102, what="NumPy writing to an array that it reads at other places")
 
@@ -392,7 +395,8 @@ def array_of(tracer: Tracer, tensor: TensorValue) -> ArrayValue:
     """`tensor.numpy()`."""
     descriptor = tensor.ref(tracer).descriptor
     strange = descriptor.is_conj or descriptor.is_neg or not descriptor.is_complete or descriptor.device.type != "cpu"
-    if strange or descriptor.requires_grad or descriptor.dtype not in DTYPES:
+    is_followed = descriptor.requires_grad and torch.is_grad_enabled()
+    if strange or is_followed or descriptor.dtype not in DTYPES:
         raise GraphBreak(FL0304, what="numpy")
     return ArrayValue(tracer.call_tensor_method("detach", (tensor,), {}))
 

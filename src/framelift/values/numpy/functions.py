@@ -152,7 +152,7 @@ def _as_tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
 @primitive(torch.tensor)
 def _tensor(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
     if args and isinstance(args[0], ArrayValue):
-        if kwargs.keys() - {"dtype"} or len(args) > 1:
+        if kwargs.keys() - {"dtype", "device"} or len(args) > 1:
             raise GraphBreak(FL0102_ARGUMENTS, what="torch.tensor of an array")
         copy = tracer.call_torch(torch.clone, (args[0].tensor(tracer),), {})
         return call_function(tracer, torch.as_tensor, (copy,), kwargs)

@@ -109,7 +109,7 @@ def _may_be_node(function: Any) -> bool:
     if not callable(function) or isinstance(function, type):
         return False
     name = function.__name__
-    return name not in _NOT_NODES and name not in _TAKEN_APART_WRONGLY and not name.startswith(_QUANTISED)
+    return name not in _NOT_NODES and not name.startswith(_QUANTISED)
 
 
 @functools.cache
@@ -156,6 +156,8 @@ def _is_code_of_torch(code: types.CodeType) -> bool:
 def torch_model(target: Any) -> Model | None:
     """The model of a torch function that becomes a node; None where `target` is no such function."""
     if id(target) in graph_functions():
+        if target.__name__ in _TAKEN_APART_WRONGLY:
+            return functools.partial(_unless_taken_apart, target)
         return lambda tracer, args, kwargs: call_function(tracer, target, tuple(args), kwargs)
     name = _unbound_methods().get(id(target))
     if name is not None and (name in tensor_methods() or name in NOT_METHODS):
@@ -163,6 +165,12 @@ def torch_model(target: Any) -> Model | None:
     if type(target) is types.FunctionType and str(target.__module__).startswith("torch._dynamo"):
         return _dynamo_model(target)
     return None
+
+
+def _unless_taken_apart(target: Any, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if tracer.modes.compiled:
+        raise GraphBreak(FL0102, what=f"{target.__name__} by a graph that is compiled")
+    return call_function(tracer, target, tuple(args), kwargs)
 
 
 # Why no node can be made of a function whose own code may be traced: what the value of a tensor decides may be no more

@@ -133,7 +133,7 @@ class _Differentiation:
         forward = self._cut(mark)
         self._check_modes_of(outputs)
         gradients = [tracer.graph.placeholder(ref, ref.descriptor.shape) for ref in outputs]
-        backward, arriving = self._backward(gradients, len(args))
+        backward, arriving = self._backward(results, gradients, len(args))
         inputs = [arg.ref(tracer) for arg in args if isinstance(arg, TensorValue)]
         made = self._emit(forward, backward, inputs, outputs, gradients, self._paired(args, arriving))
         if tracer.type_of(output) is not tuple:
@@ -162,13 +162,15 @@ class _Differentiation:
         items = py.items(self.lift, py.attribute(self.lift, self.context, name))
         return [item.ref(self.lift) for item in items if isinstance(item, TensorValue)]
 
-    def _backward(self, gradients: list[TensorRef], count: int) -> tuple[Part, list[Any]]:
-        """Trace backward, which will run later and must not do anything now."""
+    def _backward(self, results: list[Any], gradients: list[TensorRef], count: int) -> tuple[Part, list[Any]]:
+        """Trace backward, which will run later and must not do anything now. It is given None for what is no tensor."""
         tracer = self.lift
+        rest = iter(gradients)
+        given = [tracer.from_graph(next(rest)) if isinstance(result, TensorValue) else None for result in results]
         method = py.attribute(tracer, self.function, "backward")
         mark, questions = tracer.graph.mark(), tracer.graph.layout_questions
         with torch.no_grad(), later(tracer) as journal:
-            result = py.call(tracer, method, [self.context, *map(tracer.from_graph, gradients)], {})
+            result = py.call(tracer, method, [self.context, *given], {})
             kind = tracer.type_of(result)
             arriving = py.items(tracer, result) if kind is tuple or kind is list else [result]
             if journal.changed or len(arriving) < count:

@@ -81,7 +81,7 @@ def _backward(call: Caller, tensors: Any, grad_tensors: Any, retain_graph: Any, 
         raise GraphBreak(FL0102, what="backward() with hooks and more to do")
     else:
         backward = HookedBackward(call, outputs, arriving, retain_graph)
-        backward.run([*[LeafStep(leaf, of_leaves.get(id(leaf), ([], []))) for leaf in leaves], *steps_of(told)])
+        backward.run([*[LeafStep(leaf, of_leaves.get(id(leaf), ([], []))) for leaf in leaves], *steps_of(tracer, told)])
 
 
 def _accumulate(

@@ -10,6 +10,7 @@ from framelift.guards.source import Source
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.hash_keys import EqualKey
+from framelift.values.core.protocol import COMPARE
 from framelift.values.core.refusals import Operation
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class HookNumber(Value):
         return super().binary(tracer, operator, other)
 
     def compare(self, tracer: Tracer, operator: str, other: Any) -> Any:
-        if isinstance(other, HookNumber) and operator in ("==", "!="):
-            return (self.offset == other.offset) == (operator == "==")
+        if isinstance(other, HookNumber):
+            return COMPARE[operator](self.offset, other.offset)
         self.refuse(Operation.COMPARISON, operator=operator)
 
     def is_same(self, tracer: Tracer, other: Value) -> bool:

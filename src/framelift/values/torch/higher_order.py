@@ -172,9 +172,12 @@ def _checkpoint(
             raise GraphBreak(FL0102, what="torch.utils.checkpoint of a function that returns its argument")
         return output
     traced = Traced(tracer, function, list(args), kwargs, "torch.utils.checkpoint", constants=True)
+    keeps_numbers = bool(tracer.constant(preserve_rng_state))
+    if tracer.modes.compiled and traced.part.is_random() and not keeps_numbers:  # compilers do not draw once more
+        raise GraphBreak(FL0102, what="torch.utils.checkpoint with other random numbers each time")
     given = traced.part.free(traced.outputs)
     body = tracer.graph.body("recomputed_body", traced.part, given, traced.outputs)
-    plan = (bool(tracer.constant(preserve_rng_state)), traced.part.is_random())
+    plan = (keeps_numbers, traced.part.is_random())
     made = tracer.call_on_bodies(recomputed, (body, *plan, *given), traced.part.may_raise())
     return traced.result(tracer, py.items(tracer, made))
 

@@ -58,6 +58,8 @@ class Told(NamedTuple):
 
     hook: Any
     node: NodeValue | None
+    # How often the memory of the tensor was written to: the hook is for the tensor as it was then.
+    writes: int
 
 
 @primitive(torch.Tensor.register_hook)
@@ -71,13 +73,13 @@ def _register_hook(tracer: Tracer, tensor: Any, hook: Any) -> Any:
     if not ref.requires_grad or tensor.is_input:
         raise GraphBreak(FL0102, what="a hook")
     if tensor.told or not is_unchanging(tracer, hook):
-        return _tell(tracer, tensor, Told(hook, None))
+        return _tell(tracer, tensor, hook, None)
     mark = tracer.graph.mark()
     try:
         args = _hook_body(tracer, ref, hook)
     except (GraphBreak, Raised):
         tracer.graph.rollback(mark)
-        return _tell(tracer, tensor, Told(hook, None))
+        return _tell(tracer, tensor, hook, None)
     token = tracer.graph.call_effect(hook_gradient, args, {}, tracer.program_point())
     count_hook(tracer)
     return HookHandleValue(tracer, lambda: tracer.graph.call_effect(remove_hook, (token,), {}, tracer.program_point()))
@@ -100,7 +102,8 @@ def _hook_body(tracer: Tracer, ref: TensorRef, hook: Any) -> tuple[Any, ...]:
     return ref, body, *used
 
 
-def _tell(tracer: Tracer, tensor: TensorValue, told: Told) -> HookHandleValue:
+def _tell(tracer: Tracer, tensor: TensorValue, hook: Any, node: NodeValue | None) -> HookHandleValue:
+    told = Told(hook, node, len(tensor.ref(tracer).storage.changes))
     if not tensor.told:
         tracer.graph.call_effect(told_of_gradient, (tensor.ref(tracer),), {}, tracer.program_point())
     tensor.tell(tracer, told)
@@ -172,7 +175,7 @@ class NodeValue(Value):
 
     def register_hook(self, tracer: Tracer, hook: Any) -> HookHandleValue:
         first = next(tensor for tensor in self.tensors if tensor.ref(tracer).requires_grad)
-        return _tell(tracer, first, Told(hook, self))
+        return _tell(tracer, first, hook, self)
 
 
 @primitive(BackwardHook._apply_on_tensors)
@@ -248,10 +251,13 @@ class NodeStep(Step):
         return list(made.items(call.tracer))
 
 
-def steps_of(tensors: Sequence[TensorValue]) -> list[Step]:
+def steps_of(tracer: Tracer, tensors: Sequence[TensorValue]) -> list[Step]:
     """What is done at tensors whose hooks are told."""
     found: list[Step] = []
     for tensor in tensors:
+        writes = len(tensor.ref(tracer).storage.changes)
+        if any(told.writes != writes for told in tensor.told):
+            raise GraphBreak(FL0102, what="backward() past a hook of a tensor that was written to")
         nodes = {id(told.node): told.node for told in tensor.told if told.node is not None}
         if any(told.node is None for told in tensor.told):
             found.append(TensorStep([tensor]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -208,3 +209,31 @@ def test_stances_belong_to_their_thread() -> None:
 
     for i, row in enumerate(together(work)):
         assert row == [i % 2 == 0] * 30
+
+
+CAPTURING_AT_EXIT = """
+import threading, torch, framelift
+
+started = threading.Event()
+
+def work():
+    while True:
+        for number in range(2, 7):
+            framelift.compile(lambda x: x * number + x.sin(), backend="{backend}")(torch.ones(number))
+            started.set()
+
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+print("the end")
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_daemon_thread_that_captures_when_the_program_ends(backend: str) -> None:
+    """torch alone aborts if such a thread is within one of its operations then, in these words."""
+    command = [sys.executable, "-c", CAPTURING_AT_EXIT.format(backend=backend)]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.stdout == "the end\n"
+        assert done.returncode == 0 or done.stderr.endswith("terminate called without an active exception\n")
+        assert "Traceback" not in done.stderr and "framelift" not in done.stderr

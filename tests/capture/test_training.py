@@ -102,6 +102,37 @@ def test_autograd_grad_inside() -> None:
     check(function, X.clone().requires_grad_(), expect_breaks=None)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "entered", [lambda: torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad], ids=["a", "n"]
+)
+def test_backward_before_a_block_that_breaks(entered: Callable[[], Any], backend: str) -> None:
+    """The graph ends within the block; it is differentiated, and compiled, as it began."""
+
+    def function(x: Any, model: nn.Linear) -> Any:
+        model(x).sum().backward()
+        y = x + model.weight.grad.sum()
+        with entered():
+            z = y.sin()
+            framelift.graph_break()
+            z = model(z) + y.sum()
+        return z, y, model.bias.grad
+
+    torch.manual_seed(0)
+    check(function, X, nn.Linear(4, 4), backend=backend, expect_breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_from_data_after_backward(backend: str) -> None:
+    def function(x: Any, scale: Any, numbers: Any) -> Any:
+        y = x.detach().clone().requires_grad_()
+        (y * scale).sum().backward()
+        return y.grad * 2, torch.unique(numbers), x.detach().clone().requires_grad_() * scale
+
+    numbers = [torch.tensor(each) for each in ([1, 1, 2], [3, 3, 3], [1, 2, 3])]
+    check(function, X, torch.ones(4, requires_grad=True), numbers[0], backend=backend, expect_breaks=0)
+
+
 def test_custom_autograd_function() -> None:
     class Double(torch.autograd.Function):
         @staticmethod

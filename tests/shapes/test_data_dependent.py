@@ -38,6 +38,21 @@ def test_largest_of_several_numbers() -> None:
     check(fn, *calls[0], changed=calls[1:], expect_breaks=0)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_write_that_some_sizes_do_not_fit(backend: str) -> None:
+    """Its rule raises for some of the sizes it is tried with: what was written to is still known afterwards."""
+
+    def fn(x, y, count):
+        rows = x[: count[0]].clone()
+        rows.add_(1)
+        rows.masked_fill_(y < 0, 5)
+        return rows
+
+    x, y = torch.arange(12.0).reshape(6, 2), torch.tensor([[-1.0, 1.0], [1.0, -1.0]])
+    calls = [(x, y[:rows], torch.tensor([count])) for count, rows in ((2, 2), (0, 2), (1, 2), (2, 1), (1, 1), (2, 2))]
+    check(fn, *calls[0], changed=calls[1:], backend=backend, expect_breaks=None)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_gradients(backend: str) -> None:
     def fn(x, m):

@@ -17,8 +17,9 @@ from torch.fx import GraphModule, Interpreter
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 
-from framelift.backends.tracing import fake_of
+from framelift.backends.tracing import end_as_it_began, fake_of
 from framelift.graph import GraphBuilder, TensorRef
+from framelift.graph.errors import MetadataFailure
 from framelift.graph.operations.derivatives import accumulated_gradients, has_hooks_at_node
 from framelift.graph.propagation.fake import unobserved
 from framelift.graph.torch_caches import release_source
@@ -72,14 +73,18 @@ def compile_differentiated(
 
 
 def _spent_results(graph: GraphBuilder, outputs: Sequence[Any]) -> list[Spent] | None:
-    """The results of a graph that require gradients; None where derivatives can be asked for once more."""
+    """The results of a graph that require gradients; None where derivatives can be asked for once more, or nobody can
+    tell: the history of sizes that depend on data is not followed."""
     places = {id(ref): place for place, ref in enumerate(graph.live_inputs)}
     if any(ref in graph.mutated and ref.requires_grad and not ref.descriptor.is_leaf for ref in graph.inputs):
         return None
     found: list[Spent] = []
     for place, ref in enumerate(outputs):
         if isinstance(ref, TensorRef) and ref.requires_grad:
-            spent = graph.history.spent(ref)
+            try:
+                spent = graph.history.spent(ref)
+            except MetadataFailure:
+                return None
             if spent is None:
                 return None
             words, leaves = spent
@@ -89,10 +94,12 @@ def _spent_results(graph: GraphBuilder, outputs: Sequence[Any]) -> list[Spent] |
 
 def _without_autograd(module: GraphModule, examples: Sequence[Any]) -> GraphModule:
     """The operations that reach the dispatcher, autograd's among them."""
+    end_as_it_began(module)  # its modes are the process's while it is traced, and when it is compiled
     given = module.graph.find_nodes(op="placeholder")
     mode = FakeTensorMode(shape_env=module.shape_env, allow_non_fake_inputs=True)
     fakes = [fake_of(mode, value, node.meta.get("symbolic")) for node, value in zip(given, examples, strict=True)]
-    with unobserved(), torch.autograd.set_detect_anomaly(False), preserve_node_meta(), mode:
+    grad = torch.set_grad_enabled(torch.is_grad_enabled())
+    with unobserved(), grad, torch.autograd.set_detect_anomaly(False), preserve_node_meta(), mode:
         traced = make_fx(Interpreter(module).run)(*fakes)
     release_source(traced)
     for node, original in zip(traced.graph.find_nodes(op="placeholder"), given, strict=True):

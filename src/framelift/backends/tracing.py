@@ -73,7 +73,7 @@ def compiling(
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     number = CompileId(frame_id=next(_COMPILE_NUMBERS), frame_compile_id=0)
     _name_inputs(module, example_inputs, number)
-    _end_as_it_began(module)
+    end_as_it_began(module)
     placeholders = module.graph.find_nodes(op="placeholder")
     symbolic = [node.meta.get("symbolic") for node in placeholders]
     takes_numbers = any(node.meta.get("input_kind") == "number" for node in placeholders)
@@ -162,7 +162,7 @@ def _forget_guards(module: GraphModule, shape_env: ShapeEnv, known: int) -> None
     del shape_env.guards[known:]
 
 
-def _end_as_it_began(module: GraphModule) -> None:
+def end_as_it_began(module: GraphModule) -> None:
     """AOTAutograd takes no graph that ends with other settings of autocast, or derives it as if backward were called
     with autocast as it is at the end; residual code switches to what the program wants itself."""
     graph = module.graph

@@ -82,8 +82,11 @@ class Materialiser:
         for ref, fake in zip(missing, fakes, strict=True):
             ref.known_fake = fake
 
-    def run(self, record: Record) -> tuple[Any, Observed]:
-        """Runs an operation on the fakes of its arguments, which must be there."""
+    def run(self, record: Record, is_trial: bool = False) -> tuple[Any, Observed]:
+        """Runs an operation on the fakes of its arguments, which must be there.
+
+        Fakes that it wrote to before it raised are made again when they are needed. After a trial they stay: whoever
+        tries sees to it that they still show what is recorded."""
         args = map_refs(record.args, _argument)
         kwargs = map_refs(record.kwargs, _argument)
         try:
@@ -91,7 +94,8 @@ class Materialiser:
                 return self._fakes.run(getattr(args[0], record.target), args[1:], kwargs)
             return self._fakes.run(record.target, args, kwargs)
         except Exception as error:  # whatever the operation raises is the program's, and is passed on as the cause
-            self.forget(written_storages(record, self._fakes.mode.seen))
+            if not is_trial:
+                self.forget(written_storages(record, self._fakes.mode.seen))
             self._fakes.symbols.shape_env.pending_fresh_unbacked_symbols.clear()
             raise MetadataFailure(failure_kind(error), record.name, first_line(error)) from error
 

@@ -180,8 +180,10 @@ class Propagation:
         """Whether what an operation gives in the general case is what it gives in a special one."""
         with self._env.answering(case.answer, [*record.bindings]), torch.no_grad():
             try:
-                special, _ = self._materialiser.run(record)
+                special, _ = self._materialiser.run(record, is_trial=True)
             except MetadataFailure as failure:
+                if not self._can_run_again(record):
+                    raise Unlikely("a guess") from failure
                 return isinstance(failure.__cause__, Unlikely)  # a check of the rule's, which the graph has as well
             finally:
                 self._env.pending_fresh_unbacked_symbols.clear()  # they came with the general case

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops import associative_scan, map, scan, while_loop, while_loop_stack_output
+from torch._higher_order_ops import associative_scan, map, scan, strict_mode, while_loop, while_loop_stack_output
 from torch._ops import HigherOrderOperator
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.overrides import TorchFunctionMode
 
 import framelift.errors
 from tests.helpers.check import check
@@ -213,6 +214,30 @@ class TestAttention:
         lifted = framelift.compile(function, fullgraph=True, backend="eager")
         for mask in (causal, causal, window):
             assert torch.equal(lifted(*given, mask), function(*given, mask))
+
+    def test_masks_made_inside(self) -> None:
+        def function(q: Any, k: Any, v: Any, documents: torch.Tensor) -> Any:
+            def same(b: Any, h: Any, i: Any, j: Any) -> Any:
+                return (documents[i] == documents[j]) & (i >= j)
+
+            mask = create_block_mask(same, None, None, 128, 128, device="cpu")
+            return flex_attention(q, k, v, block_mask=mask), mask.to_dense()
+
+        changed = [(*_qkv(), torch.arange(128) // 100)]
+        check(function, *_qkv(), torch.arange(128) // 40, fullgraph=True, changed=changed)
+
+    def test_an_operator_in_a_mode_is_left_to_python(self) -> None:
+        class Doubling(TorchFunctionMode):
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = func(*args, **(kwargs or {}))
+                return result * 2 if func is torch.sin else result
+
+        def function(x: torch.Tensor) -> Any:
+            with Doubling():
+                return strict_mode(lambda x: (x.cos(), torch.sin(x)), (x,))
+
+        with pytest.raises(framelift.errors.FullGraphError, match="in a mode"):
+            framelift.compile(function, fullgraph=True)(torch.ones(3))
 
     def test_grouped_heads_and_log_sums(self) -> None:
         def function(q: Any, k: Any, v: Any) -> Any:

@@ -141,6 +141,7 @@ _NEVER_ASK = (
     torch.overrides.has_torch_function_variadic,
     torch.overrides.handle_torch_function,
     torch.Tensor.as_subclass,
+    torch.vmap,  # the functions it is given do
 )
 
 

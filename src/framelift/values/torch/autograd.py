@@ -20,6 +20,7 @@ from framelift.effects.journal import Journal
 from framelift.graph import MetadataFailure, TensorRef
 from framelift.graph.bodies import Part
 from framelift.graph.operations.differentiated import Plan, differentiated
+from framelift.graph.operations.indexing import element
 from framelift.models import torch_autograd
 from framelift.values.classes.new_classes import MadeClassValue
 from framelift.values.core import protocol as py
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _ONCE = once_differentiable(lambda ctx: None).__code__
 
 
+# Where torch has a function that takes elements at positions that tensors say, for masks of attention.
+_INDEXING = "torch._dynamo._trace_wrapped_higher_order_op"
+
 # A class method of Python's or, since torch 2.14, of C's; and what of it Python calls.
 _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
@@ -43,6 +47,8 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 def _apply(tracer: Tracer, function: Any, *args: Any) -> Any:
     if _are_functorch_transforms_active():
         raise GraphBreak(FL0102, what="an autograd function inside of a functorch transform")
+    if function.concrete.__module__ == _INDEXING and len(args) == 2:
+        return tracer.call_torch(element, (args[0], *py.items(tracer, args[1])), {})
     default = py.attribute(tracer, tracer.known_object(_SingleLevelFunction), "setup_context")
     has_setup = not py.same(tracer, py.attribute(tracer, function, "setup_context"), default)
     given = _with_defaults(tracer, function, list(args)) if has_setup else list(args)

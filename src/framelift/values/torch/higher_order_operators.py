@@ -151,6 +151,8 @@ def _called(tracer: Tracer, operator: Any, *args: Any, **kwargs: Any) -> Any:
         row = _ROWS.get(real.name())
         if row is None:
             raise GraphBreak(FL0102, what=f"the operator {real.name()}, which takes functions")
+        if tracer.modes.functions:
+            raise GraphBreak(FL0102, what=f"the operator {real.name()} in a mode that is to be asked")
         return row(OperatorCall(tracer, real), *args, **kwargs)
     except GraphBreak as reason:
         tracer.answers.doubt(str(reason))

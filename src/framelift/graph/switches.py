@@ -43,8 +43,20 @@ ATTENTION_KERNELS: tuple[Switch, ...] = tuple(
     for row in _switch(f"_get_{name}_sdp_enabled", f"_set_sdp_use_{name}", when_called=True, guarded=True)
 )
 
+
+def attention_priority() -> str:
+    """The kernels of scaled_dot_product_attention, by their numbers, in the order in which they are tried."""
+    return " ".join(map(str, _C._get_sdp_priority_order())) if hasattr(_C, "_get_sdp_priority_order") else ""
+
+
+def set_attention_priority(order: str) -> None:
+    """Have them tried in another order."""
+    _C._set_sdp_priority_order(list(map(int, order.split())))
+
+
 SWITCHES: tuple[Switch, ...] = (
     *ATTENTION_KERNELS,
+    Switch((attention_priority,), set_attention_priority, when_called=True, guarded=True),  # (where it is read)
     # Compilers leave it to the operations they make of others.
     *_switch("get_default_dtype", "_set_default_dtype", guarded=True),
     *_switch(

@@ -27,6 +27,12 @@ def several(q: Any) -> Any:
         return attend(q, q, q) * 2
 
 
+def in_an_order(q: Any) -> Any:
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+        y, order = attend(q, q, q), torch._C._get_sdp_priority_order()
+    return y, y.stride(), order, torch._C._get_sdp_priority_order()
+
+
 def asked(q: Any) -> Any:
     before = torch.backends.cuda.flash_sdp_enabled()
     with sdpa_kernel(SDPBackend.MATH):
@@ -42,7 +48,7 @@ def switched_and_back(q: Any) -> Any:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("function", [one_kernel, several, asked, switched_and_back])
+@pytest.mark.parametrize("function", [one_kernel, several, in_an_order, asked, switched_and_back])
 def test_in_one_graph(function: Any, backend: str) -> None:
     before = state_now()
     check(function, Q, fullgraph=True, backend=backend)
@@ -95,3 +101,19 @@ def test_kernels_are_plain_data() -> None:
         changed=[(Q, SDPBackend.FLASH_ATTENTION, kernels), (Q, SDPBackend.MATH, kernels)],
         expect_breaks=None,
     )
+
+
+def test_the_order_of_kernels_is_guarded() -> None:
+    def f(q: Any) -> Any:
+        with sdpa_kernel([SDPBackend.MATH], set_priority=True):
+            pass
+        return attend(q, q, q), torch._C._get_sdp_priority_order()
+
+    before = torch._C._get_sdp_priority_order()
+    lifted = framelift.compile(f, backend="eager", fullgraph=True)
+    try:
+        for order in (before, before[::-1], before):
+            torch._C._set_sdp_priority_order(order)
+            assert lifted(Q)[1] == order == torch._C._get_sdp_priority_order()
+    finally:
+        torch._C._set_sdp_priority_order(before)

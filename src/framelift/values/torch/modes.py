@@ -14,9 +14,10 @@ from torch.autograd import grad_mode
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
 from framelift.effects.modes import autocast_nesting
-from framelift.graph.switches import SWITCHES, Switch
+from framelift.graph.switches import SWITCHES, Switch, attention_priority, set_attention_priority
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
+from framelift.values.core.construct import make_list
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.core.refusals import Operation
@@ -75,6 +76,28 @@ def _register(row: Switch) -> None:
 
 for _row in SWITCHES:
     _register(_row)
+
+
+_GET_PRIORITY = getattr(torch._C, "_get_sdp_priority_order", attention_priority)
+_SET_PRIORITY = getattr(torch._C, "_set_sdp_priority_order", set_attention_priority)
+
+
+@primitive(_GET_PRIORITY)
+def _attention_priority(tracer: Tracer) -> Any:
+    """In which order attention's kernels are tried: torch has a list, of numbers."""
+    now, row = attention_priority(), next(row for row in SWITCHES if row.setter is set_attention_priority)
+    if (now,) == tracer.modes.at_entry.switched[SWITCHES.index(row)]:
+        found = tracer.wrap(_GET_PRIORITY(), tracer.sources.known(_GET_PRIORITY).child("RESULT"))
+        return make_list([tracer.constant(number) for number in py.items(tracer, found)])
+    return make_list(list(map(int, now.split())))
+
+
+@primitive(_SET_PRIORITY)
+def _set_attention_priority(tracer: Tracer, order: Any) -> None:
+    _attention_priority(tracer)  # as it was matters from now on
+    numbers = [tracer.constant(number) for number in py.items(tracer, order)]
+    text = " ".join(str(int(number)) for number in numbers)
+    py.call(tracer, tracer.known_object(set_attention_priority), [text], {})
 
 
 @primitive(torch.clear_autocast_cache)

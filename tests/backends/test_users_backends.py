@@ -676,15 +676,24 @@ def test_what_is_written_as_a_view_may_be_written_to(write: Callable[..., Any], 
         made *= 3
         return made
 
+    def beside_a_view(x: torch.Tensor, other: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        made = x @ weight + 1
+        write(made, other)
+        view = made.view(-1)
+        framelift.graph_break()
+        made *= 3
+        return made + view[0]
+
     def gradients(function: Callable[..., Any]) -> Any:
         weight = torch.full((3, 3), 0.5, requires_grad=True)
         result = function(rows(2)[:, :1].float().expand(2, 3).contiguous(), torch.ones(2, 3), weight)
         result.sum().backward()
         return result, weight.grad
 
-    expected, found = gradients(program), gradients(framelift.compile(program, backend=backend))
-    assert torch.equal(expected[0], found[0])
-    assert_same(expected[1], found[1])
+    for each in (program, beside_a_view):
+        expected, found = gradients(each), gradients(framelift.compile(each, backend=backend))
+        assert torch.equal(expected[0], found[0])
+        assert_same(expected[1], found[1])
 
 
 def tangent_of(function: Callable[..., Any], x: torch.Tensor) -> Any:

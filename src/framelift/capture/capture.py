@@ -33,7 +33,13 @@ from framelift.graph.analysis.composites import depends_on_tracing
 from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.reach import only_reached
 from framelift.graph.analysis.recurrent_layers import has_layers_of_onednn
-from framelift.graph.analysis.shared_memory import as_captured, gives_views_of, share_history, where_inputs_lie_alike
+from framelift.graph.analysis.shared_memory import (
+    as_captured,
+    gives_views_of,
+    gives_views_of_written,
+    share_history,
+    where_inputs_lie_alike,
+)
 from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 from framelift.graph.analysis.uncounted_writes import uncounting, written_uncounted
 from framelift.graph.purity import MODE_SWITCHES
@@ -244,6 +250,8 @@ class _Capture:
         if is_trained and (self.attempt.is_write_refused or _begins_derivatives(self.lift.graph)):
             return True
         if gives_views_of(shared, outputs):
+            return True
+        if self.request.options.backend.is_bitwise and gives_views_of_written(outputs):
             return True
         # A view of a tensor of a class of its own knows that tensor, and compilers write to what it is a view of.
         in_classes = any(value.source is not None and value.source.access == "AS_PLAIN" for value in tensors)

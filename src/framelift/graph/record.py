@@ -227,6 +227,16 @@ class TensorRef(Ref):
         return self.descriptor.dtype
 
     @property
+    def is_written_as_view(self) -> bool:
+        """Whether autograd may go on from it, the graph has made it, and writes to it by way of a view."""
+        storage = self.storage
+        if not storage.changes or not self.requires_grad or self.descriptor.is_view:
+            return False
+        if any(ref.is_input for ref in storage.refs):
+            return False
+        return any(self not in record.tensors for record in storage.changes if storage in record.writes)
+
+    @property
     def device(self) -> torch.device:
         return self.descriptor.device
 

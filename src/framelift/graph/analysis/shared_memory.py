@@ -93,6 +93,18 @@ def gives_views_of(shared: Sequence[TensorRef], outputs: Sequence[Ref]) -> bool:
     return any(isinstance(ref, TensorRef) and id(ref.storage) in storages for ref in outputs)
 
 
+def gives_views_of_written(outputs: Sequence[Ref]) -> bool:
+    """Whether a result that autograd may go on from was written to by way of a view, and another lies in its memory.
+
+    AOTAutograd makes the first one a view of what the write gave, to which autograd lets nobody write.
+    """
+    tensors = {id(ref): ref for ref in outputs if isinstance(ref, TensorRef)}
+    return any(
+        ref.is_written_as_view and any(other is not ref and id(other) in tensors for other in ref.storage.refs)
+        for ref in tensors.values()
+    )
+
+
 def _has_storage(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and torch._C._has_storage(value)
 

@@ -45,7 +45,7 @@ class GraphWriter:
                 self._keep(node)
         self.graph.output(tuple([ref.node for ref in outputs]))
         for result in outputs:
-            if isinstance(result, TensorRef) and _is_written_as_view(result, outputs):
+            if isinstance(result, TensorRef) and result.is_written_as_view:
                 _node_of(result).meta["is_written_as_view"] = True
         return self.graph
 
@@ -221,16 +221,6 @@ def needs_keeping(record: Record, node: Node) -> bool:
     if node.is_impure() or not (has_effect(record) or record.changed):
         return False
     return not node.users or (bool(record.changed) and has_effect(record))
-
-
-def _is_written_as_view(ref: TensorRef, outputs: Sequence[Ref]) -> bool:
-    """Whether a result that autograd may go on from is one of the graph's own that was written to by way of a view."""
-    storage = ref.storage
-    if not storage.changes or not ref.requires_grad or ref.descriptor.is_view:
-        return False
-    if any(one.is_input or (one is not ref and one in outputs) for one in storage.refs):
-        return False
-    return any(ref not in record.tensors for record in storage.changes if storage in record.writes)
 
 
 def _node_of(ref: Ref) -> Node:

@@ -91,6 +91,7 @@ class Operations:
             if not checked_first(lift, target, plain_args, plain_kwargs):
                 raise GraphBreak(FL0303, op=_spell(target))
             raises = False
+        changes = len(lift.graph.propagation.changes)
         try:
             result = emit(target, plain_args, plain_kwargs, lift.program_point(), must_run=raises)
         except MetadataFailure as failure:
@@ -105,6 +106,8 @@ class Operations:
             raise _break_for(failure) from failure
         if lift.graph.raises_too_late:
             raise GraphBreak(FL0303, op=_spell(target))
+        if lift.modes.has_overrides:
+            _refuse_changes(lift, changes)
         return self._result(lift, result)
 
     def on_bodies(self, lift: Tracing, target: Callable[..., Any], args: tuple[Any, ...], raises: bool) -> Any:
@@ -199,6 +202,14 @@ def _asked_instead(lift: Tracing, target: Any, args: tuple[Any, ...], kwargs: di
         raise GraphBreak(FL0306, type="an operand")
     function = getattr(torch.Tensor, target) if isinstance(target, str) else target
     return ask(lift, function, args, kwargs)
+
+
+def _refuse_changes(lift: Tracing, since: int) -> None:
+    """Break where the metadata of a tensor of some class was changed: the graph has another one in its place."""
+    for ref, _ in lift.graph.propagation.changes[since:]:
+        value = lift.inputs.tensors.get(id(ref))
+        if value is not None and value.source is not None and value.source.access == "AS_PLAIN":
+            raise GraphBreak(FL0306, type=value.describe())
 
 
 def _refuse_unasked(lift: Tracing, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -253,3 +253,67 @@ def test_duck_types_in_a_mode():
 
     lifted = framelift.compile(f, backend="eager")
     assert all(map(torch.equal, lifted(x(), Duck(x())), f(x(), Duck(x()))))
+
+
+# -- what is about the very tensor -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["unsqueeze_", "resize_", "squeeze_", "t_"])
+def test_other_metadata_in_place(name):
+    def f(p):
+        y = p * 2
+        getattr(p, name)(*((0,) if name == "unsqueeze_" else ((2,),) if name == "resize_" else ()))
+        return y, p.shape, p
+
+    check(f, inputs=lambda: (of(Plain),), expect_breaks=None, deterministic=False)
+
+
+def test_hooks_and_gradients_of_its_own():
+    def f(p, seen):
+        y = p * 2
+        p.register_hook(lambda gradient: seen.append(1))
+        return y, p.is_leaf, p.grad, p.requires_grad
+
+    lifted = framelift.compile(f, backend="eager")
+    for _ in range(2):
+        results = []
+        for function in (f, lifted):
+            p, seen = of(Plain).requires_grad_(), []
+            y, *facts = function(p, seen)
+            y.sum().backward()
+            (p * 1).sum().backward()
+            results.append((facts, len(seen), p.grad.as_subclass(torch.Tensor).tolist()))
+        assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "inductor"])
+def test_inputs_keep_their_class(backend):
+    def f(x, w):
+        return x.as_subclass(Plain), w.as_subclass(Plain), (x * 2).as_subclass(Plain).as_subclass(torch.Tensor)
+
+    lifted = framelift.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        a, w = x(), nn.Parameter(x())
+        results = lifted(a, w)
+        assert [type(each) for each in results] == [type(each) for each in f(a, w)]
+        assert (type(a), type(w)) == (torch.Tensor, nn.Parameter)
+
+
+def test_shown_in_a_mode():
+    class Counting(TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    def f(x):
+        with Counting() as mode:
+            y = x + 1
+            text = f"{y.sum():.1f}", str(y), repr(y)
+            number = [1, 2, 3][(y.long()[0] - 1)]
+        return text, number, mode.calls, y
+
+    check(f, x(), expect_breaks=None, deterministic=False)

@@ -199,3 +199,30 @@ def test_without_flatten():
         return (w * x).inner, x + 1
 
     check(f, inputs=lambda: (Wrapper(x()), x()), expect_breaks=None, deterministic=False)
+
+
+def test_hooks_are_left_to_python():
+    def f(t, seen):
+        t.register_hook(lambda gradient: seen.append(1))
+        return t * 2, t.is_leaf, t.requires_grad
+
+    def outcome(function):
+        t, seen = two(True), []
+        y, *facts = function(t, seen)
+        y.sum().backward()
+        return facts, seen, t.grad.a.tolist()
+
+    assert outcome(framelift.compile(f, backend="eager")) == outcome(f)
+
+
+@pytest.mark.parametrize("name", ["unsqueeze_", "t_", "requires_grad_", "numpy", "data_ptr", "tolist"])
+def test_the_very_wrapper(name):
+    def f(t):
+        y = t * 2
+        try:
+            found = getattr(t, name)(*((0,) if name == "unsqueeze_" else ()))
+        except Exception as error:
+            found = str(error)
+        return y, t.shape, t.requires_grad, found is t
+
+    check(f, inputs=lambda: (TwoTensor(matrix(), matrix()),), expect_breaks=None, expect_ops=0, deterministic=False)

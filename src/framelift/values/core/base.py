@@ -271,6 +271,9 @@ class Value:
         """The class whose `__torch_function__` torch asks of operations on it, as things stand; None: it asks none."""
         return None
 
+    def refuse_own(self, name: str) -> None:
+        """For a tensor: break where `name` is about this very one, and the graph has another in its place."""
+
     # Whether it is a tensor of which the dispatcher asks its class.
     is_wrapper = False
 

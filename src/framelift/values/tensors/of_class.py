@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _SWITCHED_OFF = torch._C._disabled_torch_function_impl
 _HEAPTYPE = 1 << 9
 # What is of a tensor itself, and not of another one in its memory and its history.
-_OWN = frozenset(
+OWN = frozenset(
     "grad _grad grad_fn is_leaf retains_grad _base _version output_nr requires_grad_ retain_grad register_hook "
     "register_post_accumulate_grad_hook backward detach_ set_ data_ptr _is_view _backward_hooks data".split()
 )
@@ -317,8 +317,7 @@ class TensorOfClassValue(Value):
         return self._of_torch(tracer, descriptor.__name__, descriptor)
 
     def refuse_own(self, name: str) -> None:
-        """Break where something is about this very tensor, of which the graph has another."""
-        if name in _OWN and self.source is not None:
+        if name in OWN and self.source is not None:
             raise GraphBreak(FL0306, type=name_of(self.cls))
 
     def set_attribute(self, tracer: Tracer, name: str, value: Any) -> None:

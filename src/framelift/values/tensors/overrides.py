@@ -101,6 +101,8 @@ def ask_first(function: Any, model: Model) -> Model:
         result = ask(tracer, function, args, kwargs)
         if result is not UNASKED:
             return result
+        if args and isinstance(args[0], Value):
+            args[0].refuse_own(getattr(function, "__name__", ""))
         return model(tracer, *plain_arguments(tracer, args, kwargs))
 
     return asking

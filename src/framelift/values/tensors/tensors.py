@@ -330,9 +330,6 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         is_leaf = not self._fact(tracer, "requires_grad")
         return is_leaf or any(ref is self._ref for ref in tracer.graph.prepared(retain_gradient))
 
-    def refuse_own(self, name: str) -> None:
-        """Of this very tensor the graph knows everything."""
-
     def _user_attribute(self, tracer: Tracer, name: str) -> Any:
         """Attributes a program hung on a tensor."""
         found = MISSING if self.is_new else self.attributes(tracer).get_key(tracer, name)

@@ -31,9 +31,10 @@ from framelift.values.core.construct import from_constant, make_tuple
 from framelift.values.core.lookup import class_lookup, is_subclass, name_of, raw_lookup
 from framelift.values.core.primitives import primitive
 from framelift.values.subclasses.tensors import dispatches, is_tensor_class
-from framelift.values.tensors.of_class import TensorOfClassValue
+from framelift.values.tensors.of_class import OWN, TensorOfClassValue
 from framelift.values.tensors.overrides import notice
 from framelift.values.tensors.tensors import TensorValue
+from framelift.values.tensors.torch_functions import NOT_METHODS
 
 if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
@@ -205,6 +206,12 @@ class Dispatch:
 
     def of(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The operation's result."""
+        if function is getattr:
+            name = args[1]
+        else:
+            name = getattr(function, "__name__", "")
+        if name in OWN or (name in NOT_METHODS and function is not getattr):
+            raise GraphBreak(FL0306, type=py.describe(args[0]))
         given = [self._there(arg) for arg in args], {name: self._there(arg) for name, arg in kwargs.items()}
         self._refuse_derivatives()
         try:

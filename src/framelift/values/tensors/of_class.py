@@ -210,6 +210,9 @@ class TensorOfClassValue(Value):
     def length(self, tracer: Tracer) -> Any:
         return self._do(tracer, "__len__", lambda tensor: tensor.length(tracer))
 
+    def ask_length(self, tracer: Tracer) -> None:
+        self.length(tracer)
+
     def item(self, tracer: Tracer, key: Any) -> Any:
         return self._do(tracer, "__getitem__", lambda tensor, key: tensor.item(tracer, key), key)
 

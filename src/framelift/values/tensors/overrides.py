@@ -231,7 +231,7 @@ class _Operands:
             return slice(*[self.stand_in(bound) for bound in value.bounds(tracer)])
         if isinstance(value, SymbolicValue):
             return {int: IntStandIn, float: FloatStandIn}.get(value.python_type(), ThingStandIn)()
-        if is_constant(value.concrete):
+        if value.source is not None and is_constant(value.concrete):
             return tracer.constant(value)
         return ThingStandIn()
 

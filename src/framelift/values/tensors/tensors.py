@@ -25,7 +25,7 @@ from framelift.values.containers.namespaces import NamespaceValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
 from framelift.values.core.exceptions import raise_error
-from framelift.values.core.lookup import bind, class_lookup, is_subclass
+from framelift.values.core.lookup import bind, class_lookup, is_subclass, raw_lookup
 from framelift.values.core.methods import BoundBuiltin
 from framelift.values.core.operator_methods import BINARY_METHODS
 from framelift.values.core.primitives import Arity, primitive, primitive_of
@@ -221,6 +221,14 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         if not shape:
             raise_error(TypeError, "len() of a 0-d tensor")
         return size_in(tracer, self, 0)
+
+    def ask_length(self, tracer: Tracer) -> None:
+        if tracer.modes.functions:
+            self.length(tracer)
+
+    def get_computed(self, tracer: Tracer, descriptor: Any) -> Any:
+        is_of_torch = raw_lookup(torch.Tensor, descriptor.__name__) is descriptor
+        return self.attribute(tracer, descriptor.__name__) if is_of_torch else NotImplemented
 
     def iterate(self, tracer: Tracer) -> Any:
         if tracer.modes.functions:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 import framelift
+from tests.helpers import check
 from tests.helpers.record import Record
 from tests.values.cases import Cases, vector
 
@@ -256,3 +257,11 @@ def test_sets_of_classes():
     with Record().listening() as record:
         assert lifted(X, X).equal(X + 12)
     assert not record.captures
+
+
+def test_unions_with_tensors() -> None:
+    def f(x):
+        number = float | torch.Tensor
+        return x + 1, isinstance(x, number), isinstance(2, torch.nn.Parameter | float), str(list[torch.Tensor | float])
+
+    check(f, vector(), expect_breaks=None)

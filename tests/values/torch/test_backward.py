@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 from torch.utils.hooks import RemovableHandle
 
 import framelift
@@ -883,3 +884,40 @@ def test_derivatives_where_none_are_recorded(mode: Any, backend: str) -> None:
         check(program, X, leaf(3, 4), backend=backend, expect_breaks=None, expect_ops=0)
         with mode():
             check(function, X, leaf(3, 4), backend=backend, expect_breaks=None, expect_ops=0)
+
+
+@BACKENDS
+@pytest.mark.parametrize("of_argument", [False, True])
+def test_a_checkpoint_whose_tensors_change_before_backward(of_argument: bool, backend: str) -> None:
+    """It computes with parameters as they are then; arguments that it was given must not have changed."""
+    seen: list[Any] = []
+    for lifts in (False, True):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+
+        def program(x: Tensor, model: torch.nn.Linear = model) -> Any:
+            x = x * 2
+            loss = checkpoint(model, x, use_reentrant=False).square().sum()
+            with torch.no_grad():
+                (x if of_argument else model.weight).add_(0.5)
+            loss.backward()
+            return loss
+
+        run = framelift.compile(program, backend=backend) if lifts else program
+        try:
+            loss = run(X)
+        except RuntimeError as error:
+            loss = "modified by an inplace operation" in str(error)
+        seen.append([loss, model.weight, model.weight.grad, model.bias.grad])
+    if backend == "eager" or not isinstance(seen[1][0], bool):
+        Comparison().compare(*seen, "result")
+
+
+@BACKENDS
+def test_sizes_that_depend_on_data_behind_backward(backend: str) -> None:
+    def program(x: Tensor, w: Tensor) -> Any:
+        loss = loss_of(x, w)
+        loss.backward()
+        return loss, x[x > 0].sum()
+
+    check(program, X, leaf(4), changed=[(-X, leaf(4)), (X + 3, leaf(4))], backend=backend, expect_breaks=None)

@@ -73,11 +73,22 @@ def applied(body: Callable[..., Any], *given: Any) -> Any:
     return tuple(body(*given))
 
 
-def recomputed(body: Callable[..., Any], preserve_rng_state: bool, is_random: bool, *given: Any) -> Any:
-    """`torch.utils.checkpoint` of a body: what backward needs of it is computed again."""
+def recomputed(
+    body: Callable[..., Any], preserve_rng_state: bool, is_random: bool, places: tuple[int, ...], *given: Any
+) -> Any:
+    """`torch.utils.checkpoint` of a body: what backward needs of it is computed again.
+
+    `places`: of the arguments that the program gave. Those are not to change until then; others may, like parameters.
+    """
     tracing = (_TorchDispatchModeKey.PROXY, _TorchDispatchModeKey.FUNCTIONAL)
     if not any(_get_dispatch_mode(key) is not None for key in tracing):
-        return checkpoint(body, *given, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+
+        def run(*args: Any) -> Any:
+            arguments = dict(zip(places, args, strict=True))
+            return body(*[arguments.get(place, other) for place, other in enumerate(given)])
+
+        arguments = [given[place] for place in places]
+        return checkpoint(run, *arguments, use_reentrant=False, preserve_rng_state=preserve_rng_state)
     # Compilers recompute by copying operations; random ones would draw other numbers.
     return body(*given) if is_random else tag_activation_checkpoint(body, *given, use_reentrant=False)
 

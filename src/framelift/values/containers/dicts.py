@@ -255,6 +255,9 @@ class DictValue(Value, models=dict):
         raise_error(KeyError, key)
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
+        found = item.is_among(tracer, self.entries) if isinstance(item, Value) else None
+        if found is not None:
+            return found
         return self.get_key(tracer, py.key_of(tracer, item)) is not MISSING
 
     def iterate(self, tracer: Tracer) -> Any:

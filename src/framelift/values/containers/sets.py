@@ -138,6 +138,9 @@ class SetValue(Value, models=(set, frozenset)):
         return given_length(tracer, self) if self._members is None else len(self._members)
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
+        found = item.is_among(tracer, self.members) if isinstance(item, Value) else None
+        if found is not None:
+            return found
         key = _sought(tracer, item)
         if self._members is None and isinstance(key, Identity) and _is_class(key.value.concrete):
             if not all(map(_can_be_known, self.concrete)):

@@ -7,7 +7,7 @@ of objects. What a family does not answer is one generic graph break with a reas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import repeat
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -167,6 +167,10 @@ class Value:
 
     def contains(self, tracer: Tracer, item: Any) -> Any:
         tracer.refuse_operation(self, "'in'")
+
+    def is_among(self, tracer: Tracer, keys: Callable[[Tracer], Collection[Any]]) -> bool | None:
+        """Whether it is one of some keys, where that is told without it being known; None: elsewhere."""
+        return None
 
     def call(self, tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         tracer.refuse_operation(self, "calling")

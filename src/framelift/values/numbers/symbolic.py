@@ -6,6 +6,7 @@ a program needs the number itself (`range(n)`, a key, text) it is specialised: g
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from framelift.graph import NumberRef, TensorRef
@@ -56,6 +57,11 @@ class SizedTensor(Protocol):
     def is_as_it_came(self) -> bool: ...
 
     def ref(self, tracer: Tracer) -> TensorRef: ...
+
+
+# An integer is looked for among so many keys, of types whose equality with it is known.
+_FEW = 16
+_TOLD_APART = (int, bool, str, type(None))
 
 
 class SizeOf(NamedTuple):
@@ -126,6 +132,15 @@ class SymbolicValue(SpecialisedValue):
         if self.python_type() is bool:
             return bool(tracer.specialise(self._ref))
         return py.truth(tracer, self.compare(tracer, "!=", 0))
+
+    def is_among(self, tracer: Tracer, keys: Callable[[Tracer], Collection[Any]]) -> bool | None:
+        """Compared with one key after the other, where these are few: `epoch in milestones`."""
+        if self.depends_on_data or self.python_type() is not int:
+            return None
+        found = keys(tracer)
+        if len(found) > _FEW or not all(type(key) in _TOLD_APART for key in found):
+            return None
+        return any(py.truth(tracer, self.compare(tracer, "==", int(key))) for key in found if isinstance(key, int))
 
     def text(self, tracer: Tracer, conversion: str) -> str:
         return tracer.text(self.constant(tracer), conversion)

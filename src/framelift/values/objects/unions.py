@@ -7,6 +7,8 @@ import types
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from framelift.breaks import FL0102, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
@@ -203,4 +205,4 @@ def _members(tracer: Tracer, operand: Any) -> list[Any] | None:
     return None
 
 
-_PLAIN_METACLASSES = (type, abc.ABCMeta)
+_PLAIN_METACLASSES = (type, abc.ABCMeta, type(torch.Tensor))

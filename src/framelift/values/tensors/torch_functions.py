@@ -34,6 +34,7 @@ _PRIVATE = frozenset(
     "_shape_as_tensor _weight_norm_interface _pack_padded_sequence _pad_packed_sequence _softmax _log_softmax "
     "_masked_softmax _trilinear _adaptive_avg_pool2d _adaptive_avg_pool3d _int_mm _scaled_mm _grouped_mm "
     "_scaled_grouped_mm _conj _neg_view _fft_r2c _fft_c2r _fft_c2c _standard_gamma _sample_dirichlet _unique2 "
+    "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ "
     "_convolution _is_all_true _is_any_true _fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_ _chunk_cat "
     "_native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate".split()
 )

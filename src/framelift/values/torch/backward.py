@@ -21,6 +21,7 @@ from framelift.graph.operations.derivatives import (
     retain_gradient,
     told_of_gradient,
 )
+from framelift.graph.operations.transformed import recomputed
 from framelift.models import backward as model
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
@@ -62,6 +63,7 @@ def _autograd_backward(
 def _backward(call: Caller, tensors: Any, grad_tensors: Any, retain_graph: Any, create_graph: Any, inputs: Any) -> None:
     tracer = call.tracer
     _refuse_surroundings("backward()")
+    _refuse_changed(tracer, "backward()")
     if not tracer.makes_leaves():
         raise GraphBreak(FL0102, what="backward() within a function that runs later")
     again = py.truth(tracer, create_graph)
@@ -174,6 +176,7 @@ def _grad(
 ) -> Any:
     what = "torch.autograd.grad"
     _refuse_surroundings(what)
+    _refuse_changed(tracer, what)
     if not py.truth(tracer, only_inputs):
         raise GraphBreak(FL0102, what=f"{what} with only_inputs=False")
     again = py.truth(tracer, create_graph)
@@ -195,6 +198,15 @@ def _grad(
             raise GraphBreak(FL0102, what=f"{what} to {leaf.describe()}, which has hooks,")
     given = [make_tuple(asked), make_tuple(sources), make_tuple(arriving)]
     return tracer.call_torch(gradients, (*given, retain, again), modes)
+
+
+def _refuse_changed(tracer: Tracer, what: str) -> None:
+    """What a checkpoint computes again, it computes from what is there then."""
+    for record in tracer.graph.records:
+        if record.target is recomputed:
+            changes = (change.index for ref in record.tensors for change in ref.storage.changes)
+            if any(index > record.index for index in changes):
+                raise GraphBreak(FL0102, what=f"{what} by way of a checkpoint whose tensors were written to")
 
 
 def _refuse_surroundings(what: str) -> None:

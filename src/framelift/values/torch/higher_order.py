@@ -177,7 +177,10 @@ def _checkpoint(
         raise GraphBreak(FL0102, what="torch.utils.checkpoint with other random numbers each time")
     given = traced.part.free(traced.outputs)
     body = tracer.graph.body("recomputed_body", traced.part, given, traced.outputs)
-    plan = (keeps_numbers, traced.part.is_random())
+    leaves, _ = flatten(tracer, make_tuple([*args, *kwargs.values()]))
+    own = [leaf.ref(tracer) for leaf in leaves if isinstance(leaf, TensorValue)]
+    places = tuple([place for place, ref in enumerate(given) if any(ref is each for each in own)])
+    plan = (keeps_numbers, traced.part.is_random(), places)
     made = tracer.call_on_bodies(recomputed, (body, *plan, *given), traced.part.may_raise())
     return traced.result(tracer, py.items(tracer, made))
 

@@ -90,6 +90,25 @@ def test_facts(name: str) -> None:
             assert torch.equal(actual[0].to_dense(), expected[0].to_dense())
 
 
+LEAVES: list[Callable[[Any], Any]] = [
+    lambda x: x * 2 if x.is_leaf else x * 3,
+    lambda x: x * 2 if x.grad_fn is None else x * 3,
+    lambda x: x * 2 if x.grad is None else x * 3,
+]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
+@pytest.mark.parametrize("program", LEAVES)
+def test_leaves_and_others_that_require_gradients(program: Callable[[Any], Any]) -> None:
+    """Their metadata are the same."""
+    leaf, retained = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True) * 1
+    retained.retain_grad()
+    retained.sum().backward()
+    lifted = framelift.compile(program, backend="eager")
+    for value in (leaf, leaf * 1, retained, leaf, torch.ones(2), leaf * 1, retained):
+        assert torch.equal(lifted(value), program(value))
+
+
 def metadata_of_input(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def function(x: Any) -> Any:
         y = x * 2

@@ -307,6 +307,8 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
         descriptor = ref.descriptor
         if name in ("requires_grad", "is_leaf"):
             tracer.graph.history_questions += 1
+        if name == "is_leaf":
+            self._note_leaf(tracer)
         if name in ("requires_grad", "is_leaf") and tracer.graph.propagation.is_outdated(ref):
             raise GraphBreak(FL0304, what=f"{name!r}, after another in its memory was given a history,")
         if descriptor.is_symbolic and name in ("shape", "nbytes"):
@@ -324,7 +326,14 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return None
         if self.source is None:
             self.refuse(Operation.ATTRIBUTE, name="grad")
+        if not (self.concrete.is_leaf or self.concrete.retains_grad):  # torch warns, guards and all
+            self.refuse(Operation.ATTRIBUTE, name="grad")
         return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
+
+    def _note_leaf(self, tracer: Tracer) -> None:
+        """Guard what tells leaves from others that require gradients: metadata does not."""
+        if self.source is not None and not self.is_new and self.concrete.requires_grad:
+            tracer.guard(self.source.child("GETATTR", "is_leaf"), "IS", self.concrete.is_leaf)
 
     def _hooks(self, tracer: Tracer, name: str) -> Any:
         """A table of hooks."""

@@ -132,6 +132,26 @@ def test_default_generator(program: Any, backend: str) -> None:
     check(program, X, backend=backend, fullgraph=True)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_default_generator_of_a_gpu(backend: str) -> None:
+    def f(x: Any) -> Any:
+        state = torch.cuda.get_rng_state()
+        with torch.random.fork_rng():
+            first = torch.rand(4, device="cuda")
+        second = torch.rand(4, device="cuda")
+        torch.cuda.set_rng_state(state)
+        return x + first - second, second - torch.rand(4, device="cuda"), torch.cuda.get_rng_state()
+
+    x = X.cuda()
+    lifted = framelift.compile(f, backend=backend, fullgraph=True)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        expected = (*f(x), torch.rand(2, device="cuda"))
+        torch.manual_seed(seed)
+        assert all(map(torch.equal, (*lifted(x), torch.rand(2, device="cuda")), expected))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_states_and_draws_keep_their_order_in_training(backend: str) -> None:
     def f(x: Any) -> Any:

@@ -32,13 +32,21 @@ def _seed(seed: str, which: str, call: int) -> torch.Tensor:
     return _nothing()
 
 
-def _get(call: int) -> torch.Tensor:
-    return torch.default_generator.get_state()
+def _get(device: str, call: int) -> torch.Tensor:
+    return torch.get_rng_state() if device == "cpu" else torch.cuda.get_rng_state(device)
 
 
-def _set(state: torch.Tensor, call: int) -> torch.Tensor:
-    torch.default_generator.set_state(state)
+def _set(device: str, state: torch.Tensor, call: int) -> torch.Tensor:
+    if device == "cpu":
+        torch.set_rng_state(state)
+    else:
+        torch.cuda.set_rng_state(state, device)
     return _nothing()
+
+
+def _described(device: str, call: int) -> torch.Tensor:
+    """A state: one of a GPU's generator is on the CPU as well."""
+    return torch.empty(_get(device, call).shape, dtype=torch.uint8, device="cpu")
 
 
 def _nothing(*args: object) -> torch.Tensor:
@@ -46,10 +54,8 @@ def _nothing(*args: object) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device="cpu")
 
 
-_define(
-    "rng_state", "int call", "Tensor", _get, lambda call: torch.empty(_get(call).shape, dtype=torch.uint8, device="cpu")
-)
-_define("set_rng_state", "Tensor state, int call", "Tensor", _set, _nothing)
+_define("rng_state", "str device, int call", "Tensor", _get, _described)
+_define("set_rng_state", "str device, Tensor state, int call", "Tensor", _set, _nothing)
 # A seed does not always fit an int64.
 _define("manual_seed", "str seed, str which, int call", "Tensor", _seed, _nothing)
 

@@ -200,15 +200,17 @@ def _checked(tracer: Tracer, seed: Any) -> Any:
 
 @primitive(torch.Generator.get_state)
 def _get_state(tracer: Tracer, generator: Any) -> Any:
-    if isinstance(generator, DefaultGeneratorValue) and is_default(tracer, generator):
-        return _get_default_state(tracer)
+    if isinstance(generator, DefaultGeneratorValue):
+        generator.note(tracer)
+        return _call(tracer, rng_state, str(generator.concrete.device))
     return tracer.call_tensor_method("clone", (_generator(generator, "get_state").state_now(tracer),), {})
 
 
 @primitive(torch.Generator.set_state)
 def _set_state(tracer: Tracer, generator: Any, new_state: Any) -> Any:
-    if isinstance(generator, DefaultGeneratorValue) and is_default(tracer, generator):
-        _set_default_state(tracer, new_state)
+    if isinstance(generator, DefaultGeneratorValue):
+        generator.note(tracer)
+        _set_state_of_default(tracer, generator.concrete.device, new_state)
         return generator
     known = _generator(generator, "set_state")
     _check_state(tracer, new_state, known.device)
@@ -243,13 +245,35 @@ def _call(tracer: Tracer, operation: Any, *args: Any) -> Any:
 
 @primitive(torch.get_rng_state)
 def _get_default_state(tracer: Tracer) -> Any:
-    return _call(tracer, rng_state)
+    return _call(tracer, rng_state, "cpu")
 
 
 @primitive(torch.set_rng_state)
 def _set_default_state(tracer: Tracer, new_state: Any) -> None:
-    _check_state(tracer, new_state, torch.device("cpu"))
-    _call(tracer, set_rng_state, new_state)
+    _set_state_of_default(tracer, torch.device("cpu"), new_state)
+
+
+def _set_state_of_default(tracer: Tracer, device: torch.device, new_state: Any) -> None:
+    _check_state(tracer, new_state, device)
+    _call(tracer, set_rng_state, str(device), new_state)
+
+
+@primitive(torch.cuda.get_rng_state)
+def _get_state_of_a_gpu(tracer: Tracer, device: Any = "cuda") -> Any:
+    return _call(tracer, rng_state, str(_gpu(tracer, device)))
+
+
+@primitive(torch.cuda.set_rng_state)
+def _set_state_of_a_gpu(tracer: Tracer, new_state: Any, device: Any = "cuda") -> None:
+    _set_state_of_default(tracer, _gpu(tracer, device), new_state)
+
+
+def _gpu(tracer: Tracer, device: Any) -> torch.device:
+    """The GPU that is meant; without a number it is the current one, when the graph runs."""
+    if not torch.cuda.is_available():
+        raise GraphBreak(FL0102, what="the state of a GPU's generator, where there is none")
+    given = tracer.constant(device)
+    return torch.device("cuda", given) if isinstance(given, int) else torch.device(given)
 
 
 def _seed(tracer: Tracer, seed: Any, which: str) -> None:

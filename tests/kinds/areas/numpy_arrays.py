@@ -200,11 +200,6 @@ def convolve():
 
 
 @program.built
-def argsort_take():
-    return (lambda a: np.take_along_axis(a, np.argsort(a, axis=0), axis=0)), (A(5, 2),)
-
-
-@program.built
 def scalar_types():
     return (lambda a: (a * np.float32(2), np.int64(3) + a.shape[0], np.pi * a)), (A(3),)
 

@@ -209,3 +209,21 @@ def test_ranks_of_what_has_no_rank(backend: Any) -> None:
                 framelift.compile(rank, backend=backend)(a)
         else:
             assert torch.equal(expected, framelift.compile(rank, backend=backend)(a))
+
+
+def test_it_is_said() -> None:
+    def twice(x, weight):
+        loss = (x * weight).pow(2).sum()
+        loss.backward(retain_graph=True)
+        return loss
+
+    def embedded(indices, weight):
+        return torch.nn.functional.embedding(indices, weight, sparse=True).sum()
+
+    def ordinary(x, weight):
+        return (x * weight).sum()
+
+    framelift.reset()
+    for function, first in ((ordinary, torch.randn(3)), (twice, torch.randn(3)), (embedded, torch.tensor([0, 2]))):
+        framelift.compile(function, backend="aot_eager")(first, weights())
+    assert framelift.counters().uncompiled == {"a result can be differentiated once more": 1, "gradients are sparse": 1}

@@ -19,7 +19,7 @@ from torch.fx.traceback import preserve_node_meta
 
 from framelift.backends.tracing import end_as_it_began, fake_of
 from framelift.graph import GraphBuilder, TensorRef
-from framelift.graph.errors import MetadataFailure
+from framelift.graph.errors import MetadataFailure, first_line
 from framelift.graph.operations.derivatives import accumulated_gradients, has_hooks_at_node
 from framelift.graph.propagation.fake import unobserved
 from framelift.graph.torch_caches import release_source
@@ -29,6 +29,10 @@ from framelift.options import Backend
 _ASKS_FOR_GRAD_MODE = (torch.ops.aten.mkldnn_rnn_layer.default,)
 # What is known of an input, for whoever compiles a graph.
 _OF_INPUTS = ("input_source", "input_kind", "example_value", "symbolic")
+
+
+class LeftToAutograd(Exception):
+    """No compiler is given a graph: its operations run one by one, under autograd. Says why."""
 
 
 class Spent(NamedTuple):
@@ -44,18 +48,18 @@ class Spent(NamedTuple):
 def compile_differentiated(
     backend: Backend, module: GraphModule, graph: GraphBuilder, outputs: Sequence[Any]
 ) -> Callable[..., Any]:
-    """What a compiler makes of a graph that asks for derivatives."""
+    """What a compiler makes of a graph that asks for derivatives, or LeftToAutograd."""
     as_it_is: Callable[..., Any] = module.forward
     spent, examples = _spent_results(graph, outputs), graph.example_inputs
-    if spent is None or _warns(graph):
-        return as_it_is
+    if _warns(graph):
+        raise LeftToAutograd("autograd warns of gradients that have a history")
     try:
         taken_apart = _without_autograd(module, examples)
-    except RuntimeError:  # what autograd refuses of fakes it does, or refuses, when the graph runs
-        return as_it_is
+    except RuntimeError as error:  # what autograd refuses of fakes it does, or refuses, when the graph runs
+        raise LeftToAutograd(f"it cannot be taken apart: {first_line(error)}") from error
     if _asks_for_grad_mode(taken_apart):
         if backend.is_bitwise:
-            return as_it_is
+            raise LeftToAutograd("a layer of oneDNN computes in another way where gradients are recorded")
         with torch.backends.mkldnn.flags(enabled=False):
             taken_apart = _without_autograd(module, examples)
     with torch.no_grad():
@@ -72,21 +76,20 @@ def compile_differentiated(
     return run
 
 
-def _spent_results(graph: GraphBuilder, outputs: Sequence[Any]) -> list[Spent] | None:
-    """The results of a graph that require gradients; None where derivatives can be asked for once more, or nobody can
-    tell: the history of sizes that depend on data is not followed."""
+def _spent_results(graph: GraphBuilder, outputs: Sequence[Any]) -> list[Spent]:
+    """The results of a graph that require gradients, of which there are none to give any more."""
     places = {id(ref): place for place, ref in enumerate(graph.live_inputs)}
     if any(ref in graph.mutated and ref.requires_grad and not ref.descriptor.is_leaf for ref in graph.inputs):
-        return None
+        raise LeftToAutograd("a tensor with a history is written to")
     found: list[Spent] = []
     for place, ref in enumerate(outputs):
         if isinstance(ref, TensorRef) and ref.requires_grad:
             try:
                 spent = graph.history.spent(ref)
-            except MetadataFailure:
-                return None
+            except MetadataFailure as failure:  # the history of sizes that depend on data is not followed
+                raise LeftToAutograd(failure.reason) from failure
             if spent is None:
-                return None
+                raise LeftToAutograd("a result can be differentiated once more")
             words, leaves = spent
             found.append(Spent(place, tuple([places[id(leaf)] for leaf in leaves]), words))
     return found

@@ -11,36 +11,27 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C import _set_grad_enabled
 
 from framelift import config
-from framelift.backends.differentiated_graphs import compile_differentiated
+from framelift.backends.differentiated_graphs import LeftToAutograd, compile_differentiated
 from framelift.backends.registry import first_trace, last_trace
 from framelift.bytecode.decode import decode
 from framelift.bytecode.verify import verify_bytecode
 from framelift.capture.aliasing import guard_aliasing, those_that_share, written_inputs
 from framelift.capture.attempt import Attempt
-from framelift.capture.forward_mode import has_tangents
 from framelift.capture.interpreter.location import ProgramPoint
 from framelift.capture.interpreter.program import Programs
+from framelift.capture.left_to_autograd import leave_to_autograd
 from framelift.capture.lift import Lift
 from framelift.capture.numbers import note_symbols, remember
 from framelift.capture.request import Request
 from framelift.capture.retry import Retries
-from framelift.capture.subclass_gradients import is_subclass_in_sight
 from framelift.graph import GraphBuilder
-from framelift.graph.analysis.composites import depends_on_tracing
-from framelift.graph.analysis.fused_steps import has_fused_steps
 from framelift.graph.analysis.reach import only_reached
-from framelift.graph.analysis.recurrent_layers import has_layers_of_onednn
 from framelift.graph.analysis.shared_memory import (
     as_captured,
-    gives_views_of,
-    gives_views_of_written,
-    share_history,
     where_inputs_lie_alike,
 )
-from framelift.graph.analysis.sparse_gradients import has_sparse_gradients
 from framelift.graph.analysis.uncounted_writes import uncounting, written_uncounted
 from framelift.graph.purity import MODE_SWITCHES
 from framelift.graph.record import Record
@@ -205,23 +196,25 @@ class _Capture:
         writes = backend.derives and any(record.writes for record in graph.records)
         original = as_captured(module) if shared or writes else None
         with self.lift.modes.as_at_entry():
-            left = backend.derives and (has_tangents(self.lift) or has_fused_steps(module.graph))
-            left = left or (backend.derives and backend.is_bitwise and depends_on_tracing(module.graph))
             refs = [value.ref(self.lift) for value in shared]
-            if left or (backend.derives and self._is_for_autograd(module, refs, outputs)):
+            try:
+                if backend.derives:
+                    leave_to_autograd(self.lift, self.attempt, self.request, module, refs, outputs)
+                if backend.derives and graph.differentiates:
+                    compiled = compile_differentiated(backend, module, graph, outputs)
+                else:
+                    asks = self.lift.modes.asks_classes and not plain
+                    with torch._C._EnableTorchFunction() if asks else nullcontext():
+                        compiled = backend.compile(module, graph.example_inputs, original if writes else None)
+                    if backend.derives and torch.is_grad_enabled():
+                        changes = graph.propagation.changes
+                        compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, changes)
+                    uncounted = written_uncounted(graph.live_inputs) if writes else ()
+                    if uncounted:
+                        compiled = uncounting(compiled, uncounted)
+            except LeftToAutograd as left:
                 compiled = module.forward
-            elif backend.derives and graph.differentiates:
-                compiled = compile_differentiated(backend, module, graph, outputs)
-            else:
-                asked = torch._C._EnableTorchFunction() if self.lift.modes.asks_classes and not plain else nullcontext()
-                with asked:
-                    compiled = backend.compile(module, graph.example_inputs, original if writes else None)
-                if backend.derives and torch.is_grad_enabled():
-                    changes = graph.propagation.changes
-                    compiled = only_reached(compiled, graph.records, graph.live_inputs, outputs, changes)
-                uncounted = written_uncounted(graph.live_inputs) if writes else ()
-                if uncounted:
-                    compiled = uncounting(compiled, uncounted)
+                stream.emit(events.NotCompiled(self.number, self.code.co_qualname, backend.name, str(left)))
         if shared and original is not None and getattr(compiled, "__self__", None) not in (module, original):
             compiled = where_inputs_lie_alike(compiled, original.forward, graph.example_inputs)
         if plain:
@@ -229,36 +222,6 @@ class _Capture:
         stream.emit(events.BackendCalled(self.number, backend.name, time.perf_counter() - began))
         self.attempt.lap("backend")
         return compiled
-
-    def _is_for_autograd(self, module: Any, shared: Sequence[Any], outputs: Sequence[Any]) -> bool:
-        """Whether a compiler would get derivatives wrong, or results that are views of `shared` inputs."""
-        # Leaves that the program makes are inputs, too; of some the making was undone at a break.
-        tensors = self.lift.inputs.tensors.values()
-        inputs = [value.concrete for value in tensors if value.concrete is not None]
-        is_trained = any(value.is_new for value in tensors) or any(value.requires_grad for value in inputs)
-        if is_trained and has_sparse_gradients(module.graph):
-            return True
-        differentiates = self.lift.graph.differentiates
-        if is_trained and not differentiates and torch.is_grad_enabled() and has_layers_of_onednn(module.graph):
-            return True
-        if self.lift.graph.prepares_backward and not differentiates:
-            return True
-        request = self.request
-        if is_trained and (self.attempt.meets_subclass or is_subclass_in_sight(request.function, request.slots)):
-            return True
-        # What is written to in Python next is as much of a view as autograd takes it for; compilers give others.
-        if is_trained and (self.attempt.is_write_refused or _begins_derivatives(self.lift.graph)):
-            return True
-        if gives_views_of(shared, outputs):
-            return True
-        if self.request.options.backend.is_bitwise and gives_views_of_written(outputs):
-            return True
-        # A view of a tensor of a class of its own knows that tensor, and compilers write to what it is a view of.
-        in_classes = any(value.source is not None and value.source.access == "AS_PLAIN" for value in tensors)
-        if in_classes and written_inputs(self.lift):
-            return True
-        written = [value.concrete for value in written_inputs(self.lift)]
-        return bool(written) and share_history(written, inputs)
 
     # -- reporting -----------------------------------------------------------------------------------------------
 
@@ -287,13 +250,6 @@ def _is_handled(record: Record) -> bool:
 
 def _switches_modes(graph: GraphBuilder) -> bool:
     return any(record.target in MODE_SWITCHES for record in graph.records if record.op == "call_function")
-
-
-def _begins_derivatives(graph: GraphBuilder) -> bool:
-    """Whether a graph that begins without derivatives has some: AOTAutograd looks at the beginning only."""
-    if torch.is_grad_enabled():
-        return False
-    return any(record.target is _set_grad_enabled and record.args == (True,) for record in graph.records)
 
 
 def _count_ops(module: Any) -> int:

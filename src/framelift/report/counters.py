@@ -21,6 +21,7 @@ from framelift.report.events import (
     GraphBroke,
     GraphFailed,
     InternalFailure,
+    NotCompiled,
     PassRan,
     PassReverted,
     RanEagerly,
@@ -52,6 +53,7 @@ class Counts:
     rewrites: Mapping[str, int] = field(default_factory=dict)  # of graphs, by pass
     reverted: Mapping[str, int] = field(default_factory=dict)  # passes that failed and were taken back, by name
     failed_checks: Mapping[str, int] = field(default_factory=dict)  # of graphs, on data, by function
+    uncompiled: Mapping[str, int] = field(default_factory=dict)  # graphs no compiler was given, by reason
     entries: tuple[EntryUse, ...] = ()  # that there are now: how often each was used, and its checks failed
     capture_seconds: float = 0.0
     backend_seconds: float = 0.0
@@ -93,7 +95,7 @@ class Counters:
         with self._lock:
             self._totals = Counter()
             self._seconds = {"capture_seconds": 0.0, "backend_seconds": 0.0}
-            names = ("breaks", "failures", "eager", "eager_functions", "rewrites", "reverted", "failed_checks")
+            names = "breaks failures eager eager_functions rewrites reverted failed_checks uncompiled".split()
             self._reasons = {name: Counter() for name in names}
 
     def __call__(self, event: Event) -> None:
@@ -137,6 +139,9 @@ class Counters:
     def _check_failed(self, event: CheckFailed) -> None:
         self._reasons["failed_checks"][event.function] += 1
 
+    def _not_compiled(self, event: NotCompiled) -> None:
+        self._reasons["uncompiled"][event.reason] += 1
+
     def _pass_ran(self, event: PassRan) -> None:
         if event.rewrites:
             self._reasons["rewrites"][event.name] += event.rewrites
@@ -155,6 +160,7 @@ _COUNTED: dict[type[Event], Callable[[Counters, Any], None]] = {
     GraphFailed: Counters._failed,
     RanEagerly: Counters._eager,
     CheckFailed: Counters._check_failed,
+    NotCompiled: Counters._not_compiled,
     PassRan: Counters._pass_ran,
     PassReverted: Counters._pass_reverted,
 }

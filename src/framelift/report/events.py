@@ -3,7 +3,8 @@
 Every event of one capture carries the same `capture` number (`stream.new_capture()`), so that a reader can put a
 graph, its guards and its residual code together:
 
-    CaptureStarted  GraphCaptured*  GraphBroke*  BackendCalled*  GuardsBuilt?  ResidualBuilt?  CaptureFinished
+    CaptureStarted  GraphCaptured*  GraphBroke*  NotCompiled?  BackendCalled*  GuardsBuilt?  ResidualBuilt?
+    CaptureFinished
 
 Passes also run outside of captures, so their events carry no number.
 """
@@ -129,6 +130,16 @@ class BackendCalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NotCompiled(Event):
+    """The backend was not given a graph: it would get derivatives wrong. torch runs its operations one by one."""
+
+    capture: int
+    function: str
+    backend: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureFinished(Event):
     """The capture is over: wholly ("captured"), with a break ("partial"), or the frame runs in Python ("eager")."""
 
@@ -220,6 +231,7 @@ EVENTS: tuple[type[Event], ...] = (
     Recompiled,
     BecameDynamic,
     BackendCalled,
+    NotCompiled,
     CaptureFinished,
     InternalFailure,
     RanEagerly,

@@ -31,6 +31,7 @@ from framelift.report.events import (
     GraphFailed,
     GuardsBuilt,
     InternalFailure,
+    NotCompiled,
     PassChanged,
     PassRan,
     PassReverted,
@@ -69,6 +70,10 @@ def _capture_line(event: CaptureFinished) -> Text:
 
 def _eager_line(event: RanEagerly) -> Text:
     return Text(f"ran in Python: {' '.join(filter(None, (event.id, event.reason)))} (said once; counters() counts)")
+
+
+def _not_compiled(event: NotCompiled) -> Text:
+    return Text(f"the graph of capture {event.capture} is not compiled by {event.backend!r}: {event.reason}")
 
 
 def _graph_failed(event: GraphFailed) -> Text:
@@ -114,11 +119,17 @@ LOGS: Mapping[str, Log] = {
             InternalFailure: _internal_failure,
             RanEagerly: _eager_line,
             GraphFailed: _graph_failed,
+            NotCompiled: _not_compiled,
         },
     ),
     "fallbacks": Log(
         "why Python runs calls of lifted functions",
-        {InternalFailure: _internal_failure, RanEagerly: _eager_line, GraphFailed: _graph_failed},
+        {
+            InternalFailure: _internal_failure,
+            RanEagerly: _eager_line,
+            GraphFailed: _graph_failed,
+            NotCompiled: _not_compiled,
+        },
     ),
     "checks": Log(
         "what graphs presume about data that is not so",

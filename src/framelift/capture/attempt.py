@@ -24,7 +24,7 @@ from framelift.residual.resume import CannotResume
 from framelift.residual.waiting_frames import Part, handled_by, split
 from framelift.silence import unheard_warnings
 from framelift.values.functions.functions import FunctionValue, has_plain_globals
-from framelift.values.torch.hooks import told_too_early
+from framelift.values.torch.autograd.hooks import told_too_early
 
 # Deep recursion and long loops are left to Python for good: lifting them again would take quadratic time.
 _LEFT_FOR_GOOD = (FL0106, FL0108)

@@ -45,7 +45,7 @@ from framelift.values.subclasses.tuples import TupleObjectValue, is_tuple_class
 from framelift.values.tensors.of_class import TensorOfClassValue, is_modelled
 from framelift.values.tensors.tensors import TensorValue
 from framelift.values.tensors.wrappers import WrapperTensorValue, is_wrapper
-from framelift.values.torch.handles import HookNumber, counts_hooks
+from framelift.values.torch.autograd.handles import HookNumber, counts_hooks
 
 
 class Inputs:

@@ -37,8 +37,8 @@ import framelift.values.stdlib.warnings
 import framelift.values.stdlib.weakref
 import framelift.values.tensors.deferred
 import framelift.values.tensors.legacy_constructors
-import framelift.values.torch.autograd
-import framelift.values.torch.backward
+import framelift.values.torch.autograd.backward
+import framelift.values.torch.autograd.functions
 import framelift.values.torch.checks
 import framelift.values.torch.distributions
 import framelift.values.torch.func

@@ -20,7 +20,7 @@ from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.objects.lifetimes import held
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch.autograd import later
+from framelift.values.torch.autograd.functions import later
 from framelift.values.torch.pytrees import Tree, flatten
 
 if TYPE_CHECKING:

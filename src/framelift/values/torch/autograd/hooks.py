@@ -31,10 +31,10 @@ from framelift.values.core.construct import bound_method, make_list, make_tuple
 from framelift.values.core.methods import ModelMethodValue
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch.autograd import later
-from framelift.values.torch.handles import count_hook
+from framelift.values.torch.autograd.functions import later
+from framelift.values.torch.autograd.handles import count_hook
+from framelift.values.torch.autograd.unchanging import is_unchanging
 from framelift.values.torch.higher_order import Traced, without
-from framelift.values.torch.unchanging import is_unchanging
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer

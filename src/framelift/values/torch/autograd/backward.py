@@ -27,7 +27,7 @@ from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.primitives import primitive
 from framelift.values.tensors.tensors import TensorValue
-from framelift.values.torch.hooks import Caller, HookedBackward, LeafStep, asking, steps_of
+from framelift.values.torch.autograd.hooks import Caller, HookedBackward, LeafStep, asking, steps_of
 
 if TYPE_CHECKING:
     from framelift.values.core.tracer import Tracer

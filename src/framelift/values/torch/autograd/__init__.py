@@ -1,0 +1,1 @@
+"""Values of `torch.autograd`: its functions, backward, hooks."""

@@ -38,6 +38,7 @@ from framelift.shapes.leaves import tensors_in
 from framelift.shapes.symbols import Layout, Symbols
 from framelift.shapes.unbacked import Asked
 from framelift.silence import hush, silence
+from framelift.torch_names import is_absent
 
 # Views whose schemas say that they write.
 MARKED_IN_VAIN = frozenset({"prims::as_strided"})
@@ -203,7 +204,8 @@ class ObservingFakeMode(FakeTensorMode):
 
 
 # Operators that take functions have a rule per mode, found by its very class: the one for fake tensors serves here.
-for _operator in _higher_order_ops.values():
+_operators = {} if is_absent(_higher_order_ops) else _higher_order_ops
+for _operator in _operators.values():
     _rule = _operator.python_key_table.get(FakeTensorMode)
     if _rule is not None:
         _operator.py_impl(ObservingFakeMode)(_rule)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, MappingProxyType
+from types import CodeType, FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._compile import _disable_dynamo
 
 from framelift.breaks import FL0102, FL0203, FL0306, GraphBreak
 from framelift.guards.equality import has_type
 from framelift.guards.source import Source
+from framelift.torch_names import is_absent
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import KnownObject, PlacedIdentity, Raised, Value
@@ -61,12 +64,15 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
+@functools.cache
+def torchs_mark() -> CodeType | None:
+    """The code of the wrapper with which torch marks functions of its own that its compiler leaves alone."""
+    return None if is_absent(_disable_dynamo) else _disable_dynamo(lambda: None).__code__
+
+
 def _is_hidden_from_torch(function: Any) -> bool:
     """Whether torch itself keeps the function within from its own compiler."""
-    return type(function) is FunctionType and function.__code__ is _HIDING and hasattr(function, "__wrapped__")
-
-
-_HIDING = torch._disable_dynamo(lambda: None).__code__
+    return type(function) is FunctionType and function.__code__ is torchs_mark() and hasattr(function, "__wrapped__")
 
 
 class ClassValue(KnownObject, models=type):

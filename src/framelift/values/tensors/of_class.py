@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
+from torch._C import _disabled_torch_function_impl
 
 from framelift.breaks import FL0306, FL0307, GraphBreak, Overridden
 from framelift.graph.propagation.fake import opaque_kind
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from framelift.values.core.emitter import Emitter
     from framelift.values.core.tracer import Tracer
 
-_SWITCHED_OFF = torch._C._disabled_torch_function_impl
 _HEAPTYPE = 1 << 9
 # What is of a tensor itself, and not of another one in its memory and its history.
 OWN = frozenset(
@@ -152,7 +152,7 @@ class TensorOfClassValue(Value):
             return None
         found = class_lookup(tracer, self.cls, "__torch_function__")
         assert found is not None
-        return None if found.raw is _SWITCHED_OFF else self.cls
+        return None if found.raw is _disabled_torch_function_impl else self.cls
 
     def without_class(self, tracer: Tracer) -> TensorValue:
         if self._tensor is None:

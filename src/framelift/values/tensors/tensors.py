@@ -19,6 +19,7 @@ from framelift.graph.propagation.fake import opaque_kind
 from framelift.guards.source import Source
 from framelift.models.tensors import assign_data
 from framelift.native.torch.calibrate import tensor_spec
+from framelift.silence import silence
 from framelift.values.containers.dicts import MISSING, DictValue
 from framelift.values.containers.iterators import SequenceIterator
 from framelift.values.containers.namespaces import NamespaceValue
@@ -326,9 +327,13 @@ class TensorValue(Value, models=(torch.Tensor, torch.nn.Parameter)):
             return None
         if self.source is None:
             self.refuse(Operation.ATTRIBUTE, name="grad")
-        if not (self.concrete.is_leaf or self.concrete.retains_grad):  # torch warns, guards and all
+        with silence():
+            gradient = self.concrete.grad
+        if gradient is None and not (
+            self.concrete.is_leaf or self.concrete.retains_grad
+        ):  # torch warns, guards and all
             self.refuse(Operation.ATTRIBUTE, name="grad")
-        return tracer.wrap(self.concrete.grad, self.source.child("GETATTR", "grad"))
+        return tracer.wrap(gradient, self.source.child("GETATTR", "grad"))
 
     def _note_leaf(self, tracer: Tracer) -> None:
         """Guard what tells leaves from others that require gradients: metadata does not."""

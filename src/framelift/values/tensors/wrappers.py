@@ -326,7 +326,7 @@ class Dispatch:
         return from_constant(self._tracer, obj)
 
 
-@primitive(torch.Tensor._make_wrapper_subclass)
+@primitive(getattr(torch.Tensor, "_make_wrapper_subclass", object()))
 def _make_wrapper(tracer: Tracer, cls: Any, size: Any, **kwargs: Any) -> WrapperTensorValue:
     kind = cls.concrete if isinstance(cls, Value) else cls
     if not isinstance(kind, type) or not is_tensor_class(kind) or not dispatches(kind) or _is_of_torch(kind):

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Container
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
-from torch._compile import _disable_dynamo
 
 from framelift import controls
 from framelift.breaks import FL0102, FL0103, GraphBreak
-from framelift.torch_names import is_absent
 from framelift.values.containers.dicts import DictValue
 from framelift.values.core import protocol as py
 from framelift.values.core.base import Value
@@ -21,6 +19,7 @@ from framelift.values.core.constants import is_constant
 from framelift.values.core.construct import from_constant, make_list, make_tuple
 from framelift.values.core.primitives import Model, primitive
 from framelift.values.functions.functions import FunctionValue
+from framelift.values.objects.classes import torchs_mark
 from framelift.values.objects.instances import UserObjectValue
 from framelift.values.tensors.tensors import TensorValue
 
@@ -64,7 +63,7 @@ def _torch_graph_break(tracer: Tracer, args: list[Any], kwargs: dict[str, Any]) 
 
 def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
     """The function of torch's that stands behind a mark of torch's."""
-    if wrapper.__code__ is _mark():
+    if wrapper.__code__ is torchs_mark():
         cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
         found: Any = cells["fn"].cell_contents
         return found if type(found) is FunctionType else None
@@ -73,12 +72,6 @@ def _kept_from_torch(wrapper: FunctionType) -> FunctionType | None:
     if not wrapper.__dict__.get("_torchdynamo_disable") or type(original) is not FunctionType:
         return None
     return original if original.__code__.co_filename.startswith(_OPTIMIZERS) else None
-
-
-@functools.cache
-def _mark() -> CodeType | None:
-    """The code of the wrapper with which torch marks functions of its own."""
-    return None if is_absent(_disable_dynamo) else _disable_dynamo(lambda: None).__code__
 
 
 _OPTIMIZERS = torch.__path__[0] + "/optim/"

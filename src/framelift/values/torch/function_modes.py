@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch._C import (
     _get_function_stack_at,
     _is_torch_function_mode_enabled,
@@ -16,6 +15,7 @@ from torch._C import (
     _pop_torch_function_stack,
     _push_on_torch_function_stack,
 )
+from torch.overrides import _get_current_function_mode
 
 from framelift.breaks import FL0102, GraphBreak
 from framelift.effects.modes import Pushed
@@ -66,7 +66,7 @@ def _is_in_one(tracer: Tracer) -> bool:
     return bool(tracer.modes.functions) or py.fold(tracer, _is_torch_function_mode_enabled)
 
 
-@primitive(torch.overrides._get_current_function_mode)
+@primitive(_get_current_function_mode)
 def _current(tracer: Tracer) -> Any:
     functions = tracer.modes.functions
     if not functions or _len_torch_function_stack():

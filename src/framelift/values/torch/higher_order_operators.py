@@ -20,6 +20,7 @@ from torch._ops import HigherOrderOperator, _higher_order_ops
 from framelift.breaks import FL0102, GraphBreak
 from framelift.graph import TensorRef
 from framelift.graph.bodies import Body
+from framelift.torch_names import is_absent
 from framelift.values.core import protocol as py
 from framelift.values.core.construct import make_tuple
 from framelift.values.core.hash_keys import from_key
@@ -128,6 +129,7 @@ class OperatorCall:
             self.refuse("a function whose results differ from what it is given")
 
 
+_OPERATORS: dict[str, Any] = {} if is_absent(_higher_order_ops) else _higher_order_ops
 Row = Callable[..., Any]
 # How operators call their functions, by the names of the operators.
 _ROWS: dict[str, Row] = {}
@@ -136,9 +138,9 @@ _ROWS: dict[str, Row] = {}
 def _row(*names: str) -> Callable[[Row], Row]:
     def register(row: Row) -> Row:
         for name in names:
-            if name in _higher_order_ops:  # not every torch has every operator
+            if name in _OPERATORS:  # not every torch has every operator
                 _ROWS[name] = row
-                primitive(type(_higher_order_ops[name]).__call__)(_called)
+                primitive(type(_OPERATORS[name]).__call__)(_called)
         return row
 
     return register

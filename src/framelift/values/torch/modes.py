@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._C import DisableTorchFunctionSubclass, _InferenceMode, _set_grad_enabled
+from torch import _C
+from torch._C import (
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl,
+    _InferenceMode,
+    _set_grad_enabled,
+)
 from torch.autograd import grad_mode
 
 from framelift.breaks import FL0102, FL0107, GraphBreak
@@ -78,8 +85,8 @@ for _row in SWITCHES:
     _register(_row)
 
 
-_GET_PRIORITY = getattr(torch._C, "_get_sdp_priority_order", attention_priority)
-_SET_PRIORITY = getattr(torch._C, "_set_sdp_priority_order", set_attention_priority)
+_GET_PRIORITY = getattr(_C, "_get_sdp_priority_order", attention_priority)
+_SET_PRIORITY = getattr(_C, "_set_sdp_priority_order", set_attention_priority)
 
 
 @primitive(_GET_PRIORITY)
@@ -250,14 +257,14 @@ class WithoutModesValue(WithoutOverridesValue):
         tracer.modes.functions = self.functions
 
 
-@primitive(torch._C.DisableTorchFunction)
+@primitive(DisableTorchFunction)
 def _without_modes(tracer: Tracer) -> WithoutModesValue:
     if torch._C._len_torch_function_stack():  # device contexts
         raise GraphBreak(FL0102, what="torch._C.DisableTorchFunction within a device context")
     return WithoutModesValue(tracer.steps.count)
 
 
-@primitive(torch._C._disabled_torch_function_impl)
+@primitive(_disabled_torch_function_impl)
 def _as_if_plain(tracer: Tracer, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
     """What parameters say in the place of a `__torch_function__`."""
     named = (

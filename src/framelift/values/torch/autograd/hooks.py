@@ -178,7 +178,7 @@ class NodeValue(Value):
         return _tell(tracer, first, hook, self)
 
 
-@primitive(BackwardHook._apply_on_tensors)
+@primitive(getattr(BackwardHook, "_apply_on_tensors", object()))
 def _apply_on_tensors(tracer: Tracer, hook: Any, function: Any, args: Any) -> Any:
     return py.call(tracer, tracer.known_object(model.with_node), [function, args], {})
 

@@ -89,7 +89,8 @@ def test_masks_of_unequal_sizes(backend: Any) -> None:
         return weight * 2
 
     further = [(torch.ones(3, 3), torch.ones(size, 3) > 0) for size in (3, 4, 2, 5)]
-    check(program, torch.ones(3, 3), torch.ones(2, 3) > 0, changed=further, backend=backend)
+    # From 2.15 on torch's own rule compares the sizes: those that do not fit break the graph.
+    check(program, torch.ones(3, 3), torch.ones(2, 3) > 0, changed=further, backend=backend, expect_breaks=None)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 
 import framelift
@@ -81,6 +82,16 @@ def test_errors_of_what_nobody_uses(unused: Callable[[Tensor], Any], backend: An
     assert (type(found.value), str(found.value)) == (type(expected.value), str(expected.value))
 
 
+def compares_masks() -> bool:
+    """Whether torch's own rule compares the sizes of a mask, as from 2.15 on: those that do not fit break the graph."""
+    with FakeTensorMode():
+        try:
+            torch.ones(2, 3)[torch.ones(3, 3) > 0] = 1
+        except IndexError:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_masks_of_unequal_sizes(backend: Any) -> None:
     def program(weight: Tensor, mask: Tensor) -> Tensor:
@@ -89,8 +100,8 @@ def test_masks_of_unequal_sizes(backend: Any) -> None:
         return weight * 2
 
     further = [(torch.ones(3, 3), torch.ones(size, 3) > 0) for size in (3, 4, 2, 5)]
-    # From 2.15 on torch's own rule compares the sizes: those that do not fit break the graph.
-    check(program, torch.ones(3, 3), torch.ones(2, 3) > 0, changed=further, backend=backend, expect_breaks=None)
+    breaks = None if compares_masks() else 0
+    check(program, torch.ones(3, 3), torch.ones(2, 3) > 0, changed=further, backend=backend, expect_breaks=breaks)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
